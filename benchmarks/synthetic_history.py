@@ -91,7 +91,9 @@ def _observed(story: Iterator[Observation]) -> Iterator[Observed]:
 def _story(now_ms: int, batches: int, open_transactions: int) -> Iterator[Observation]:
     first_ms, offset = now_ms - batches * BATCH_MS - 60_000, itertools.count(1)
     yield DecisionSeen(
-        offset=0, record=RunStarted(prefix=PIPELINE, checkpoint_id=CHECKPOINT_ID, run=RUN, at_ms=first_ms)
+        offset=0,
+        record=RunStarted(prefix=PIPELINE, checkpoint_id=CHECKPOINT_ID, run=RUN, at_ms=first_ms),
+        counts=True,
     )
     for batch in range(batches):
         yield from _batch(batch, first_ms + batch * BATCH_MS, offset)
@@ -122,7 +124,7 @@ def _batch(batch: int, at_ms: int, offset: Iterator[int]) -> Iterator[Observatio
     decision = Decision(
         prefix=PIPELINE, batch_attempt=batch_attempt, ruling=Ruling.COMMIT, handles=handles, who=RUN, at_ms=at_ms + 600
     )
-    yield DecisionSeen(offset=next(offset), record=decision)
+    yield DecisionSeen(offset=next(offset), record=decision, counts=True)
     for handle in handles:
         name, producer_id, epoch = handle.transaction, handle.producer_id or 0, handle.producer_epoch or 0
         yield _record(name, producer_id, epoch, BrokerStatus.ONGOING, at_ms, at_ms)
@@ -136,7 +138,7 @@ def _batch(batch: int, at_ms: int, offset: Iterator[int]) -> Iterator[Observatio
             who=RUN,
             at_ms=at_ms + 720,
         )
-        yield DecisionSeen(offset=next(offset), record=record)
+        yield DecisionSeen(offset=next(offset), record=record, counts=True)
     yield _event(EventType.CHECKPOINT_COMPLETED, at_ms + 800, batch, rows=4_000, bytes=400_000, duration_ms=800)
 
 

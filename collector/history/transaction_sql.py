@@ -38,6 +38,34 @@ EVENTS_OF_PERIOD = """
 select partition, "offset", event from lifecycle_events
 where pipeline = ? and at_ms >= ? and at_ms <= ? and type like 'transaction.%' and contains(event, ?)
 order by at_ms, "offset" limit ?"""
+# The same of chosen handles alone: every record of the decision log that names one of them, or is about the attempt of a decision
+# that lists one; without ``counts`` (written by an earlier version) whether one counts rests on those before it, so all of them.
+# Bound: prefix, from, until, the handles' keys, how many.
+DECISIONS_OF_HANDLES = f"""
+with period as (
+    select * from decision_records
+    where source not in ({SUPERSEDED}) and ({FOUNDATIONS} or (prefix = $1 and at_ms >= $2 and at_ms <= $3))),
+named as (
+    select partition, "offset", record, counts,
+           case when {FOUNDATIONS} or counts is null then true
+                when type = 'outcome' then list_has_any(json_extract_string(record, '$.handles[*]'), $4::varchar[])
+                else list_has_any(list_transform(json_extract(record, '$.handles[*]'), lambda handle: concat_ws(':',
+                    handle ->> '$.resource_manager', handle ->> '$.transaction', handle ->> '$.producer_id',
+                    handle ->> '$.producer_epoch')), $4::varchar[]) end as is_asked,
+           if(type = 'decision', json_extract_string(record, ['$.checkpoint_id', '$.batch', '$.attempt']), null) as attempt
+    from period)
+select partition, "offset", record, counts from named
+where is_asked or attempt in (select attempt from named where is_asked and attempt is not null)
+order by "offset" limit $5"""
+# Bound: transactions, producer ids, epochs, of the same length; pipeline, from, until, how many.
+EVENTS_OF_HANDLES = """
+with asked as (select unnest(?::varchar[]) as id, unnest(?::varchar[]) as producer_id, unnest(?::varchar[]) as epoch),
+period as (
+    select *, json_extract_string(event, ['$.data.transaction', '$.data.producer_id', '$.data.producer_epoch']) as named
+    from lifecycle_events where pipeline = ? and at_ms >= ? and at_ms <= ? and type like 'transaction.%')
+select partition, "offset", event
+from period semi join asked on named[1] = id and named[2] = producer_id and named[3] = epoch
+order by at_ms, "offset" limit ?"""
 
 # Rows as they stand, of one transaction. Bound: id, producer id, start, how many.
 RECORDS_OF_TRANSACTION = """

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from collector.history import row_decoding, transaction_sql
 from collector.history.observation_tables import PREPARED_BRANCHES
 from collector.history.store import Store
-from collector.records.facts import BrokerTransaction
+from collector.records.facts import KAFKA, BrokerTransaction
 from collector.state import transaction_join
 from collector.state.fold import apply, put_transaction
 from collector.state.state import State
@@ -19,7 +20,7 @@ from collector.verdicts.judging import Judged
 from collector.views.current_state import CurrentState
 from lifecycle.branch_id import BranchId
 from lifecycle.durations import HOUR_MS
-from lifecycle.identity import TransactionalId
+from lifecycle.identity import TransactionalId, transaction_key
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 
 AROUND_MS = HOUR_MS
@@ -104,6 +105,32 @@ def past_of_branches(current: CurrentState, store: Store, names: Sequence[str]) 
 def past_of(current: CurrentState, store: Store, transactions: Iterable[BrokerTransaction]) -> State:
     """Return a state of these transactions, with what was decided and reported of ours around them. Raises StoreFailed."""
     past = State(settled_kept=MOST_RECORDS)
+    for prefix, known in _put_transactions(current, past, transactions).items():
+        _put_reports(past, store, prefix, known)
+    return past
+
+
+def joined_past_of(current: CurrentState, store: Store, transactions: Iterable[BrokerTransaction]) -> State:
+    """Return the same with what was decided and reported of these transactions alone: enough to join them, not to judge them.
+
+    An hour of a pipeline has thousands of events: of which ones to make objects, the database tells. Raises StoreFailed.
+    """
+    past = State(settled_kept=MOST_RECORDS)
+    for prefix, known in _put_transactions(current, past, transactions).items():
+        period = _around(known)
+        handles = {transaction.handle_identity for transaction in known}
+        keys = [transaction_key(KAFKA, *handle) for handle in handles]
+        columns = [list(map(str, column)) for column in zip(*handles, strict=True)]
+        decided = store.rows(transaction_sql.DECISIONS_OF_HANDLES, prefix, *period, keys, MOST_RECORDS)
+        reported = store.rows(transaction_sql.EVENTS_OF_HANDLES, *columns, prefix, *period, MOST_RECORDS)
+        _put_records(past, decided, reported)
+    return past
+
+
+def _put_transactions(
+    current: CurrentState, past: State, transactions: Iterable[BrokerTransaction]
+) -> dict[str, list[BrokerTransaction]]:
+    """Fold transactions; return those of each pipeline of ours."""
     with current.reading() as state:
         prefixes = state.ledger.prefixes()
     ours: dict[str, list[BrokerTransaction]] = {}
@@ -112,22 +139,28 @@ def past_of(current: CurrentState, store: Store, transactions: Iterable[BrokerTr
         parsed = TransactionalId.parse(transaction.identity.transaction)
         if parsed is not None and parsed.prefix in prefixes:
             ours.setdefault(parsed.prefix, []).append(transaction)
-    for prefix, known in ours.items():
-        _put_reports(past, store, prefix, known)
-    return past
+    return ours
 
 
 def _put_reports(past: State, store: Store, prefix: str, known: Sequence[BrokerTransaction]) -> None:
-    first_ms = min(transaction.identity.start_ms for transaction in known) - AROUND_MS
-    last_ms = max(transaction.ended_ms or transaction.identity.start_ms for transaction in known) + AROUND_MS
     ids = {transaction.identity.transaction for transaction in known}
     # Of one id only its own events; of several all of the time.
-    _put_period(past, store, prefix, first_ms, last_ms, json.dumps(ids.pop()) if len(ids) == 1 else "")
+    _put_period(past, store, prefix, *_around(known), json.dumps(ids.pop()) if len(ids) == 1 else "")
+
+
+def _around(known: Sequence[BrokerTransaction]) -> tuple[int, int]:
+    first_ms = min(transaction.identity.start_ms for transaction in known) - AROUND_MS
+    last_ms = max(transaction.ended_ms or transaction.identity.start_ms for transaction in known) + AROUND_MS
+    return first_ms, last_ms
 
 
 def _put_period(past: State, store: Store, prefix: str, first_ms: int, last_ms: int, part: str = "") -> None:
     decisions = store.rows(transaction_sql.DECISIONS_OF_PERIOD, prefix, first_ms, last_ms, MOST_RECORDS)
     events = store.rows(transaction_sql.EVENTS_OF_PERIOD, prefix, first_ms, last_ms, part, MOST_RECORDS)
+    _put_records(past, decisions, events)
+
+
+def _put_records(past: State, decisions: Iterable[Sequence[Any]], events: Iterable[Sequence[Any]]) -> None:
     # What cannot be understood was reported when history was loaded.
     for decided in row_decoding.decision_records(decisions)[0]:
         apply(past, decided)

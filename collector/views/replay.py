@@ -84,7 +84,6 @@ def read_kept(store: Store, settled_kept: int, checkpoints_kept: int) -> Kept:
     )
     sources: tuple[Iterable[Observation], ...] = (
         row_decoding.lifecycle_events(rows(sql.PIPELINE_EVENTS)),
-        row_decoding.lifecycle_events(rows(sql.CHECKPOINT_EVENTS, checkpoints)),
         decided,
         observation_tables.CHECKPOINT_FILES.observations(rows(sql.CHECKPOINT_FILES, checkpoints)),
         observation_tables.PREPARED_BRANCHES.observations(_rows_of_branches(store, kept, lost.branches)),
@@ -93,8 +92,8 @@ def read_kept(store: Store, settled_kept: int, checkpoints_kept: int) -> Kept:
         observation_tables.FLINK_JOBS.observations(rows(sql.FLINK_JOBS, checkpoints)),
         observation_tables.TRANSACTION_OFFSETS.observations(rows(sql.OFFSETS_OF_TRANSACTIONS, kept)),
     )
-    texts = [text.encode() for _, _, text in rows(sql.EVENTS_OF_CURRENT_STATE, EVENTS_LOADED * kept)]
-    reported, odd = row_decoding.events_in_columns(texts)
+    found = rows(sql.EVENTS_OF_CURRENT_STATE, EVENTS_LOADED * kept) + rows(sql.CHECKPOINT_EVENTS, checkpoints)
+    reported, odd = row_decoding.events_in_columns([text.encode() for _, _, text in found])
     ((events,),), ((malformed,),) = rows(sql.EVENTS_FOLDED), rows(sql.QUARANTINED_COUNT)
     ids = KnownIds()
     for id_, first_ms, last_ms in store.rows_in_parts(sql.KNOWN_IDS):

@@ -17,7 +17,7 @@ from collector.state.transaction_view import TransactionView
 from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import infer
 from collector.views.current_state import CurrentState
-from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, past_of, past_of_branches
+from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, joined_past_of, past_of_branches
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.search import SearchOutcome
 from lifecycle.states import TransactionState
@@ -25,6 +25,8 @@ from lifecycle.verdicts import AbortCause, Certainty
 
 RECORDS_AT_ONCE = 1_000
 """A transaction has about four."""
+JOINED_AT_ONCE = 100
+"""At least; of a full page one more, so that it is known whether anything is behind it."""
 BUDGET_S = 1.5
 """What was not looked at by then is left to the next page."""
 PARTITIONS_KEPT_MS = 60_000
@@ -85,12 +87,16 @@ def search(
     store.catch_up()
     page, place, ends_s = SearchPage(), query.after, clock() + BUDGET_S
     for identities, behind in _chunks(store, query, _conditions(current, query)):
-        fitting = [found for found in _joined(current, store, identities) if _fits(found, query)]
-        room = query.limit - len(page.found)
-        page.found += fitting[:room]
-        if len(fitting) > room:
-            page.next_place = page.found[-1].place
-            return page
+        # Most pages are full long before all of these are joined: that reads what was reported and decided of each.
+        at_once = max(query.limit + 1, JOINED_AT_ONCE)
+        for first in range(0, len(identities), at_once):
+            joined = _joined(current, store, identities[first : first + at_once])
+            fitting = [found for found in joined if _fits(found, query)]
+            room = query.limit - len(page.found)
+            page.found += fitting[:room]
+            if len(fitting) > room:
+                page.next_place = page.found[-1].place
+                return page
         place = behind
         if place is None:
             return page
@@ -162,7 +168,7 @@ def _joined(current: CurrentState, store: Store, identities: Sequence[BrokerIden
 def _past_of(current: CurrentState, store: Store, missing: Sequence[BrokerIdentity]) -> State:
     ids, producer_ids, starts = (list(column) for column in zip(*missing, strict=True))
     rows = store.rows(transaction_sql.TRANSACTIONS_OF_IDENTITIES, ids, producer_ids, starts, min(starts), max(starts))
-    past = past_of(current, store, row_decoding.transactions(rows))
+    past = joined_past_of(current, store, row_decoding.transactions(rows))
     aborted = [past.broker[identity] for identity in past.aborted]
     if aborted:
         first_ms = min(transaction.identity.start_ms for transaction in aborted)
