@@ -6,11 +6,9 @@ Between two polls it asks about the jobs with a new ``_metadata``: whether that 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import httpx
 
@@ -21,11 +19,11 @@ from collector.records.formats.flink_records import GONE, FlinkCheckpoint, Flink
 from collector.records.observations import Malformed, Observed, Position
 from collector.records.observer_kind import ObserverKind
 from collector.runtime.clock import now_ms
+from collector.sources.flink_http import FlinkHttp, NotThere
 from collector.sources.source import Observer
 from collector.views.current_state import CurrentState
 from lifecycle.counted_nouns import counted
-from lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
-from lifecycle.json_record import read_object
+from lifecycle.errors import MalformedRecord
 
 MAX_REQUESTS = 60
 RESTARTS_EVERY = 8
@@ -36,13 +34,7 @@ ON_DISK_WITHIN_MS = 120_000
 AWAITED_EVERY_S = 0.5
 AWAITED_FOR_MS = 30_000
 """A checkpoint whose end was not seen so long after its ``_metadata`` is asked for in its job's turn alone."""
-ANSWER_LIMIT_S = 5.0
-MAX_ANSWER_BYTES = 16 << 20
 ERRORS_KEPT = 1_000
-
-
-class NotThere(ResourceManagerError):
-    """Flink does not know what was asked for: a job that has ended meanwhile, or one without checkpoints."""
 
 
 class FlinkRest(Observer):
@@ -95,54 +87,50 @@ class FlinkRest(Observer):
             f"{'it: it is' if self._missed == 1 else 'them: they are'} not in history"
         )
 
-    def client(self) -> httpx.Client:
-        """Return a client with the cluster's authority and login. Raises SettingsError where their files are gone meanwhile."""
-        if self._access is None:
-            return httpx.Client(base_url=self._url, timeout=ANSWER_LIMIT_S, transport=self._transport)
-        return httpx.Client(
-            base_url=self._url, timeout=ANSWER_LIMIT_S, verify=self._access.tls(), headers=self._access.headers
-        )
+    def http(self) -> FlinkHttp:
+        """Return a connection to the REST API, for a ``with``. Raises SettingsError where its access's files are gone meanwhile."""
+        return FlinkHttp(self._cluster, self._url, self._access, self._transport)
 
     def observe(self) -> None:
         """Poll until stopped. Raises SettingsError, Unreachable, ResourceManagerError, MalformedRecord."""
-        with self.client() as client:
+        with self.http() as http:
             while not self.stopping.is_set():
-                self.poll(client)
+                self.poll(http)
                 self.current.see_flink_polled(self._cluster, now_ms(), answered=True)
                 self.polled()
-                self._wait(client)
+                self._wait(http)
 
     def failed(self, error: Exception) -> None:
         """Note that REST does not answer: no job is known to run then, and none to be gone."""
         self.current.see_flink_polled(self._cluster, now_ms(), answered=False)
 
-    def poll(self, client: httpx.Client) -> None:
+    def poll(self, http: FlinkHttp) -> None:
         """Poll once. Raises Unreachable, ResourceManagerError, MalformedRecord."""
         at_ms = now_ms()
-        overview = flink_rest_answers.jobs(self._cluster, self._get(client, "/jobs/overview"), at_ms)
+        overview = flink_rest_answers.jobs(self._cluster, http.get("/jobs/overview"), at_ms)
         jobs = {job.job: job for job in overview}
         kept = {facts.job.job for facts in self.current.jobs() if facts.job.cluster == self._cluster}
         self._reported = {id_: reported for id_, reported in self._reported.items() if id_ in kept}
         for job in self._with_a_turn(jobs):
             turns = self._turns[job.job] = self._turns.get(job.job, 0) + 1
-            self._ask(client, job, with_restarts=turns % RESTARTS_EVERY == 1)
+            self._ask(http, job, with_restarts=turns % RESTARTS_EVERY == 1)
             self._rows[job.job] = job
         self._turns = {job: turns for job, turns in self._turns.items() if job in jobs}
         self._tell([replace(job, state=GONE, ended_ms=at_ms, seen_ms=at_ms) for job in self._vanished(jobs)])
 
-    def _wait(self, client: httpx.Client) -> None:
+    def _wait(self, http: FlinkHttp) -> None:
         """Wait for the next poll, and ask meanwhile about jobs with a new ``_metadata``. Raises what ``poll`` raises."""
         ends_s = time.monotonic() + self._interval_s
         while (left_s := ends_s - time.monotonic()) > 0 and not self.stopping.wait(min(left_s, AWAITED_EVERY_S)):
             awaiting = self.current.flink_awaiting_end(self._cluster, now_ms() - AWAITED_FOR_MS)
             for job in awaiting[:MAX_REQUESTS]:
-                self._ask(client, job, with_restarts=False)
+                self._ask(http, job, with_restarts=False)
                 self._turn = [*(id_ for id_ in self._turn if id_ != job.job), job.job]
 
-    def _ask(self, client: httpx.Client, job: FlinkJob, *, with_restarts: bool) -> None:
+    def _ask(self, http: FlinkHttp, job: FlinkJob, *, with_restarts: bool) -> None:
         self._asked_s[job.job] = time.monotonic()
         try:
-            self._tell(self._seen_of(client, job, with_restarts=with_restarts))
+            self._tell(self._seen_of(http, job, with_restarts=with_restarts))
         except NotThere:
             self._tell([job])
         except MalformedRecord as error:
@@ -175,13 +163,13 @@ class FlinkRest(Observer):
         return [jobs[id_] for id_ in now]
 
     def _seen_of(
-        self, client: httpx.Client, job: FlinkJob, *, with_restarts: bool
+        self, http: FlinkHttp, job: FlinkJob, *, with_restarts: bool
     ) -> list[FlinkCheckpoint | FlinkJob | Malformed]:
         """Return a job's checkpoints, then the job. Raises NotThere and what ``poll`` raises."""
-        reported = flink_rest_answers.checkpoints(job, self._get(client, f"/jobs/{job.job}/checkpoints"))
+        reported = flink_rest_answers.checkpoints(job, http.get(f"/jobs/{job.job}/checkpoints"))
         names = ",".join(flink_rest_answers.RESTART_METRICS)
         path = f"/jobs/{job.job}/metrics?get={names}"
-        restarts = flink_rest_answers.restarts(self._get(client, path)) if with_restarts else job.restarts
+        restarts = flink_rest_answers.restarts(http.get(path)) if with_restarts else job.restarts
         # From here on nothing can fail: what is noted as reported is reported.
         self._count_missed(job, reported)
         before = self._reported.get(job.job, {})
@@ -232,44 +220,6 @@ class FlinkRest(Observer):
         if observed:
             self.arrived(observed)
 
-    def _get(self, client: httpx.Client, path: str) -> Any:
-        try:
-            with client.stream("GET", path) as answer:
-                body = b""
-                for part in answer.iter_bytes():
-                    body += part
-                    if len(body) > MAX_ANSWER_BYTES:
-                        raise ResourceManagerError(
-                            f"Flink at {self._url}{path} answered more than {MAX_ANSWER_BYTES} bytes"
-                        )
-        except httpx.HTTPError as error:
-            what = str(error) or type(error).__name__
-            raise Unreachable(f"Flink at {self._url} did not answer within {ANSWER_LIMIT_S:g} s: {what}") from None
-        if answer.status_code == httpx.codes.NOT_FOUND:
-            raise NotThere(f"Flink at {self._url} does not know {path}")
-        if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            # Never the body: it may repeat what was sent.
-            where = f"--flink-properties {self._cluster}=FILE" if self._access is None else self._access.file
-            raise ResourceManagerError(
-                f"Flink at {self._url}{path} answered {answer.status_code}: check the login in {where}"
-            )
-        if answer.status_code != httpx.codes.OK:
-            raise ResourceManagerError(
-                f"Flink at {self._url}{path} answered {answer.status_code}: {_first_error(body)}"
-            )
-        what = f"Flink's answer at {self._url}{path}"
-        return read_object(b'{"answer":' + body + b"}", what)["answer"]
-
 
 def _is_same(known: FlinkJob | None, job: FlinkJob) -> bool:
     return known is not None and replace(known, seen_ms=0) == replace(job, seen_ms=0)
-
-
-def _first_error(body: bytes) -> str:
-    """Return the first line of Flink's error; answers of other servers are shown as they are, in part."""
-    text = body.decode(errors="replace")
-    try:
-        errors = json.loads(text)["errors"]
-        return str(errors[0]).splitlines()[0][:200]
-    except (ValueError, KeyError, TypeError, IndexError):
-        return text[:200]

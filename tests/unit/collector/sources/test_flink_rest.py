@@ -28,7 +28,7 @@ from collector.records.formats.flink_records import (
 from collector.records.observations import Observed, Position
 from collector.rows.transactions import checkpoint_row, job_row
 from collector.runtime.clock import now_ms
-from collector.sources import flink_rest
+from collector.sources import flink_http, flink_rest
 from collector.sources.flink_rest import FlinkRest
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
@@ -260,8 +260,8 @@ class Watched:
     def poll(self) -> int:
         """Look once; return how many observations that gave."""
         before = self.observer.status.records
-        with httpx.Client(base_url="http://flink:8081", transport=httpx.MockTransport(self.flink)) as client:
-            self.observer.poll(client)
+        with self.observer.http() as http:
+            self.observer.poll(http)
         return self.observer.status.records - before
 
     def numbers(self, state: str) -> list[int]:
@@ -466,7 +466,7 @@ def test_a_job_without_checkpoints_is_known_all_the_same(watched: Watched) -> No
         (httpx.Response(307, headers={"Location": "http://elsewhere"}), ResourceManagerError, "answered 307"),
         (httpx.ConnectError("Connection refused"), Unreachable, "http://flink:8081 did not answer within 5 s: Connection refused"),
         (httpx.ReadTimeout(""), Unreachable, "ReadTimeout"),
-        (httpx.Response(200, content=b" " * (flink_rest.MAX_ANSWER_BYTES + 1)), ResourceManagerError, "answered more than"),
+        (httpx.Response(200, content=b" " * (flink_http.MAX_ANSWER_BYTES + 1)), ResourceManagerError, "answered more than"),
     ],
     ids=["no leader", "a proxy", "no JSON", "a redirect", "nobody", "too slow", "too long"],
 )  # fmt: skip

@@ -65,8 +65,8 @@ def make_observer(current: CurrentState, store: Store, directory: Path, url: str
 
 
 def poll(found: FlinkRest) -> None:
-    with found.client() as client:
-        found.poll(client)
+    with found.http() as http:
+        found.poll(http)
 
 
 def jobs(current: CurrentState) -> list[str]:

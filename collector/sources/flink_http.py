@@ -1,0 +1,85 @@
+"""Asks one Flink REST API: a connection that is kept, bounded answers, errors that say what was asked and what came."""
+
+from __future__ import annotations
+
+import json
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from collector.config.flink_access import FlinkAccess
+from lifecycle.errors import ResourceManagerError, Unreachable
+from lifecycle.json_record import read_object
+
+ANSWER_LIMIT_S = 5.0
+MAX_ANSWER_BYTES = 16 << 20
+
+
+class NotThere(ResourceManagerError):
+    """Flink does not know what was asked for: a job that has ended meanwhile, or one without checkpoints."""
+
+
+class FlinkHttp:
+    """The REST API of ``cluster`` while the context is open, with its authority and login.
+
+    Raises SettingsError where their files are gone meanwhile.
+    """
+
+    def __init__(
+        self, cluster: str, url: str, access: FlinkAccess | None, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        self._cluster, self._url, self._access = cluster, url, access
+        if access is None:
+            self._client = httpx.Client(base_url=url, timeout=ANSWER_LIMIT_S, transport=transport)
+        else:
+            self._client = httpx.Client(
+                base_url=url, timeout=ANSWER_LIMIT_S, verify=access.tls(), headers=access.headers
+            )
+
+    def __enter__(self) -> FlinkHttp:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def get(self, path: str) -> Any:
+        """Return what Flink answers at a path. Raises NotThere, Unreachable, ResourceManagerError, MalformedRecord."""
+        try:
+            with self._client.stream("GET", path) as answer:
+                body = b""
+                for part in answer.iter_bytes():
+                    body += part
+                    if len(body) > MAX_ANSWER_BYTES:
+                        raise ResourceManagerError(
+                            f"Flink at {self._url}{path} answered more than {MAX_ANSWER_BYTES} bytes"
+                        )
+        except httpx.HTTPError as error:
+            what = str(error) or type(error).__name__
+            raise Unreachable(f"Flink at {self._url} did not answer within {ANSWER_LIMIT_S:g} s: {what}") from None
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            raise NotThere(f"Flink at {self._url} does not know {path}")
+        if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            # Never the body: it may repeat what was sent.
+            where = f"--flink-properties {self._cluster}=FILE" if self._access is None else self._access.file
+            raise ResourceManagerError(
+                f"Flink at {self._url}{path} answered {answer.status_code}: check the login in {where}"
+            )
+        if answer.status_code != httpx.codes.OK:
+            raise ResourceManagerError(
+                f"Flink at {self._url}{path} answered {answer.status_code}: {_first_error(body)}"
+            )
+        what = f"Flink's answer at {self._url}{path}"
+        return read_object(b'{"answer":' + body + b"}", what)["answer"]
+
+
+def _first_error(body: bytes) -> str:
+    """Return the first line of Flink's error; answers of other servers are shown as they are, in part."""
+    text = body.decode(errors="replace")
+    try:
+        errors = json.loads(text)["errors"]
+        return str(errors[0]).splitlines()[0][:200]
+    except (ValueError, KeyError, TypeError, IndexError):
+        return text[:200]
