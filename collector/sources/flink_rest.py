@@ -222,4 +222,4 @@ class FlinkRest(Observer):
 
 
 def _is_same(known: FlinkJob | None, job: FlinkJob) -> bool:
-    return known is not None and replace(known, seen_ms=0) == replace(job, seen_ms=0)
+    return known is not None and replace(known, seen_ms=job.seen_ms) == job
