@@ -26,8 +26,8 @@ JOBS_OF_A_DIRECTORY = JOBS_KEPT
 """Of more, those whose directories changed last are read: memory keeps no more lists."""
 SETTLED_AFTER_S = 5.0
 """A file that was written less long ago is looked at in every poll."""
-QUIET_S = 2.0
-"""A directory that changed less long ago is listed in every poll."""
+QUIET_S, COARSE_QUIET_S = 0.1, 2.0
+"""A directory that changed less long ago is listed in every poll; the second where its filesystem counts whole seconds."""
 LOOKED_AT_EVERY_S = 60.0
 """So often a settled file is looked at where its directory does not tell of changes, as in object stores."""
 CHECKPOINT = re.compile(r"chk-(?P<number>[0-9]{1,18})")
@@ -42,6 +42,18 @@ class Reported(NamedTuple):
     number: int
 
 
+class Now(NamedTuple):
+    """One time for a whole look: files that were written until ``settled_ns`` (epoch) are settled."""
+
+    settled_ns: float
+    monotonic_s: float
+
+    @classmethod
+    def read(cls) -> Now:
+        """Return the present."""
+        return cls(1e9 * (time.time() - SETTLED_AFTER_S), time.monotonic())
+
+
 class Read(NamedTuple):
     """A ``_metadata`` as it was read: its modification time (ns), its size, its directory's change, by our clock when."""
 
@@ -50,16 +62,16 @@ class Read(NamedTuple):
     changed_ns: int | None
     at_s: float
 
-    def stands(self, place: Place) -> bool:
+    def stands(self, place: Place, now: Now) -> bool:
         """Say whether it need not be looked at again yet.
 
         A directory changes when its file is made, not while it is written: a file is settled some time after.
         """
-        if time.time() - self.mtime_ns / 1e9 < SETTLED_AFTER_S:
+        if self.mtime_ns > now.settled_ns:
             return False
         if place.changed_ns is not None:
             return place.changed_ns == self.changed_ns
-        return time.monotonic() - self.at_s < LOOKED_AT_EVERY_S
+        return now.monotonic_s - self.at_s < LOOKED_AT_EVERY_S
 
 
 class Listed(NamedTuple):
@@ -117,9 +129,12 @@ class CheckpointStore:
         self.gone = self._gone_of([path for path in self._read if path not in places])
         self._read = {path: seen for path, seen in self._read.items() if path in places}
         self._damaged = {path: said for path, said in self._damaged.items() if path in places}
-        found = []
+        found, now = [], Now.read()
         for place in sorted(places.values(), key=lambda place: place.number):
-            committables = self._new(place)
+            known = self._read.get(place.path)
+            if known is not None and place.path not in self._damaged and known.stands(place, now):
+                continue
+            committables = self._new(place, known)
             self.answered()
             if committables is not None:
                 found.append(committables)
@@ -138,10 +153,7 @@ class CheckpointStore:
                 gone.append(place.uri)
         return gone
 
-    def _new(self, place: Place) -> FlinkCommittables | None:
-        known = self._read.get(place.path)
-        if known is not None and place.path not in self._damaged and known.stands(place):
-            return None
+    def _new(self, place: Place, known: Read | None) -> FlinkCommittables | None:
         try:
             info = place.filesystem.get_file_info(f"{place.path}/{FILE}")
             if info.type is not fs.FileType.File:
@@ -212,7 +224,7 @@ class CheckpointStore:
         places = _of_job(filesystem, uri, path, job)
         self.answered()
         # Two changes may bear the same time: the second may come behind the listing.
-        if changed_ns is not None and time.time() - changed_ns / 1e9 > QUIET_S:
+        if changed_ns is not None and time.time() - changed_ns / 1e9 > _quiet_s(changed_ns):
             self._listed[path] = Listed(places, changed_ns, time.monotonic())
         else:
             self._listed.pop(path, None)
@@ -223,6 +235,11 @@ class CheckpointStore:
         filesystem, path = filesystem_of(location, self._filesystems)
         self.is_remote = self.is_remote or not _is_local(filesystem)
         return filesystem, path
+
+
+def _quiet_s(changed_ns: int) -> float:
+    """Return for how long (s) another change of a directory may bear the same time."""
+    return QUIET_S if changed_ns % 1_000_000_000 else COARSE_QUIET_S
 
 
 def _is_local(filesystem: fs.FileSystem) -> bool:

@@ -16,6 +16,7 @@ from lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsErro
 from resource_managers.checkpoint_location import CheckpointLocation
 
 FILE = "_metadata"
+_LOCAL = fs.LocalFileSystem()
 _PRESTO = "s3p://"
 """Flink's name for S3 by another client of its own."""
 
@@ -52,7 +53,7 @@ def filesystem_of(location: str, known: dict[str, fs.FileSystem] | None = None) 
     try:
         place = _location(location)
         if place.path:
-            return fs.LocalFileSystem(), place.path
+            return _LOCAL, place.path
         root = "/".join(place.uri.split("/")[:3])
         if known is not None and root in known:
             return known[root], place.uri.partition("://")[2]

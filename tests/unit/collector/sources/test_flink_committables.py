@@ -19,7 +19,7 @@ from collector.history.store import Store
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
 from collector.records.observations import Observed, Position
 from collector.sources import flink_checkpoint_store, flink_committables, flink_store_reader
-from collector.sources.flink_checkpoint_store import CHECKPOINTS_OF_A_JOB, Read
+from collector.sources.flink_checkpoint_store import CHECKPOINTS_OF_A_JOB, Now, Read
 from collector.sources.flink_committables import FlinkCommittablesReader
 from collector.sources.flink_metadata_files import Place, filesystem_of, read_again
 from collector.verdicts.verdict_case import Limits
@@ -114,12 +114,12 @@ def test_a_directory_is_listed_again_once_it_changes(
 
     monkeypatch.setattr(flink_checkpoint_store, "_of_job", counting)
     put(tmp_path / JOB / "chk-3")
+    changed(tmp_path / JOB, seconds_ago=-60)
     reading = reader(current, tmp_path)
     for _ in range(3):
         reading.read_new()
     assert len(listed_jobs) == 3, "it changed a moment ago"
-    os.utime(tmp_path / JOB, ns=(1_795_000_000_000_000_000, 1_795_000_000_000_000_000))
-    monkeypatch.setattr(flink_checkpoint_store, "QUIET_S", -1e12)
+    changed(tmp_path / JOB, seconds_ago=60)
     for _ in range(3):
         reading.read_new()
     assert len(listed_jobs) == 4, "it changed long ago, and all of it is read"
@@ -130,6 +130,18 @@ def test_a_directory_is_listed_again_once_it_changes(
     shutil.copy(RECORDED / RECORDING / "_metadata", tmp_path / JOB / "chk-4")
     reading.read_new()
     assert max(listing.path for listing in seen_listings(current)).endswith("chk-4")
+
+
+def changed(directory: Path, seconds_ago: float) -> None:
+    at_ns = round(1e9 * (time.time() - seconds_ago))
+    os.utime(directory, ns=(at_ns, at_ns))
+
+
+@pytest.mark.parametrize(
+    ("changed_ns", "quiet_s"), [(1_795_000_000_000_000_000, 2.0), (1_795_000_000_004_000_000, 0.1)]
+)
+def test_where_times_are_whole_seconds_more_changes_may_bear_the_same(changed_ns: int, quiet_s: float) -> None:
+    assert flink_checkpoint_store._quiet_s(changed_ns) == quiet_s
 
 
 def test_a_file_that_is_still_being_written_is_read_again(current: CurrentState, tmp_path: Path) -> None:
@@ -161,7 +173,8 @@ def test_a_settled_file_is_not_looked_at_in_every_poll(
     age_s: float, changed_ns: int | None, looked_s_ago: float, stands: bool
 ) -> None:
     read = Read(round((time.time() - age_s) * 1e9), 10, 7, time.monotonic() - looked_s_ago)
-    assert read.stands(Place(fs.LocalFileSystem(), "file:/c/chk-3", "/c/chk-3", JOB, 3, changed_ns)) is stands
+    place = Place(fs.LocalFileSystem(), "file:/c/chk-3", "/c/chk-3", JOB, 3, changed_ns)
+    assert read.stands(place, Now.read()) is stands
 
 
 def test_the_directory_of_a_checkpoint_that_rest_told_of_is_followed(current: CurrentState, tmp_path: Path) -> None:
