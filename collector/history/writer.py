@@ -20,8 +20,8 @@ BATCH_ROWS = 50_000
 """Large commits write history twice as fast as small ones (10,000 rows); they only form while there is a backlog."""
 COMMIT_PAUSE_S = 0.1
 """What is observed is in memory, and so in the API, before it is committed: fewer commits leave more time for answers."""
-FEW_ROWS = 50
-PAUSE_TIMES, MAX_PAUSE_S = 30, 1.0
+FEW_ROWS = 100
+PAUSE_TIMES, MAX_PAUSE_S = 100, 1.0
 """A commit of few rows takes as long as one of a thousand: the next waits for so many times as long, and has more."""
 IDLE_S = 1.0
 RETRY_S = 1.0
