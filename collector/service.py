@@ -238,15 +238,23 @@ def _serve(
         app, dependencies, alerts, tunable.metrics_access, tunable.metrics_pipelines, standing=standing.report
     )
     server = _Server(http_server.config(app, settings.tls, settings.trusted_proxies), changes)
-    with _loading(current, ready, running):
+    with _loading(current, ready, running, store.partition_names.all):
         host, port = listening.getsockname()[:2]
         print(f"{'https' if settings.tls else 'http'}://{host}:{port}", flush=True)
         server.run(sockets=[listening])
 
 
 @contextlib.contextmanager
-def _loading(current: CurrentState, ready: threading.Event, running: Callable[[], list[Running]]) -> Iterator[None]:
-    """Load history while the API already answers health, then start whatever probes; stop all of it at the end."""
+def _loading(
+    current: CurrentState,
+    ready: threading.Event,
+    running: Callable[[], list[Running]],
+    afterwards: Callable[[], object],
+) -> Iterator[None]:
+    """Load history while the API already answers health, then start whatever probes; stop all of it at the end.
+
+    ``afterwards``: reads of history what a request would wait for, once it is ready.
+    """
     started: list[Running] = []
     stopping = threading.Event()
 
@@ -266,6 +274,8 @@ def _loading(current: CurrentState, ready: threading.Event, running: Callable[[]
             part.start()
             started.append(part)
         ready.set()
+        with contextlib.suppress(StoreFailed):  # whoever asks for it reads it then, or is told why not
+            afterwards()
 
     loader = threading.Thread(target=load, name="load history")
     loader.start()

@@ -12,8 +12,7 @@ from collector.api.dependencies import ApiDependencies, caller_of_request
 from collector.api.paging import Page, place_of
 from collector.api.table_routes import After, table_answer
 from collector.rows.transactions import found_row
-from collector.runtime.clock import now_ms
-from collector.views.search import PartitionNames, SearchQuery, partition_names, search
+from collector.views.search import SearchQuery, search
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.search import FoundTransactionRow, SearchOutcome
 from lifecycle.verdicts import AbortCause
@@ -24,7 +23,6 @@ Moment = Annotated[int, Query(ge=0, le=MAX_WHOLE_NUMBER)]
 
 def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     """Add the route."""
-    names = partition_names(dependencies.store)
 
     @app.get("/api/v1/search", dependencies=[Depends(caller_of_request)])
     def found(
@@ -43,7 +41,7 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
         query = SearchQuery(
             transaction=transaction,
             pipeline=pipeline,
-            partitions=_partitions(dependencies, names, topic, group) if topic or group else None,
+            partitions=_partitions(dependencies, topic, group) if topic or group else None,
             outcome=outcome,
             cause=cause,
             since_ms=since_ms,
@@ -59,12 +57,13 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
         )
 
 
-def _partitions(dependencies: ApiDependencies, names: PartitionNames, topic: str, group: str) -> Collection[str]:
+def _partitions(dependencies: ApiDependencies, topic: str, group: str) -> Collection[str]:
     """Return the partitions of a topic, or those that a group reads, or what both have in common.
 
     Raises HTTPException 422 for a group that was never seen: "found nothing" would be a lie.
     """
-    known: Collection[str] = [name for name in names.at(now_ms()) if name.rpartition("-")[0] == topic]
+    names = dependencies.store.partition_names.all()
+    known: Collection[str] = [name for name in names if name.rpartition("-")[0] == topic]
     if not group:
         return known
     read_by = dependencies.partitions().read_by

@@ -13,13 +13,11 @@ TRANSACTIONS_OF_PRODUCER = EACH_TRANSACTION.format(
     where transaction_id = ? and producer_id = ? and start_ms >= ? and start_ms <= ?""",
     of_those="",
 )
-# Of one id the newest that began before one, newest first, and how many there are in all: history is searched for the id once.
-# Bound: id, start, producer id, how many.
+# Of one id the newest that began before one and not before a time, newest first. Bound: id, start, producer id, the time, how many.
 OF_ID_BEFORE = """
-with earlier as (
-    select distinct producer_id, start_ms from transaction_records
-    where transaction_id = ? and start_ms is not null and (start_ms, producer_id) < (?, ?))
-select producer_id, start_ms, count(*) over () from earlier order by start_ms desc, producer_id desc limit ?"""
+select distinct producer_id, start_ms from transaction_records
+where transaction_id = ? and start_ms is not null and (start_ms, producer_id) < (?, ?) and start_ms >= ?
+order by start_ms desc, producer_id desc limit ?"""
 _CHOSEN = EACH_TRANSACTION.format(
     rows="transaction_records where transaction_id = ? and start_ms >= ? and start_ms <= ?",
     of_those="semi join chosen using (producer_id, start_ms)",

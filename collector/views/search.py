@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from collector.history import row_decoding, transaction_sql
 from collector.history.store import Store
 from collector.records.facts import BrokerIdentity
-from collector.runtime.timed_cache import NowAndThen
 from collector.state import transaction_join
 from collector.state.fold import put_init
 from collector.state.state import State
@@ -29,10 +28,8 @@ JOINED_AT_ONCE = 100
 """At least; of a full page one more, so that it is known whether anything is behind it."""
 BUDGET_S = 1.5
 """What was not looked at by then is left to the next page."""
-PARTITIONS_KEPT_MS = 60_000
 Place = tuple[int, int, str]
 """Where a page ended: start (epoch ms), producer id, transactional id."""
-PartitionNames = NowAndThen[frozenset[str]]
 _STATUS = {SearchOutcome.COMMITTED: "COMPLETE_COMMIT", SearchOutcome.ABORTED: "COMPLETE_ABORT"}
 _ABORTED = (TransactionState.ABORTED, TransactionState.LOST)
 
@@ -71,13 +68,6 @@ class SearchPage:
 
     found: list[Found] = field(default_factory=list)
     next_place: Place | None = None
-
-
-def partition_names(store: Store) -> PartitionNames:
-    """Return what finds out now and then which partitions history's transactions wrote to."""
-    return NowAndThen(
-        lambda _: frozenset(name for (name,) in store.rows(transaction_sql.PARTITIONS)), PARTITIONS_KEPT_MS
-    )
 
 
 def search(

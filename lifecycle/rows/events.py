@@ -8,6 +8,9 @@ from enum import Enum
 from lifecycle.rows.columns import Json
 from lifecycle.states import TransactionState
 
+EARLIER_COUNTED = 100
+"""GET /transactions/{key}/earlier counts no more than so many behind a page: it would take a pass over all of history."""
+
 
 class EventKind(Enum):
     """Who told of an event; the value is the API's word."""

@@ -18,7 +18,7 @@ from app.dialogs.order_text import table
 from app.screens.objects.parts import alerts_of, ended_table, page_address, share
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
-from lifecycle.rows.events import EndedTransactionRow, EventKind, RawEventRow
+from lifecycle.rows.events import EARLIER_COUNTED, EndedTransactionRow, EventKind, RawEventRow
 
 EVENTS_SHOWN = 200
 ALL = "all"
@@ -94,7 +94,9 @@ def _orders(orders: Sequence[RawEventRow], zone: tzinfo) -> None:
 
 
 def _earlier(earlier: Rows[EndedTransactionRow], zone: tzinfo) -> None:
-    more = f" {counted(earlier.more, 'earlier one')} not shown" if earlier.more else ""
+    are_all_counted = earlier.more < EARLIER_COUNTED
+    number = counted(earlier.more, "earlier one") if are_all_counted else f"{EARLIER_COUNTED} earlier ones or more"
+    more = f" {number} not shown" if earlier.more else ""
     live.write(el("h3", "Earlier transactions of this id", el("small", more)))
     if not earlier:
         live.write(

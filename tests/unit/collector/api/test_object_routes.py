@@ -10,8 +10,10 @@ from urllib.parse import quote
 import pytest
 
 from collector.records.formats.transaction_state import BrokerStatus
+from collector.views import past_transactions
 from lifecycle.decisions import Settled
 from lifecycle.events import EventType
+from lifecycle.rows.events import EARLIER_COUNTED
 from tests.unit.collector.api.served_api import VIEWER, Api, decision_seen, event_seen, observed
 from tests.unit.collector.observations import broker_record, decided, handle, outcome, transaction_event
 
@@ -134,6 +136,23 @@ def test_a_long_list_of_earlier_transactions_has_pages(fresh_api: Api) -> None:
     assert (first["more"], rest["more"], rest["next"]) == (2, 0, None)
     starts = [row["opened_at_ms"] - 1795000000000 for row in (*first["rows"], *rest["rows"])]
     assert starts == [50_000, 40_000, 30_000, 20_000, 10_000, 0]
+
+
+def test_of_very_many_earlier_transactions_some_are_counted(fresh_api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Those of one window are found without a look at the rest of history; behind it are fewer than are counted.
+    monkeypatch.setattr(past_transactions, "WINDOW_MS", 105_000)
+    for number in range(131):
+        fresh_api.current.observe(ended(100 + number, "often", number * 1_000))
+    fresh_api.store.flushed()
+    pages, after = [], ""
+    for _ in range(4):
+        key = quote("kafka:often:0:5@1795000130000", safe="")
+        pages.append(get(fresh_api, f"transactions/{key}/earlier?limit=40{after}"))
+        after = f"&after={pages[-1]['next']}"
+    assert [page["more"] for page in pages] == [90, 50, 10, 0]
+    assert get(fresh_api, f"transactions/{key}/earlier?limit=5")["more"] == EARLIER_COUNTED
+    starts = [row["opened_at_ms"] - 1795000000000 for page in pages for row in page["rows"]]
+    assert starts == [number * 1_000 for number in reversed(range(130))]
 
 
 def test_a_partition_has_its_readers_what_is_open_and_what_has_ended(fresh_api: Api) -> None:
