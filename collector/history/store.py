@@ -24,7 +24,7 @@ from collector.history.observation_tables import TRANSACTION_RECORDS
 from collector.history.partition_names import PartitionNames
 from collector.history.source_epochs import Source
 from collector.history.write_queue import MAX_ROWS, Offsets, Order, Write
-from collector.history.writer import COMMIT_PAUSE_S, HistoryWriter
+from collector.history.writer import HistoryWriter
 from collector.records.observations import CheckpointFileKind, Observed
 from collector.runtime.clock import now_ms
 
@@ -78,7 +78,7 @@ class Store:
         """Hand observations to the writer, and rows that stand in columns already; they are committed together.
 
         ``offsets``: how far the sources were read with them, (source, partition) -> next offset; by default up to the
-        last observation of each. Blocks while too much waits. Committed within about 0.1 s, and where little arrives
+        last observation of each. Blocks while too much waits. Committed within about half a second, and where little arrives
         within about a second: ``catch_up`` has it committed at once.
         """
         if offsets is None:
@@ -170,11 +170,12 @@ class Store:
         self._in_writer(lambda connection: None, limit_s)
 
     def catch_up(self, limit_s: float = CATCH_UP_LIMIT_S) -> None:
-        """Have what was handed over more than about 0.1 s ago committed before history is read.
+        """Have what was handed over more than a moment (0.1 to 0.5 s) ago committed before history is read.
 
-        Where history cannot be written now, or not within the limit, what it has is read.
+        While much arrives it soon is without that. Where history cannot be written now, or not within the limit, what it has
+        is read.
         """
-        if self._writer.pause_s > COMMIT_PAUSE_S and self.waiting:
+        if self._writer.has_long_rest and self.waiting:
             with contextlib.suppress(StoreFailed):
                 self.flushed(limit_s)
 

@@ -20,9 +20,11 @@ BATCH_ROWS = 50_000
 """Large commits write history twice as fast as small ones (10,000 rows); they only form while there is a backlog."""
 COMMIT_PAUSE_S = 0.1
 """What is observed is in memory, and so in the API, before it is committed: fewer commits leave more time for answers."""
+PAUSE_TIMES, MAX_PAUSE_S = 4, 0.3
+"""The pause lasts so many times as long as the commit before it: where commits take long, requests do too."""
 FEW_ROWS = 100
-PAUSE_TIMES, MAX_PAUSE_S = 100, 1.0
-"""A commit of few rows takes as long as one of a thousand: the next waits for so many times as long, and has more."""
+PAUSE_TIMES_OF_FEW, MAX_PAUSE_OF_FEW_S = 100, 1.0
+"""A commit of few rows takes as long as one of a thousand: the next waits longer, and has more."""
 IDLE_S = 1.0
 RETRY_S = 1.0
 _ODD_DATA = (duckdb.DataError, duckdb.InvalidInputException)
@@ -48,8 +50,8 @@ class HistoryWriter:
         self.error = ""
         """Why the last write failed; empty while writes succeed. Nothing is dropped: what failed is tried again."""
         self.queue = WriteQueue(max_rows_waiting)
-        self.pause_s = 0.0
-        """How long it rests since its last commit, unless a caller waits."""
+        self.has_long_rest = True
+        """Its last commit brought few rows: it may rest for long, unless a caller waits."""
         self.when_idle: list[Callable[[duckdb.DuckDBPyConnection], None]] = []
         """Called between commits, at least every second while nothing arrives; each does a small step of maintenance."""
         self._closing = threading.Event()
@@ -80,7 +82,9 @@ class HistoryWriter:
             writes, task = self.queue.take(BATCH_ROWS, IDLE_S)
             began_s = time.monotonic()
             cursor = self._commit(cursor, writes)
-            self.pause_s = pause_s(sum(write.rows for write in writes), time.monotonic() - began_s)
+            rows = sum(write.rows for write in writes)
+            rest_s = pause_s(rows, time.monotonic() - began_s)
+            self.has_long_rest = rows < FEW_ROWS
             self.queue.done(writes)
             if task is not None:
                 _carry_out(cursor, task)
@@ -88,7 +92,7 @@ class HistoryWriter:
                 self._maintain(cursor, step)
             # A pause lets the next commit hold more than one row; nothing is lost by it: sources are read again from their offsets.
             if self.queue.rows < BATCH_ROWS:
-                self.queue.rest(self.pause_s)
+                self.queue.rest(rest_s)
         cursor.close()
 
     def _commit(self, cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write]) -> duckdb.DuckDBPyConnection:
@@ -140,9 +144,8 @@ class HistoryWriter:
 
 def pause_s(rows: int, commit_s: float) -> float:
     """Return how long to rest after a commit of so many rows that took so long; seconds."""
-    if rows >= FEW_ROWS:
-        return COMMIT_PAUSE_S
-    return min(MAX_PAUSE_S, max(COMMIT_PAUSE_S, PAUSE_TIMES * commit_s))
+    times, most_s = (PAUSE_TIMES_OF_FEW, MAX_PAUSE_OF_FEW_S) if rows < FEW_ROWS else (PAUSE_TIMES, MAX_PAUSE_S)
+    return min(most_s, max(COMMIT_PAUSE_S, times * commit_s))
 
 
 def insert(

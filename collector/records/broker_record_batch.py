@@ -11,10 +11,16 @@ import pyarrow as pa
 
 from collector.records.facts import FROM_RECORDS, BrokerIdentity, BrokerTransaction, Init
 from collector.records.formats.arrow_columns import Flags, Integers, text_codes
-from collector.records.formats.transaction_state import LAST_EPOCH, BrokerStatus, is_rotated
+from collector.records.formats.transaction_state import LAST_EPOCH, STATUSES, BrokerStatus, is_rotated
 from collector.records.formats.transaction_state_batch import StateColumns
 
 _NO_MINIMUM, _NO_MAXIMUM = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+
+_IS_OF = {
+    rule.statuses: np.array([STATUSES.get(number) in rule.statuses for number in range(max(STATUSES) + 1)])
+    for rule in FROM_RECORDS.values()
+}
+"""Of the statuses that a field rests on, by their numbers, whether each is one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +90,7 @@ def transactions(records: BrokerRecords) -> Iterator[BrokerTransaction]:
     found: dict[str, list[int | None]] = {}
     for name, rule in FROM_RECORDS.items():
         if rule.statuses not in is_of:
-            is_of[rule.statuses] = np.isin(status, [each.value for each in rule.statuses])
+            is_of[rule.statuses] = _IS_OF[rule.statuses][status]
         values = getattr(states, rule.field)[order]
         found[name] = _of_groups(values, is_of[rule.statuses], firsts, takes_min=rule.takes_min)
     starts = start_ms[firsts].tolist()

@@ -16,15 +16,23 @@ COUNT = "select count(*) from lifecycle_events"
 
 @pytest.mark.parametrize(
     ("rows", "commit_s", "pause_s"),
-    [(1, 0.001, 0.1), (1, 0.002, 0.2), (99, 0.009, 0.9), (99, 5.0, 1.0), (100, 0.02, 0.1), (50_000, 5.0, 0.1)],
+    [
+        (1, 0.001, 0.1),
+        (1, 0.002, 0.2),
+        (99, 0.009, 0.9),
+        (99, 5.0, 1.0),
+        (100, 0.02, 0.1),
+        (100, 0.05, 0.2),
+        (50_000, 5.0, 0.3),
+    ],
 )
 def test_a_small_commit_is_followed_by_a_pause_for_its_cost(rows: int, commit_s: float, pause_s: float) -> None:
     assert writer.pause_s(rows, commit_s) == pytest.approx(pause_s)
 
 
 def test_who_reads_history_does_not_wait_for_a_long_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "PAUSE_TIMES", 1e9)
-    monkeypatch.setattr(writer, "MAX_PAUSE_S", 3_600.0)
+    monkeypatch.setattr(writer, "PAUSE_TIMES_OF_FEW", 1e9)
+    monkeypatch.setattr(writer, "MAX_PAUSE_OF_FEW_S", 3_600.0)
     store = Store(tmp_path / "history.duckdb")
     store.append([told(0)])
     wait_until("the first row is committed, and the writer rests", lambda: not store.waiting)
