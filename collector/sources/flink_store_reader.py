@@ -16,6 +16,8 @@ from lifecycle.errors import ResourceManagerError
 
 SLOW_AFTER_S = 10.0
 """A store that says nothing for so long in the middle of a look counts as one that does not answer."""
+REST_TIMES, MAX_INTERVALS = 45, 2
+"""A look takes longer with each job: the next begins so many times its processor time later, but not after more intervals."""
 log = logging.getLogger(__name__)
 
 
@@ -90,6 +92,7 @@ class FlinkStoreReader:
         return f"{self.name} has not answered since {utc(self._silent_since_ms)}"
 
     def _look(self, reported: Sequence[Reported]) -> None:
+        began_s = time.thread_time()
         try:
             new = self.store.read_new(reported)
             if new or self.store.gone:
@@ -103,8 +106,13 @@ class FlinkStoreReader:
         else:
             self.error, self._failures, self.has_answered, self.unread = "", 0, True, self.store.unread
             pause_s = self._remote_interval_s if self.store.is_remote else self._interval_s
-            self._due_s = time.monotonic() + pause_s
+            self._due_s = time.monotonic() + rest_s(pause_s, time.thread_time() - began_s)
         finally:
             store = self.store
             self.out_of_reach, self.left_out = store.out_of_reach, store.left_out
             self._idle.set()
+
+
+def rest_s(interval_s: float, look_s: float) -> float:
+    """Return how long to rest after a look that took so much processor time; seconds."""
+    return max(interval_s, min(MAX_INTERVALS * interval_s, REST_TIMES * look_s))

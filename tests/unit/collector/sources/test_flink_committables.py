@@ -144,6 +144,15 @@ def test_where_times_are_whole_seconds_more_changes_may_bear_the_same(changed_ns
     assert flink_checkpoint_store._quiet_s(changed_ns) == quiet_s
 
 
+@pytest.mark.parametrize(
+    ("interval_s", "look_s", "rest_s"),
+    [(0.5, 0.004, 0.5), (0.5, 0.02, 0.9), (0.5, 0.3, 1.0), (5.0, 0.02, 5.0), (0.0, 0.02, 0.0)],
+    ids=["a short look", "a longer one", "a very long one", "in an object store", "none"],
+)
+def test_a_longer_look_is_followed_by_a_longer_rest(interval_s: float, look_s: float, rest_s: float) -> None:
+    assert flink_store_reader.rest_s(interval_s, look_s) == pytest.approx(rest_s)
+
+
 def test_a_file_that_is_still_being_written_is_read_again(current: CurrentState, tmp_path: Path) -> None:
     where = put(tmp_path / "flink" / JOB / "chk-3")
     whole = (where / "_metadata").read_bytes()
