@@ -28,6 +28,7 @@ from app.screens.aborts import in_memory_only
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.ends import LossRow, OffsetRange
+from lifecycle.rows.events import EARLIER_COUNTED
 from lifecycle.visible_text import actual
 
 MAX_ROWS = 200
@@ -70,7 +71,13 @@ def _losses() -> None:
     )
     wanted = (asked or "").strip()
     losses = _newest(actual(wanted))
-    live.write(el("h3", f"Outcome of {wanted}" if wanted else "Was data lost?", el("small", _how_many(losses))))
+    live.write(
+        el(
+            "h3",
+            f"Outcome of {wanted}" if wanted else "Was data lost?",
+            el("small", _how_many(losses, of_id=bool(wanted))),
+        )
+    )
     news.show("losses", [loss.at_ms for loss in losses], f"{','.join(_chosen())}|{actual(wanted)}")
     if not losses and not _chosen():
         live.write(_nothing(wanted))
@@ -111,9 +118,10 @@ def _chosen() -> list[str]:
     return list(st.session_state.get("loss-verdict") or st.query_params.get_all("loss-verdict"))
 
 
-def _how_many(losses: Rows[LossRow]) -> str:
+def _how_many(losses: Rows[LossRow], *, of_id: bool) -> str:
     parts = [f"{count:,} {word}" for word, count in words_there(_VERDICTS, (loss.verdict for loss in losses)).items()]
-    more = f"{counted(losses.more, 'earlier transaction')} not shown" if losses.more else ""
+    at_least = "at least " * (of_id and losses.more == EARLIER_COUNTED)
+    more = f"{at_least}{counted(losses.more, 'earlier transaction')} not shown" if losses.more else ""
     return f" {', '.join(filter(None, [*parts, more]))}" if parts else ""
 
 

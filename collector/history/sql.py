@@ -101,10 +101,10 @@ CHECKPOINT_FILES = "select * from checkpoint_files order by rowid desc limit ?"
 KNOWN_IDS = """
 select transaction_id, min(update_ms), max(update_ms) from transaction_records
 group by transaction_id having arg_max(status, rowid) <> 'EXPIRED'"""
-# Of ids that begin so, what the newest records tell of each transaction. Bound: the beginning, how many records.
+# Of ids that begin so, what the newest records tell of each transaction. Bound: the beginning, since which start, how many records.
 TRANSACTIONS_OF_IDS = f"""
 with newest as (
-    select * from transaction_records where starts_with(transaction_id, ?) and start_ms is not null
+    select * from transaction_records where starts_with(transaction_id, ?) and start_ms >= ?
     order by rowid desc limit ?)
 {EACH_TRANSACTION.format(rows="newest", of_those="")}"""
 INITS_OF_IDS = """

@@ -110,15 +110,18 @@ def _is(order: OperatorOrder | None, action: Action) -> bool:
     return order is not None and order.action == action.value
 
 
-def past_of(transaction: str, rows: Rows, prefixes: frozenset[str], offsets_topics: tuple[str, ...]) -> State:
+def past_of(
+    transaction: str, rows: Rows, prefixes: frozenset[str], offsets_topics: tuple[str, ...], since_ms: int = 0
+) -> State:
     """Return a state of what history knows of one id and of those beside it, also what memory has let go. Raises StoreFailed.
 
     The id may be the name of a database's branch. ``prefixes`` are those of our own pipelines: their decisions are read too.
+    ``since_ms``: of transactions that began since then (epoch ms).
     """
     parsed = FlinkId.parse(transaction)
     stem = f"{parsed.prefix}-{parsed.subtask}-" if parsed is not None else transaction
     past = State(settled_kept=MAX_RECORDS, offsets_topics=offsets_topics)
-    for known in row_decoding.transactions(rows(sql.TRANSACTIONS_OF_IDS, stem, MAX_RECORDS)):
+    for known in row_decoding.transactions(rows(sql.TRANSACTIONS_OF_IDS, stem, since_ms, MAX_RECORDS)):
         put_transaction(past, known)
     for id_, init in row_decoding.inits(rows(sql.INITS_OF_IDS, stem, MAX_RECORDS)):
         put_init(past, id_, init)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
+from collector.history import transaction_sql
 from collector.history.rollups import Aborted
-from collector.history.store import Store, StoreFailed
+from collector.history.store import Store
 from collector.records.facts import BrokerIdentity
 from collector.runtime.clock import now_ms
 from collector.state import transaction_join, transaction_pages, transactional_ids
@@ -20,13 +20,17 @@ from collector.verdicts.abort_causes import AbortClues, infer
 from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossVerdict
 from collector.views import application_names
 from collector.views.current_state import CurrentState
+from collector.views.past_transactions import AROUND_MS, WINDOW_MS
 from lifecycle.durations import HOUR_MS
+from lifecycle.json_record import MAX_WHOLE_NUMBER
+from lifecycle.rows.events import EARLIER_COUNTED
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import AbortCause
 
 EVERY = 1 << 40
 """More than memory holds: no limit."""
-FLUSH_LIMIT_S = 2.0
+MOST_OF_WINDOW = 1_000
+"""Larger pages of one id's transactions are put together of all of them."""
 _DONE = (TransactionState.ABORTED, TransactionState.LOST)
 
 
@@ -110,13 +114,16 @@ def losses_in_history(
     most: int = EVERY,
     before: EndKey | None = None,
 ) -> tuple[list[Loss], int]:
-    """Return the same for every transaction of one id that history knows, committed ones too. Raises StoreFailed."""
-    # What was seen a moment ago is in memory alone. Where history cannot be written now, what it has is returned.
-    with contextlib.suppress(StoreFailed):
-        store.flushed(FLUSH_LIMIT_S)
+    """Return the same for every transaction of one id that history knows, committed ones too. Raises StoreFailed.
+
+    Of an id with very many no more than EARLIER_COUNTED are counted behind the page.
+    """
+    # What was seen a moment ago is in memory alone.
+    store.catch_up()
+    first_ms = _first_needed_ms(store, transaction, most, before)
     with current.reading() as state:
         prefixes, offsets_topics = state.ledger.prefixes(), state.offsets_topics
-    past = loss_cases.past_of(transaction, store.rows, prefixes, offsets_topics)
+    past = loss_cases.past_of(transaction, store.rows, prefixes, offsets_topics, first_ms)
     wanted, status = (*COMMITTED, *UNDONE), current.decision_log_status[0]
     with current.reading() as state:
         loss_cases.share(past, state)
@@ -124,7 +131,22 @@ def losses_in_history(
             past, wanted, most=most, before=before, since_ms=since_ms, transaction=transaction
         )
         inputs = loss_cases.loss_inputs(past, status, found.views)
-    return loss_cases.judged(inputs), found.more
+    return loss_cases.judged(inputs), min(found.more, EARLIER_COUNTED) if first_ms else found.more
+
+
+def _first_needed_ms(store: Store, transaction: str, most: int, before: EndKey | None) -> int:
+    """Return the opening from which on an id's transactions are needed for a page (epoch ms): 0, unless it has very many.
+
+    An id that is used again and again has thousands, and what became of one of them the later ones tell.
+    """
+    if most > MOST_OF_WINDOW:
+        return 0
+    last_ms = now_ms() if before is None else before[0] + 1
+    place = (MAX_WHOLE_NUMBER if before is None else last_ms, 0)
+    rows = store.rows(
+        transaction_sql.OF_ID_BEFORE, transaction, *place, last_ms - WINDOW_MS, most + EARLIER_COUNTED + 1
+    )
+    return int(rows[-1][1]) - AROUND_MS if len(rows) > most + EARLIER_COUNTED else 0
 
 
 def loss(current: CurrentState, view: TransactionView) -> Loss | None:

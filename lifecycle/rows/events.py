@@ -9,7 +9,7 @@ from lifecycle.rows.columns import Json
 from lifecycle.states import TransactionState
 
 EARLIER_COUNTED = 100
-"""GET /transactions/{key}/earlier counts no more than so many behind a page: it would take a pass over all of history."""
+"""Of one id no more transactions than so many are counted behind a page: to count all takes a pass over all of history."""
 
 
 class EventKind(Enum):

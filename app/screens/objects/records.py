@@ -94,8 +94,7 @@ def _orders(orders: Sequence[RawEventRow], zone: tzinfo) -> None:
 
 
 def _earlier(earlier: Rows[EndedTransactionRow], zone: tzinfo) -> None:
-    are_all_counted = earlier.more < EARLIER_COUNTED
-    number = counted(earlier.more, "earlier one") if are_all_counted else f"{EARLIER_COUNTED} earlier ones or more"
+    number = f"{'at least ' * (earlier.more == EARLIER_COUNTED)}{counted(earlier.more, 'earlier one')}"
     more = f" {number} not shown" if earlier.more else ""
     live.write(el("h3", "Earlier transactions of this id", el("small", more)))
     if not earlier:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from collector.history.store import Store
-from collector.records.facts import Init
+from collector.records.facts import BrokerTransaction, Init
 from collector.records.observations import (
     BranchProof,
     DecisionSeen,
@@ -20,7 +20,11 @@ from collector.records.observations import (
     OperatorOrder,
     Position,
 )
+from collector.runtime.clock import now_ms
+from collector.state.fold import put_transaction
 from collector.state.state import State, holds_offsets
+from collector.state.transaction_pages import end_sort_key
+from collector.verdicts import loss_cases
 from collector.verdicts.data_loss import LossVerdict
 from collector.verdicts.loss_cases import MAX_RECORDS, past_of, share
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
@@ -29,6 +33,7 @@ from collector.views.current_state import CurrentState
 from lifecycle import decisions, events
 from lifecycle.decisions import Handle, Settled
 from lifecycle.events import EventType
+from lifecycle.rows.events import EARLIER_COUNTED
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,
@@ -186,3 +191,35 @@ def test_a_past_is_given_what_only_memory_has(store: Store) -> None:
     assert found.checkpoints is state.checkpoints
     assert found.orders is state.orders
     assert found.offsets is state.offsets
+
+
+def test_of_an_id_with_very_many_transactions_a_page_is_put_together_of_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aborts_and_losses, "AROUND_MS", 10)
+    with closing(Store(tmp_path / "history.duckdb")) as kept:
+        current = CurrentState(kept, settled_kept=0, checkpoints_kept=10, limits=Limits())
+        begun = now_ms() - T0 - 1_000_000
+        for number in range(150):
+            records = transaction(3, begun + number * 1_000, begun + number * 1_000 + 500, committed=number % 2 == 0)
+            current.observe([observed(number * 10 + at, one) for at, one in enumerate(records)])
+        kept.flushed()
+        whole, none = aborts_and_losses.losses_in_history(current, kept, "sink-0-3")
+        assert (len(whole), none) == (150, 0)
+        page, more = aborts_and_losses.losses_in_history(current, kept, "sink-0-3", most=20)
+        assert (page, more) == (whole[:20], EARLIER_COUNTED)
+        read: list[BrokerTransaction] = []
+
+        def put(past: State, one: BrokerTransaction) -> None:
+            read.append(one)
+            put_transaction(past, one)
+
+        monkeypatch.setattr(loss_cases, "put_transaction", put)
+        behind, left = aborts_and_losses.losses_in_history(
+            current, kept, "sink-0-3", most=10, before=end_sort_key(page[-1].view)
+        )
+        assert (behind, left, len(read)) == (whole[20:30], EARLIER_COUNTED, 130)
+        last, left = aborts_and_losses.losses_in_history(
+            current, kept, "sink-0-3", most=60, before=end_sort_key(behind[-1].view)
+        )
+        assert (last, left) == (whole[30:90], 60)

@@ -66,7 +66,7 @@ def current(tmp_path: Path) -> Iterator[CurrentState]:
 
 
 def known(current: CurrentState) -> list[BrokerTransaction]:
-    rows = current._store.rows(sql.TRANSACTIONS_OF_IDS, "ip-count", 1_000)
+    rows = current._store.rows(sql.TRANSACTIONS_OF_IDS, "ip-count", 0, 1_000)
     found = list(row_decoding.transactions(rows))
     assert len(found) == BATCHES * SLOTS
     return found
