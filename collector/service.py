@@ -49,6 +49,7 @@ from collector.rows.attention.situation import AttentionLimits
 from collector.runtime import logs
 from collector.runtime.clock import now_ms
 from collector.runtime.malloc_trim import MallocTrimmer
+from collector.runtime.timed_cache import Refresher
 from collector.sources.aborted_offsets import AbortedOffsets
 from collector.sources.cluster_id import ClusterName
 from collector.sources.databases import database_observers
@@ -74,7 +75,9 @@ HISTORY = "history.duckdb"
 GC_THRESHOLDS = (50_000, 20, 50)
 SWITCH_INTERVAL_S = 0.001
 """A record that has arrived waits for the interpreter at most this long behind each busy thread (Python's default: 5 ms)."""
-Running = Observer | Watch | ClusterName | AlertService | OutcomeResolver | StandingOrderService | TimeSamples
+Running = (
+    Observer | Watch | ClusterName | AlertService | OutcomeResolver | StandingOrderService | TimeSamples | Refresher
+)
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
 log = logging.getLogger(__name__)
@@ -133,7 +136,7 @@ def _serve(
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
         observers.extend(database_observers(current, store, settings.databases, databases, tunable))
-        return [cluster, *observers, watch, alerts, follow_up, standing, samples]
+        return [cluster, *observers, watch, alerts, follow_up, standing, samples, dependencies.refresher]
 
     def statuses() -> list[ObserverStatus]:
         return [observer.status for observer in observers if observer.is_listed]

@@ -45,7 +45,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
     app.state.dependencies = dependencies
     app.add_middleware(RequestGuard, max_body_bytes=dependencies.max_body_bytes)
     handle_errors(app)
-    counted = counts_now_and_then(dependencies.current, dependencies.store)
+    counted = dependencies.refresher.add(counts_now_and_then(dependencies.current, dependencies.store))
 
     @app.get("/api/v1/health")
     def health() -> Response:

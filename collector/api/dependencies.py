@@ -18,6 +18,7 @@ from collector.config.settings import MAX_BODY_BYTES
 from collector.history.store import Store
 from collector.orders.service import Actions
 from collector.runtime.clock import now_ms
+from collector.runtime.timed_cache import Refresher
 from collector.sources.source import ObserverStatus
 from collector.verdicts.partition_state import PartitionFindings
 from collector.views.current_state import CurrentState
@@ -48,6 +49,7 @@ class ApiDependencies:
     """Prefixes of the pipelines that an order may start."""
     limits: RequestLimits = field(default_factory=RequestLimits)
     max_body_bytes: int = MAX_BODY_BYTES
+    refresher: Refresher = field(default_factory=Refresher)
 
 
 async def caller_of_request(

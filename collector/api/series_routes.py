@@ -21,7 +21,7 @@ MOST_APPLICATIONS = 200
 
 def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     """Add the routes."""
-    ask = series_now_and_then(dependencies.current, dependencies.store)
+    ask = series_now_and_then(dependencies.current, dependencies.store, dependencies.refresher)
     gaps = checkpoint_gaps_now_and_then(dependencies.current, dependencies.store)
 
     @app.get("/api/v1/series")

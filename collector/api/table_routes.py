@@ -214,7 +214,7 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
 
 
 def _serve_timeouts(app: FastAPI, dependencies: ApiDependencies) -> None:
-    lengths = lengths_now_and_then(dependencies.current, dependencies.store)
+    lengths = dependencies.refresher.add(lengths_now_and_then(dependencies.current, dependencies.store))
 
     @app.get("/api/v1/timeouts", dependencies=[Depends(caller_of_request)])
     def risks(request: Request, pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:

@@ -22,10 +22,10 @@ from lifecycle.rows.search import SearchOutcome
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import AbortCause, Certainty
 
-RECORDS_AT_ONCE = 1_000
-"""A transaction has about four."""
 JOINED_AT_ONCE = 100
 """At least; of a full page one more, so that it is known whether anything is behind it."""
+RECORDS_OF_EACH, RECORDS_AT_ONCE = 5, 1_000
+"""So many records are read for each transaction of the page, which has about four; where those do not fill it, more at once."""
 BUDGET_S = 1.5
 """What was not looked at by then is left to the next page."""
 Place = tuple[int, int, str]
@@ -78,7 +78,7 @@ def search(
     page, place, ends_s = SearchPage(), query.after, clock() + BUDGET_S
     for identities, behind in _chunks(store, query, _conditions(current, query)):
         # Most pages are full long before all of these are joined: that reads what was reported and decided of each.
-        at_once = max(query.limit + 1, JOINED_AT_ONCE)
+        at_once = _joined_at_once(query)
         for first in range(0, len(identities), at_once):
             joined = _joined(current, store, identities[first : first + at_once])
             fitting = [found for found in joined if _fits(found, query)]
@@ -124,15 +124,21 @@ def _chunks(
         yield [], None
         return
     statement, place = transaction_sql.search_records(wanted), query.after or transaction_sql.FROM_NEWEST
+    at_once = RECORDS_OF_EACH * _joined_at_once(query)
     while True:
-        rows = store.rows(statement, query.since_ms, query.until_ms, *place, *wanted.values(), RECORDS_AT_ONCE)
+        rows = store.rows(statement, query.since_ms, query.until_ms, *place, *wanted.values(), at_once)
         identities = list(dict.fromkeys(BrokerIdentity(*row) for row in rows))
-        if len(rows) < RECORDS_AT_ONCE:
+        if len(rows) < at_once:
             yield identities, None
             return
         id_, producer_id, start_ms = rows[-1]
         place = (start_ms, producer_id, id_)
         yield identities, place
+        at_once = max(at_once, RECORDS_AT_ONCE)
+
+
+def _joined_at_once(query: SearchQuery) -> int:
+    return max(query.limit + 1, JOINED_AT_ONCE)
 
 
 def _joined(current: CurrentState, store: Store, identities: Sequence[BrokerIdentity]) -> list[Found]:

@@ -13,7 +13,7 @@ from collector.history.rollups import WAITS_PER_TEN_SECONDS_MS
 from collector.history.store import Store
 from collector.records.observer_kind import ObserverKind
 from collector.runtime.clock import now_ms
-from collector.runtime.timed_cache import NowAndThen
+from collector.runtime.timed_cache import NowAndThen, Refresher
 from collector.verdicts.watched_times import BRIDGED_MS, Span, covered, overlap_ms, uncovered
 from collector.views import application_names
 from collector.views.current_state import CurrentState
@@ -94,15 +94,23 @@ class _Counted:
     waits: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
 
-def series_now_and_then(current: CurrentState, store: Store) -> Callable[[Window, int | None], Series]:
-    """Return what answers (window, until or None for now) with the series of all applications, as of at most 2 s ago.
+def series_now_and_then(
+    current: CurrentState, store: Store, refresher: Refresher
+) -> Callable[[Window, int | None], Series]:
+    """Return what answers (window, until or None for now) with the series of all applications, as of at most 4 s ago.
 
     However many ask. It raises StoreFailed.
     """
     lock = threading.Lock()
     kept: dict[tuple[Window, int | None], NowAndThen[Series]] = {}
+    newest = {
+        window: refresher.add(NowAndThen(partial(_series_at, current, store, (window, None)), RECOUNT_MS))
+        for window in Window
+    }
 
     def ask(window: Window, until_ms: int | None) -> Series:
+        if until_ms is None:
+            return newest[window].at(now_ms())
         with lock:
             key = (window, until_ms)
             # Put in again, so that the first is the one that was asked for longest ago.

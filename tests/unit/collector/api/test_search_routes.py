@@ -164,7 +164,9 @@ def test_a_group_finds_what_wrote_where_it_reads(fresh_api: Api) -> None:
 
 def test_a_search_that_takes_long_goes_on_with_the_next_page(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "BUDGET_S", 0.0)
+    monkeypatch.setattr(search, "RECORDS_OF_EACH", 1)
     monkeypatch.setattr(search, "RECORDS_AT_ONCE", 40)
+    monkeypatch.setattr(search, "JOINED_AT_ONCE", 5)
     first = api.client.get("/api/v1/search?cause=timeout", headers=VIEWER).json()
     assert (len(first["rows"]), first["more"]) < (22, 1)
     assert first["next"] is not None
