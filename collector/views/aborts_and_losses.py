@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
-from collector.history import transaction_sql
 from collector.history.rollups import Aborted
 from collector.history.store import Store
 from collector.records.facts import BrokerIdentity
@@ -20,7 +19,7 @@ from collector.verdicts.abort_causes import AbortClues, infer
 from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossVerdict
 from collector.views import application_names
 from collector.views.current_state import CurrentState
-from collector.views.past_transactions import AROUND_MS, WINDOW_MS
+from collector.views.past_transactions import AROUND_MS, newest_of_id
 from lifecycle.durations import HOUR_MS
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.events import EARLIER_COUNTED
@@ -143,10 +142,8 @@ def _first_needed_ms(store: Store, transaction: str, most: int, before: EndKey |
         return 0
     last_ms = now_ms() if before is None else before[0] + 1
     place = (MAX_WHOLE_NUMBER if before is None else last_ms, 0)
-    rows = store.rows(
-        transaction_sql.OF_ID_BEFORE, transaction, *place, last_ms - WINDOW_MS, most + EARLIER_COUNTED + 1
-    )
-    return int(rows[-1][1]) - AROUND_MS if len(rows) > most + EARLIER_COUNTED else 0
+    newest = newest_of_id(store, transaction, place, last_ms, most + EARLIER_COUNTED + 1)
+    return newest[-1][1] - AROUND_MS if len(newest) > most + EARLIER_COUNTED else 0
 
 
 def loss(current: CurrentState, view: TransactionView) -> Loss | None:

@@ -27,8 +27,8 @@ from lifecycle.rows.events import EARLIER_COUNTED
 AROUND_MS = HOUR_MS
 """Decisions and events about a transaction are looked for from so long before its opening until so long after its end."""
 MOST_RECORDS = 20_000
-WINDOW_MS = 2 * HOUR_MS
-"""Earlier transactions of an id are searched for in so much time first: all of history takes ten times as long."""
+WINDOWS_MS = (2 * HOUR_MS, 8 * HOUR_MS)
+"""Transactions of an id are searched for in so much time first: all of history takes ten times as long."""
 
 
 def find(current: CurrentState, store: Store, key: str) -> tuple[Judged, Loss | None, list[str]] | None:
@@ -76,10 +76,7 @@ def earlier(
         return [], 0
     store.catch_up()
     id_, place = view.transaction, before or (view.opened_ms, view.producer_id)
-    for since_ms in (place[0] - WINDOW_MS, 0):
-        found = store.rows(transaction_sql.OF_ID_BEFORE, id_, *place, since_ms, most + EARLIER_COUNTED)
-        if len(found) == most + EARLIER_COUNTED:
-            break
+    found = newest_of_id(store, id_, place, place[0], most + EARLIER_COUNTED)
     if not found:
         return [], 0
     producer_ids, starts = (list(column) for column in zip(*found[:most], strict=True))
@@ -89,6 +86,18 @@ def earlier(
     views = [each.view for each in judged if each.view.broker is not None]
     views.sort(key=lambda each: (each.opened_ms or 0, each.producer_id or 0), reverse=True)
     return views, max(0, len(found) - most)
+
+
+def newest_of_id(store: Store, id_: str, before: tuple[int, int], from_ms: int, most: int) -> list[tuple[int, int]]:
+    """Return producer id and start of an id's newest ``most`` transactions that began before one, newest first.
+
+    ``before``: its start (epoch ms) and producer id; ``from_ms``: where to begin to search back. Raises StoreFailed.
+    """
+    for since_ms in (*(from_ms - window_ms for window_ms in WINDOWS_MS), 0):
+        found = store.rows(transaction_sql.OF_ID_BEFORE, id_, *before, since_ms, most)
+        if len(found) == most:
+            break
+    return [(producer_id, start_ms) for producer_id, start_ms in found]
 
 
 def past_of_branches(current: CurrentState, store: Store, names: Sequence[str]) -> State:

@@ -140,7 +140,7 @@ def test_a_long_list_of_earlier_transactions_has_pages(fresh_api: Api) -> None:
 
 def test_of_very_many_earlier_transactions_some_are_counted(fresh_api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     # Those of one window are found without a look at the rest of history; behind it are fewer than are counted.
-    monkeypatch.setattr(past_transactions, "WINDOW_MS", 105_000)
+    monkeypatch.setattr(past_transactions, "WINDOWS_MS", (105_000,))
     for number in range(131):
         fresh_api.current.observe(ended(100 + number, "often", number * 1_000))
     fresh_api.store.flushed()
