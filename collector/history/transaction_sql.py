@@ -43,17 +43,23 @@ DECISIONS_OF_HANDLES = f"""
 with period as (
     select * from decision_records
     where source not in ({SUPERSEDED}) and ({FOUNDATIONS} or (prefix = $1 and at_ms >= $2 and at_ms <= $3))),
+asked as (select unnest($4::varchar[]) as key),
+listed as (
+    select source, "offset", unnest(json_extract_string(record, '$.handles[*]')) as handle
+    from period where type in ('decision', 'outcome') and counts is not null),
+parsed as (
+    select *, if(starts_with(handle, '{{'), json_extract_string(handle, [
+        '$.resource_manager', '$.transaction', '$.producer_id', '$.producer_epoch']), null) as parts
+    from listed),
 named as (
-    select partition, "offset", record, counts,
-           case when {FOUNDATIONS} or counts is null then true
-                when type = 'outcome' then list_has_any(json_extract_string(record, '$.handles[*]'), $4::varchar[])
-                else list_has_any(list_transform(json_extract(record, '$.handles[*]'), lambda handle: concat_ws(':',
-                    handle ->> '$.resource_manager', handle ->> '$.transaction', handle ->> '$.producer_id',
-                    handle ->> '$.producer_epoch')), $4::varchar[]) end as is_asked,
+    select distinct source, "offset"
+    from parsed semi join asked on key = if(parts is null, handle, concat_ws(':', parts[1], parts[2], parts[3], parts[4]))),
+marked as (
+    select p.*, n."offset" is not null or {FOUNDATIONS} or counts is null as is_asked,
            if(type = 'decision', json_extract_string(record, ['$.checkpoint_id', '$.batch', '$.attempt']), null) as attempt
-    from period)
-select partition, "offset", record, counts from named
-where is_asked or attempt in (select attempt from named where is_asked and attempt is not null)
+    from period p left join named n using (source, "offset"))
+select partition, "offset", record, counts from marked
+where is_asked or attempt in (select attempt from marked where is_asked and attempt is not null)
 order by "offset" limit $5"""
 # Bound: transactions, producer ids, epochs, of the same length; pipeline, from, until, how many.
 EVENTS_OF_HANDLES = """

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from collector.history import row_decoding, transaction_sql
 from collector.history.observation_tables import PREPARED_BRANCHES
 from collector.history.store import Store
 from collector.records.facts import KAFKA, BrokerTransaction
 from collector.state import transaction_join
-from collector.state.fold import apply, put_transaction
+from collector.state.fold import apply, put_events, put_transaction
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import loss_cases
@@ -136,10 +135,15 @@ def joined_past_of(current: CurrentState, store: Store, transactions: Iterable[B
         period = _around(known)
         handles = {transaction.handle_identity for transaction in known}
         keys = [transaction_key(KAFKA, *handle) for handle in handles]
-        columns = [list(map(str, column)) for column in zip(*handles, strict=True)]
+        names = [list(map(str, column)) for column in zip(*handles, strict=True)]
         decided = store.rows(transaction_sql.DECISIONS_OF_HANDLES, prefix, *period, keys, MOST_RECORDS)
-        reported = store.rows(transaction_sql.EVENTS_OF_HANDLES, *columns, prefix, *period, MOST_RECORDS)
-        _put_records(past, decided, reported)
+        reported = store.rows(transaction_sql.EVENTS_OF_HANDLES, *names, prefix, *period, MOST_RECORDS)
+        columns, odd = row_decoding.events_in_columns([text.encode() for _, _, text in reported])
+        put_events(past, columns)
+        for record in row_decoding.decision_records(decided)[0]:
+            apply(past, record)
+        for event in odd:
+            apply(past, event)
     return past
 
 
@@ -173,10 +177,6 @@ def _around(known: Sequence[BrokerTransaction]) -> tuple[int, int]:
 def _put_period(past: State, store: Store, prefix: str, first_ms: int, last_ms: int, part: str = "") -> None:
     decisions = store.rows(transaction_sql.DECISIONS_OF_PERIOD, prefix, first_ms, last_ms, MOST_RECORDS)
     events = store.rows(transaction_sql.EVENTS_OF_PERIOD, prefix, first_ms, last_ms, part, MOST_RECORDS)
-    _put_records(past, decisions, events)
-
-
-def _put_records(past: State, decisions: Iterable[Sequence[Any]], events: Iterable[Sequence[Any]]) -> None:
     # What cannot be understood was reported when history was loaded.
     for decided in row_decoding.decision_records(decisions)[0]:
         apply(past, decided)
