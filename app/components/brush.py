@@ -13,8 +13,10 @@ from app.components.charts import chart_moment
 from app.components.markup import el
 from app.components.paging import PAGE, back_to_first_page
 from app.components.time_text import exact_time, moment_ms
+from lifecycle.clock import now_ms
 
 FROM, UNTIL = "from", "until"
+_FIRST, _LAST = "From", "Until"
 Stretch = tuple[int, int]
 
 
@@ -52,13 +54,35 @@ def show(figure: go.Figure, *, key: str, zone: tzinfo, alt: str) -> None:
 
 
 def say(key: str, zone: tzinfo) -> None:
-    """Write which stretch of time is chosen, and the button that goes back to all; nothing where none is."""
+    """Write which stretch of time is chosen, the button that goes back to all, and a form that takes one by keyboard."""
     chosen = stretch()
-    if chosen is not None:
-        with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if chosen is not None:
             text = f"only {exact_time(chosen[0], zone)} to {exact_time(chosen[1], zone)}"
             st.html(el("p", text, class_="how-many"))
             st.button("Whole time", key=f"{key}-whole", on_click=keep, args=(None,))
+        with st.popover("Choose a time", key=f"{key}-typed"):
+            _form(key, zone)
+
+
+def _form(key: str, zone: tzinfo) -> None:
+    with st.form(f"{key}-form", border=False):
+        for end, hint in (_FIRST, "2026-11-21 14:00"), (_LAST, "now, or 2026-11-21 15:00"):
+            st.text_input(end, key=f"{key}-{end}", placeholder=hint, width=230)
+        if complaint := st.session_state.get(f"{key}-complaint"):
+            st.html(el("p", complaint, class_="warn", role="alert"))
+        st.form_submit_button("Show this time", key=f"{key}-show", on_click=_choose_typed, args=(key, zone))
+
+
+def _choose_typed(key: str, zone: tzinfo) -> None:
+    texts = [str(st.session_state.get(f"{key}-{end}") or "").strip() for end in (_FIRST, _LAST)]
+    first_ms = moment_ms(texts[0], zone)
+    last_ms = moment_ms(texts[1], zone) if texts[1] else now_ms()
+    wrong = [end for end, at_ms in ((_FIRST, first_ms), (_LAST, last_ms)) if at_ms is None]
+    complaint = f"{' and '.join(wrong)}: this takes a date and a time such as 2026-11-21 14:00." if wrong else ""
+    st.session_state[f"{key}-complaint"] = complaint
+    if first_ms is not None and last_ms is not None:
+        keep((min(first_ms, last_ms), max(first_ms, last_ms)))
 
 
 def address(path: str, first_ms: int, last_ms: int) -> str:

@@ -92,3 +92,32 @@ def test_a_pipeline_is_looked_for_behind_the_newest_of_others(monkeypatch):
         page.selectbox(key="checkpoint-pipeline").select("quiet").run()
         assert "1 checkpoint<" in said(page)
         assert "1 checkpoint<" in said(opened("checkpoints", **{"checkpoint-pipeline": "quiet"}))
+
+
+def typed(page, first, last):
+    page.text_input(key="checkpoint-durations-From").set_value(first)
+    page.text_input(key="checkpoint-durations-Until").set_value(last)
+    return next(one for one in page.button if one.label == "Show this time").click().run()
+
+
+def test_a_time_is_typed_in_the_readers_zone(answers):
+    page = typed(opened("checkpoints", zone="Europe/Berlin"), "2026-11-18 12:07:40", "2026-11-18 12:10")
+    assert "only 2026-11-18 12:07:40.000 CET to 2026-11-18 12:10:00.000 CET" in said(page)
+    assert "3 checkpoints" in said(page)
+    assert page.query_params["from"] in (str(T0 + 60_000), [str(T0 + 60_000)])
+
+
+def test_a_time_without_an_end_lasts_until_now(answers):
+    assert "6 checkpoints" in said(typed(opened("checkpoints"), "2026-11-18 11:10:40 UTC", ""))
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "wrong"),
+    [("", "", "From:"), ("yesterday", "2026-11-18 11:10", "From:"), ("2026-11-18", "soon", "Until:"),
+     ("x", "y", "From and Until:")],
+)  # fmt: skip
+def test_what_is_no_time_is_named_and_chooses_nothing(answers, first, last, wrong):
+    page = typed(opened("checkpoints"), first, last)
+    assert f"{wrong} this takes a date and a time such as 2026-11-21 14:00." in said(page)
+    assert "10 checkpoints" in said(page)
+    assert "from" not in page.query_params
