@@ -59,7 +59,7 @@ def zone_name() -> str:
 
 def remembered() -> dict[str, str]:
     """Return what this browser keeps of the user's choices, by the names of its cookies; empty: nothing was chosen."""
-    return {choice.cookie: choice.remembered for choice in (viewer_choices.ZONE, viewer_choices.ROWS)}
+    return {choice.cookie: choice.remembered for choice in viewer_choices.REMEMBERED}
 
 
 def write(markup: Html) -> None:

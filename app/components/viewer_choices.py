@@ -1,4 +1,4 @@
-"""What a viewer chooses for all pages: the zone of times, and how many rows a page has.
+"""What a viewer chooses for all pages: the zone of times, how many rows a page has, and whether the demo's tour is shown.
 
 The address has the choice and wins, so a link shows everyone the same; else what this session was shown or told last counts,
 else what this browser remembers.
@@ -38,6 +38,10 @@ class ViewerChoice:
         st.session_state[self._chosen] = st.session_state[self._shown] = value
         st.query_params.update({self.name: value, **also})
 
+    def remember(self, value: str) -> None:
+        """Keep a choice that no address has."""
+        st.session_state[self._chosen] = value
+
     @property
     def _shown(self) -> str:
         return f"{self.name}-shown"
@@ -49,3 +53,6 @@ class ViewerChoice:
 
 ZONE = ViewerChoice(name="zone", cookie="indoubt-zone")
 ROWS = ViewerChoice(name="rows", cookie="indoubt-rows")
+TOUR = ViewerChoice(name="tour", cookie="indoubt-tour")
+TOUR_CLOSED, TOUR_OPEN = "closed", "open"
+REMEMBERED = (ZONE, ROWS, TOUR)

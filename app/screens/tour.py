@@ -1,4 +1,4 @@
-"""The demo's guided tour, one step at a time, until it is closed. The demo gives the steps."""
+"""The demo's guided tour, one step at a time, until it is closed; a browser remembers that. The demo gives the steps."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import streamlit as st
 
 from app import live
 from app.components.markup import el
+from app.components.viewer_choices import TOUR, TOUR_CLOSED, TOUR_OPEN
 
-STEP, CLOSED = "tour_step", "tour_closed"
+STEP = "tour_step"
 
 
 def show(steps: Sequence[dict[str, Any]]) -> None:
     """Write the step at which this session is, with buttons to go on, back and to close; nothing where there are no steps."""
     if not steps:
         return
-    if st.session_state.get(CLOSED):
+    if TOUR.remembered == TOUR_CLOSED:
         st.button("Show the tour", key="tour-open", on_click=_close, args=(False,), type="tertiary")
         return
     at = min(st.session_state.get(STEP, 0), len(steps) - 1)
@@ -43,4 +44,4 @@ def _go(step: int) -> None:
 
 
 def _close(closed: bool) -> None:
-    st.session_state[CLOSED] = closed
+    TOUR.remember(TOUR_CLOSED if closed else TOUR_OPEN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
+import streamlit as st
 
 from app.screens import fault_injection
 from tests.unit.app.contract_answers import Answers
@@ -57,4 +58,13 @@ def test_the_tour_goes_step_by_step_until_it_is_closed(caused):
     assert "A batch in doubt" not in said(page)
     button(page, "Show the tour").click().run()
     assert "Tour · 2 of 2" in said(page), "it goes on where it was closed"
+    assert caused == []
+
+
+def test_a_browser_remembers_that_the_tour_was_closed(caused, monkeypatch):
+    monkeypatch.setattr(type(st.context), "cookies", {"indoubt-tour": "closed"})
+    page = opened("fault_injection")
+    assert "Tour ·" not in said(page)
+    button(page, "Show the tour").click().run()
+    assert "Tour · 1 of 2" in said(page)
     assert caused == []

@@ -41,7 +41,7 @@ def test_a_chosen_number_of_rows_holds_on_every_list(answers):
 
 
 def test_a_browser_says_at_its_next_visit_what_was_chosen(answers, monkeypatch):
-    kept = {"indoubt-rows": "100", "indoubt-zone": "Europe/Berlin"}
+    kept = {"indoubt-rows": "100", "indoubt-zone": "Europe/Berlin", "indoubt-tour": "closed"}
     monkeypatch.setattr(type(st.context), "cookies", kept)
     assert commits(opened("pending")) == 60
     assert live.zone_name() == "Europe/Berlin"
