@@ -44,9 +44,9 @@ from (select * from {{rows}}) r {{of_those}} group by all"""
 # An id has one transaction at a time, so the last record of each says whether one is open. Bound: how many of the newest.
 TRANSACTIONS_OF_CURRENT_STATE = f"""
 with last as (
-    select transaction_id, arg_max(coalesce(producer_id, -1), "offset") as producer_id,
-           arg_max(coalesce(start_ms, -1), "offset") as start_ms, arg_max(status, "offset") as status
-    from transaction_records where source not in ({SUPERSEDED}) group by source, partition, transaction_id),
+    select transaction_id, producer_id, start_ms, status from transaction_records where rowid in (
+        select arg_max(rowid, "offset") from transaction_records
+        where source not in ({SUPERSEDED}) group by source, partition, transaction_id)),
 kept as (
     select transaction_id, producer_id, start_ms from last
     where start_ms >= 0 and status not in ('COMPLETE_COMMIT', 'COMPLETE_ABORT')
