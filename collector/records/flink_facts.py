@@ -138,7 +138,6 @@ class FlinkState:
         for number in oldest[: len(oldest) - most]:
             del facts.checkpoints[number]
             facts.earlier.pop(number, None)
-            self._rows.checkpoint_changed(facts.job.job, number)
 
     def see_committables(self, seen: FlinkCommittables) -> None:
         """Fold what ``_metadata`` lists; one that was written again in the same directory replaces the earlier one."""

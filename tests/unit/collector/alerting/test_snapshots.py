@@ -19,7 +19,7 @@ from collector.records.facts import CheckpointFacts
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.log_settings import LogSettings
-from collector.records.observations import Observation, Observed, Position
+from collector.records.observations import CheckpointFile, CheckpointFileKind, Observation, Observed, Position
 from collector.runtime.clock import now_ms
 from collector.runtime.remembered import Remembered
 from collector.sources.source import ObserverState, ObserverStatus
@@ -299,3 +299,15 @@ def test_a_snapshot_names_the_application_of_what_hangs(current: CurrentState) -
     known = replace(suspect, doubt=replace(suspect.doubt, transaction="shop-7"))
     findings = replace(partition_findings(), hanging=(known,))
     assert [one.application for one in snapshot(current, 0, partitions=findings).hanging] == ["shop"]
+
+
+def test_checkpoints_in_a_directory_count_though_no_run_of_their_pipeline_is_known(tmp_path: Path) -> None:
+    store = Store(tmp_path / "history.duckdb")
+    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
+    planned = CheckpointFile(pipeline="words", number=4, kind=CheckpointFileKind.OFFSETS, at_ms=T0, modified_ns=1)
+    claimed = event(EventType.CHECKPOINT_STARTED, 0, batch=1)
+    for offset, observation in enumerate((planned, claimed)):
+        current.observe([Observed(position=Position(source="s", partition=0, offset=offset), observation=observation)])
+    found = take_snapshot(current, [], AlertSettings(), T0 + 60_000).checkpoints
+    assert [(one.pipeline, one.newest.number) for one in found] == [("words", 4)], "events alone claim the other"
+    store.close()

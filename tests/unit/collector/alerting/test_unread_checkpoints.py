@@ -6,17 +6,20 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from collector.alerting import rules
 from collector.alerting.findings import Finding
-from collector.alerting.snapshot_builder import take_snapshot
+from collector.alerting.snapshot_builder import take_snapshot, unread_checkpoints
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT
+from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.observations import Observed, Position
+from collector.records.observer_kind import ObserverKind
 from collector.runtime.clock import now_ms
 from collector.sources import flink_committables, flink_store_reader
 from collector.sources.flink_checkpoint_store import CheckpointStore
@@ -24,6 +27,7 @@ from collector.sources.flink_committables import FlinkCommittablesReader
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from lifecycle.errors import ResourceManagerError
+from tests.unit.collector.alerting.test_evaluator import status
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.records.flink_metadata_recordings import RECORDED
@@ -192,3 +196,24 @@ def test_a_directory_that_rest_reported_and_that_hangs_is_found(
     assert of_job._idle.wait(LIMIT_S)
     reading.read_new()
     assert found(current, reading) == []
+
+
+def test_unread_ones_stand_by_their_directory_under_who_reads_it(current: CurrentState) -> None:
+    """A savepoint's directory has no job in its path; REST's observer of the same cluster reads none."""
+    first, second = "a" * 32, "b" * 32
+    unread = [
+        UnreadCheckpoint(f"s3://flink/{first}/chk-3/", first, 3, "denied"),
+        UnreadCheckpoint(f"s3://flink/{first}/chk-4", first, 4, "denied"),
+        UnreadCheckpoint("s3://flink/savepoints/one", first, 5, "denied"),
+        UnreadCheckpoint("s3://flink/savepoints/two", second, 5, "denied"),
+    ]
+    current.see_flink_out_of_reach(CLUSTER, {}, unread)
+    for offset, each in enumerate((job(first), job(second, name="bills"))):
+        current.observe([Observed(position=Position(source="flink", partition=0, offset=offset), observation=each)])
+    asks = status(f"{ObserverKind.FLINK.value} {CLUSTER}")
+    reads = replace(asks, kind=ObserverKind.FLINK_CHECKPOINTS)
+    found = unread_checkpoints(current, [asks, reads])
+    assert [(one.observer, one.directory, one.pipeline, len(one.unread)) for one in found] == [
+        (reads.name, f"s3://flink/{first}", f"{CLUSTER}/orders", 2),
+        (reads.name, "s3://flink/savepoints", "", 2),
+    ]

@@ -165,3 +165,11 @@ def test_many_jobs_share_what_a_few_may_keep(monkeypatch: pytest.MonkeyPatch, jo
     state.see_checkpoint(checkpoint(2 * kept + 1))
     assert [row.number for row in of_each(state)[FIRST]] == list(range(kept + 2, 2 * kept + 2)), "the newest"
     assert list(state.checkpoint_facts()) == list(state.copy().checkpoint_facts())
+
+
+def test_states_that_saw_the_same_are_equal_whichever_was_asked_for_rows() -> None:
+    asked, other = FlinkState(), FlinkState()
+    for state in (asked, other):
+        state.see_checkpoint(checkpoint(1))
+    assert of_each(asked)
+    assert asked == other
