@@ -262,15 +262,16 @@ def _loading(
     stopping = threading.Event()
 
     def load() -> None:
+        # Not at each 700 new objects: to load makes hundreds of thousands.
+        gc.set_threshold(*GC_THRESHOLDS)
         try:
             current.load()
         except Exception:
             log.exception("history could not be loaded: the collector stays unready")
             return
-        # What stands in memory now stays: the collector of garbage need not look through it, nor at each 700 new objects.
+        # What stands in memory now stays: the collector of garbage need not look through it.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(*GC_THRESHOLDS)
         for part in running():
             if stopping.is_set():
                 return
