@@ -26,4 +26,9 @@ def read(url: str) -> str:
         raise SettingsError(
             f"{OPTION} takes the app's address without a user, a query or a fragment: pages are added to it"
         )
+    if parts.path.strip("/"):
+        raise SettingsError(
+            f"{OPTION} is {url!r}; it takes no path: the app's pages lie at the root of their host, "
+            "so give them a host name of their own"
+        )
     return url.rstrip("/")

@@ -23,7 +23,7 @@ from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.unit.collector.alerting.http_receiver import Receiver, receiving
 
 pytestmark = pytest.mark.integration
-PUBLIC_URL = "https://ops.example/indoubt"
+PUBLIC_URL = "https://indoubt.example"
 SECRET = "a-secret-of-sixteen-and-more"
 RESTART_DELAY_MS = 58_000
 """With an interval of 1 s recovery needs 59 s of the timeout's 60: the alert comes after seconds, not after a minute."""

@@ -23,6 +23,7 @@ LOSSES = (
     f"{VERDICTS}/test_losses_of_flink.py",
     f"{VERDICTS}/test_kept_losses.py",
 )
+ORDERS = "tests/unit/collector/orders"
 ALERTING = "tests/unit/collector/alerting"
 ALERT_RULES = (f"{ALERTING}/test_rules.py", f"{ALERTING}/test_whole_findings.py", f"{ALERTING}/test_alert_objects.py")
 FLINK_STATES = (
@@ -144,6 +145,12 @@ JUDGED: dict[str, tuple[str, ...]] = {
         "tests/unit/collector/records/test_flink_jdbc_states.py",
     ),
     "collector/alerting/silences.py": (f"{ALERTING}/test_silences.py",),
+    "collector/orders/plan.py": (f"{ORDERS}/test_plan.py", f"{ORDERS}/test_bulk_orders.py"),
+    "collector/orders/each.py": (f"{ORDERS}/test_bulk_orders.py",),
+    "collector/orders/bulk_selection.py": (f"{ORDERS}/test_bulk_orders.py",),
+    "collector/standing_orders/failed_attempts.py": ("tests/unit/collector/standing_orders/test_repeated_acts.py",),
+    "collector/standing_orders/given_orders.py": ("tests/unit/collector/standing_orders/test_repeated_acts.py",),
+    "collector/alerting/findings.py": (f"{ALERTING}/test_state_machine.py", *ALERT_RULES),
     "collector/orders/confirmation.py": ("tests/unit/collector/orders/test_bulk_orders.py",),
     "collector/state/flink_sinks.py": ("tests/unit/collector/state/test_flink_sinks.py",),
     "collector/alerting/partition_snapshot.py": (

@@ -54,7 +54,7 @@ def _events(events: Rows[RawEventRow], zone: tzinfo) -> None:
     kinds = list(dict.fromkeys(event.kind.value for event in events))
     with st.container(horizontal=True, vertical_alignment="center"):
         chosen = st.segmented_control("Source", [ALL, *kinds], default=ALL, required=True, key="event-kind",
-                                      label_visibility="collapsed")  # fmt: skip
+                                      label_visibility="collapsed", bind="query-params")  # fmt: skip
         shown = [event for event in events if chosen in (ALL, event.kind.value)]
         downloads.offer("events", lambda: shown)
     rows = [

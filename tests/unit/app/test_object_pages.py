@@ -124,6 +124,9 @@ def test_its_raw_events_are_chosen_by_their_source(answers):
     page = page.segmented_control(key="event-kind").set_value("decision log").run()
     assert "PrepareCommit" not in said(page)
     assert "decision: commit by run 7" in said(page)
+    again = at(f"{page_paths.transaction(answers.transactions[0]['key'])}&event-kind=decision+log")
+    assert "PrepareCommit" not in said(again)
+    assert "PrepareCommit" in said(at(f"{page_paths.transaction(answers.transactions[0]['key'])}&event-kind=orders"))
 
 
 def test_orders_about_it_and_earlier_ones_of_its_id_are_below(answers):

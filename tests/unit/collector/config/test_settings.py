@@ -91,6 +91,12 @@ def test_a_public_address_with_a_login_is_refused_without_showing_it() -> None:
     assert "secret-part" not in str(raised.value)
 
 
+@pytest.mark.parametrize("path", ["/indoubt", "/indoubt/", "//a"])
+def test_a_public_address_with_a_path_is_refused(path: str) -> None:
+    with pytest.raises(SettingsError, match="it takes no path: the app's pages lie at the root of their host"):
+        settings.read([*NEEDED, "--public-url", f"https://ops.example{path}"], {})
+
+
 def test_the_public_address_comes_from_flag_environment_or_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('[collector]\npublic_url = "https://file.example/"\n')
@@ -99,8 +105,8 @@ def test_the_public_address_comes_from_flag_environment_or_file(tmp_path: Path) 
     assert settings.read(NEEDED, {}).public_url == ""
     assert settings.read(of_file, {}).public_url == "https://file.example"
     assert settings.read(of_file, environment).public_url == "http://127.0.0.1:8651"
-    flag = [*of_file, "--public-url", "https://flag.example/indoubt/"]
-    assert settings.read(flag, environment).public_url == "https://flag.example/indoubt"
+    flag = [*of_file, "--public-url", "https://flag.example//"]
+    assert settings.read(flag, environment).public_url == "https://flag.example"
 
 
 def test_checkpoint_directories_are_paths_or_uris() -> None:
