@@ -149,7 +149,10 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/orders/each.py": (f"{ORDERS}/test_bulk_orders.py",),
     "collector/orders/bulk_selection.py": (f"{ORDERS}/test_bulk_orders.py",),
     "collector/standing_orders/failed_attempts.py": ("tests/unit/collector/standing_orders/test_repeated_acts.py",),
-    "collector/standing_orders/given_orders.py": ("tests/unit/collector/standing_orders/test_repeated_acts.py",),
+    "collector/standing_orders/given_orders.py": (
+        "tests/unit/collector/standing_orders/test_given_orders.py",
+        "tests/unit/collector/standing_orders/test_repeated_acts.py",
+    ),
     "collector/alerting/findings.py": (f"{ALERTING}/test_state_machine.py", *ALERT_RULES),
     "collector/orders/confirmation.py": ("tests/unit/collector/orders/test_bulk_orders.py",),
     "collector/state/flink_sinks.py": ("tests/unit/collector/state/test_flink_sinks.py",),

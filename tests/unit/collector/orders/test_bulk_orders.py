@@ -48,11 +48,42 @@ FOUND = [
         (Filter(verdict="foreign", transaction_prefix="s"), {"streams-1"}),
         (Filter(verdict="abort it"), set()),
         (Filter(resource_manager="mysql"), set()),
+        (Filter(resource_manager="kafka"), {"flink-a-1", "flink-a-2", "streams-1"}),
         (Filter(open_for_ms=8_000), {"flink-a-1", "streams-1"}),
+        (Filter(open_for_ms=10_000), {"flink-a-1", "streams-1"}),
+        (Filter(open_for_ms=10_001), set()),
     ],
 )
 def test_a_filter_means_what_may_be_aborted_and_fits(wanted: Filter, ids: set[str]) -> None:
     assert {one.view.transaction for one in select(FOUND, wanted, T0 + 10_000).chosen} == ids
+
+
+@pytest.mark.parametrize("verdict", [Verdict.SETTLED, Verdict.IN_PROGRESS, Verdict.AT_RISK])
+def test_what_is_settled_is_never_meant(verdict: Verdict) -> None:
+    one = foreign("flink-a-1")
+    one = replace(one, judgement=replace(one.judgement, verdict=verdict))
+    selection = select([one], Filter(), T0)
+    assert (len(selection.chosen), len(selection.left_out)) == ((0, 0) if verdict is Verdict.SETTLED else (1, 0))
+
+
+def test_one_whose_opening_is_not_known_was_not_open_for_so_long() -> None:
+    one = foreign("flink-a-1")
+    one = replace(one, view=replace(one.view, broker=None))
+    assert one.view.opened_ms is None
+    assert select([one], Filter(open_for_ms=1), T0 + 10_000).chosen == ()
+    assert select([one], Filter(), T0 + 10_000).chosen == (one,)
+
+
+def test_the_most_urgent_are_meant_first() -> None:
+    late, early = foreign("flink-z", at=0), foreign("flink-a", at=5_000)
+    assert select([early, late], Filter(), T0).chosen == (late, early)
+    assert select([late, early], Filter(), T0).chosen == (late, early)
+
+
+def test_a_filter_that_means_nothing_any_more_is_refused() -> None:
+    nothing = select([], Filter(), T0)
+    with pytest.raises(OrderRefused, match="the filter means no transaction that may be aborted"):
+        require_unchanged(nothing, nothing.fingerprint)
 
 
 def test_what_fits_and_may_not_be_aborted_is_listed() -> None:
@@ -141,6 +172,14 @@ def test_a_filter_means_what_is_as_sure_as_it_says() -> None:
         assert {each.view.key for each in selection.chosen} == meant
     rows = select([sure, likely], Filter(verdict="commit it"), T0, Action.COMMIT).to_json(Filter())["summary"]
     assert {(row["certainty"], row["transactions"]) for row in rows} == {("certain", 1), ("likely", 1)}
+
+
+def test_a_plan_for_none_does_nothing() -> None:
+    def plan(part: Sequence[Judged]) -> Plan:
+        raise AssertionError(f"{len(part)} are planned")
+
+    made, why = plan_each(plan, [])
+    assert (made.actions, made.carry_out(), why) == ((), [], {})
 
 
 @pytest.mark.parametrize("refused", [set(), {3}, {0, 9}, {4, 5, 6}, set(range(10))])
