@@ -26,13 +26,20 @@ class MariaDbServer(DatabaseServer):
         """Return the server's data directory."""
         return self.directory / "data"
 
+    @property
+    def temporary(self) -> Path:
+        """Return where the server keeps temporary tables: one that starts deletes all that it finds there, of other servers too."""
+        return self.directory / "tmp"
+
     def _make_data(self) -> None:
+        self.temporary.mkdir(parents=True, exist_ok=True)
         if (self.data / "mysql").exists():
             return
         tool = shutil.which("mariadb-install-db")
         if tool is None:
             raise DatabaseFailed(_not_installed())
-        command = [tool, "--no-defaults", f"--datadir={self.data}", f"--user={getpass.getuser()}", "--skip-test-db"]
+        command = [tool, "--no-defaults", f"--datadir={self.data}", f"--tmpdir={self.temporary}"]
+        command += [f"--user={getpass.getuser()}", "--skip-test-db"]
         done = subprocess.run(
             [*command, "--auth-root-authentication-method=normal"],
             capture_output=True,
@@ -50,6 +57,7 @@ class MariaDbServer(DatabaseServer):
             raise DatabaseFailed(_not_installed())
         options = {
             "datadir": str(self.data),
+            "tmpdir": str(self.temporary),
             "user": getpass.getuser(),
             "bind-address": "127.0.0.1",
             "port": str(self.port),
