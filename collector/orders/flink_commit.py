@@ -42,7 +42,11 @@ def plan_flink_commit(context: OrderContext, found: Sequence[Judged], confirm: s
         PlannedAction(
             key=judged.view.key,
             description=context.participants.description(Action.COMMIT, target),
-            target={"kind": KIND, "checkpoint": listing.path},
+            target={
+                "kind": KIND,
+                "checkpoint": listing.path,
+                "confirmation": judged.judgement.commit_confirmation,
+            },
             checked=f"open now, listed by {listing.path}",
         )
         for judged, target, listing in zip(found, targets, listings, strict=True)
@@ -60,6 +64,32 @@ def plan_flink_commit(context: OrderContext, found: Sequence[Judged], confirm: s
         return [(StepOutcome.UNKNOWN, error) if error else (StepOutcome.COMMITTED, "") for error in errors]
 
     return Plan(actions=actions, carry_out=carry_out)
+
+
+def repeat_flink_commit(context: OrderContext, planned: PlannedAction) -> ActionResult:
+    """Send the commit of an earlier order once more, if its transaction is still open and passes the checks of a new order.
+
+    The outcome is unknown where nothing was sent, and the text says why. A branch of a database is never sent again: MariaDB
+    may answer OK and commit nothing while the connection that prepared it is open. Raises ResourceManagerError.
+    """
+    judged = context.current.find(planned.key)
+    if judged is None or judged.view.branch is not None:
+        return StepOutcome.UNKNOWN, "not seen to end yet"
+    try:
+        _require_may_commit(judged)
+        if judged.judgement.commit_confirmation not in ("", planned.target.get("confirmation", "")):
+            raise OrderRefused(f"what a commit of transaction {judged.view.key} rests on changed")
+        _listed_now(context, judged)
+    except OrderRefused as refused:
+        return StepOutcome.UNKNOWN, f"not sent again: {refused}"
+    (target,) = context.participants.find_open([judged.view])
+    if target is None or target.producer_epoch != judged.view.producer_epoch:
+        return StepOutcome.UNKNOWN, "not open any more as it was seen; how it ended was not seen yet"
+    again = context.current.find(planned.key)
+    if again is None or again.view.revision != judged.view.revision:
+        return StepOutcome.UNKNOWN, "not sent again: the transaction changed in this moment"
+    (error,) = context.participants.commit_open([target], context.limit_s)
+    return (StepOutcome.UNKNOWN, error) if error else (StepOutcome.COMMITTED, "")
 
 
 def commit_confirmation(found: Sequence[Judged]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from collector.orders.audit import Intent
 from collector.orders.commit import record_committed
-from collector.orders.flink_commit import KIND
+from collector.orders.flink_commit import KIND, repeat_flink_commit
 from collector.orders.outcome_resolver import Probe
 from collector.orders.plan import ActionResult, OrderContext, PlannedAction, result_of
 from collector.records.orders import StepOutcome
@@ -96,14 +96,16 @@ class OutcomeProbes:
         return (StepOutcome.UNKNOWN, error) if error else (StepOutcome.ABORTED, "")
 
     def commit_of_others(self, planned: PlannedAction, intent: Intent) -> ActionResult:
-        """Probe a Flink job's transaction that was to be committed: what is still open is left for another order."""
+        """Probe a Flink job's transaction that was to be committed: a checkpoint must still list it before it is sent again."""
         match self._observed_end(planned.key):
             case TransactionState.COMMITTED:
                 return StepOutcome.ALREADY_COMMITTED, "seen committed"
             case TransactionState.ABORTED | TransactionState.LOST:
                 return StepOutcome.LOST, "seen aborted: its rows are missing"
-            case _:
+            case _ if self._read_only:
                 return StepOutcome.UNKNOWN, "not seen to end yet"
+            case _:
+                return repeat_flink_commit(self._context, planned)
 
     def ended(self, planned: PlannedAction, intent: Intent) -> ActionResult:
         """Return the end that a transaction of a batch had before the order, or why nothing was sent for it."""

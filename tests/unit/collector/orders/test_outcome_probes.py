@@ -9,6 +9,7 @@ import pytest
 
 from collector.history.store import Store
 from collector.orders.audit import Intent
+from collector.orders.flink_commit import KIND
 from collector.orders.outcome_probes import OutcomeProbes
 from collector.orders.participants import KafkaParticipant, Participants
 from collector.orders.plan import OrderContext, PlannedAction, target_of
@@ -98,6 +99,9 @@ def end(store: Store, kind: str, *seen: Observation) -> StepOutcome:
         ("fence", (*OURS[2:], *COMMITTED), StepOutcome.ALREADY_COMMITTED),
         ("fence", OURS[2:], StepOutcome.UNKNOWN),
         ("fence", (), StepOutcome.UNKNOWN),
+        (KIND, (*OURS[2:], *COMMITTED), StepOutcome.ALREADY_COMMITTED),
+        (KIND, (*OURS[2:], *ABORTED), StepOutcome.LOST),
+        (KIND, OURS[2:], StepOutcome.UNKNOWN),
     ],
 )
 def test_only_what_the_coordinator_or_the_decision_log_shows_is_an_end(
