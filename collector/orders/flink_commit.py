@@ -76,20 +76,10 @@ def repeat_flink_commit(context: OrderContext, planned: PlannedAction) -> Action
     if judged is None or judged.view.branch is not None:
         return StepOutcome.UNKNOWN, "not seen to end yet"
     try:
-        _require_may_commit(judged)
-        if judged.judgement.commit_confirmation not in ("", planned.target.get("confirmation", "")):
-            raise OrderRefused(f"what a commit of transaction {judged.view.key} rests on changed")
-        _listed_now(context, judged)
+        (result,) = plan_flink_commit(context, [judged], planned.target.get("confirmation", "")).carry_out()
     except OrderRefused as refused:
         return StepOutcome.UNKNOWN, f"not sent again: {refused}"
-    (target,) = context.participants.find_open([judged.view])
-    if target is None or target.producer_epoch != judged.view.producer_epoch:
-        return StepOutcome.UNKNOWN, "not open any more as it was seen; how it ended was not seen yet"
-    again = context.current.find(planned.key)
-    if again is None or again.view.revision != judged.view.revision:
-        return StepOutcome.UNKNOWN, "not sent again: the transaction changed in this moment"
-    (error,) = context.participants.commit_open([target], context.limit_s)
-    return (StepOutcome.UNKNOWN, error) if error else (StepOutcome.COMMITTED, "")
+    return result
 
 
 def commit_confirmation(found: Sequence[Judged]) -> str:
