@@ -168,6 +168,8 @@ def h3_no_open_transaction(producer: OpenProducer, view: CoordinatorView, now_ms
         return None
     t = view.transactions[0]
     fact = f"{t.transaction} has no open transaction: it is {t.state}, epoch {t.producer_epoch}"
+    if t.state == "CompleteCommit":
+        fact += "; if these rows are of what was committed, an abort loses them"
     return _marker(3, producer, t.transaction, fact, view)
 
 

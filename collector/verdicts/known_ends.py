@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from collector.records.facts import BrokerTransaction
 from collector.state.state import State
+from collector.verdicts.flink_cases import case_of
+from collector.verdicts.flink_commits import checkpoint_name
 from lifecycle.identity import transaction_key
 from resource_managers.kafka.partitions import OpenProducer
 
@@ -30,10 +32,13 @@ class KnownEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenAt:
-    """Everything known that was written at one epoch of a producer id. ``is_decided``: a commit decision that counts lists it."""
+    """Everything known that was written at one epoch of a producer id.
+
+    ``listed_by``: what lists one of them, whose writers take a new epoch for each transaction; empty where nothing does.
+    """
 
     transactions: tuple[BrokerTransaction, ...]
-    is_decided: bool
+    listed_by: str = ""
 
 
 def written_at(state: State, wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], WrittenAt]:
@@ -46,28 +51,37 @@ def written_at(state: State, wanted: Collection[tuple[int, int]]) -> dict[tuple[
             if at in wanted:
                 found.setdefault(at, []).append(broker)
     return {
-        at: WrittenAt(transactions=tuple(transactions), is_decided=_is_decided(state, transactions))
+        at: WrittenAt(transactions=tuple(transactions), listed_by=_listed_by(state, transactions))
         for at, transactions in found.items()
     }
 
 
-def _is_decided(state: State, transactions: Iterable[BrokerTransaction]) -> bool:
-    keys = [transaction_key("kafka", *broker.handle_identity) for broker in transactions]
-    return any(state.ledger.listing(key) is not None for key in keys)
+def _listed_by(state: State, transactions: Iterable[BrokerTransaction]) -> str:
+    """Return a commit decision that counts, or a checkpoint of Flink's KafkaSink, which inits before each transaction.
+
+    Source: ProducerPoolImpl.getTransactionalProducer of flink-connector-kafka.
+    """
+    for broker in transactions:
+        if state.ledger.listing(transaction_key("kafka", *broker.handle_identity)) is not None:
+            return "a commit decision lists it"
+        case = case_of(state.flink, broker)
+        if case is not None and case.listings:
+            return f"{checkpoint_name(case.first)} of the Flink job {case.name} lists it"
+    return ""
 
 
 def known_end(producer: OpenProducer, written: WrittenAt, first_epoch: int | None) -> KnownEnd | None:
     """Return how what is open ended, None where that is not proven.
 
     Its first and its last record were written at one epoch, and one transaction alone was: its writer's epochs move with each
-    transaction, or a commit decision lists it, whose writers take a new producer epoch for each and begin only where nothing is
-    open. A commit needs the partition among those that the coordinator committed.
+    transaction, or a commit decision or a checkpoint of Flink lists it, whose writers take a new producer epoch for each. A commit
+    needs the partition among those that the coordinator committed.
     """
     if first_epoch != producer.producer_epoch or len(written.transactions) != 1:
         return None
     (transaction,) = written.transactions
     own_epoch = min(transaction.ongoing_version or 0, transaction.end_version or 0) >= OWN_EPOCH
-    if transaction.ongoing_epoch != producer.producer_epoch or not (own_epoch or written.is_decided):
+    if transaction.ongoing_epoch != producer.producer_epoch or not (own_epoch or written.listed_by):
         return None
     at_ms, how = transaction.complete_commit_ms, "committed"
     if at_ms is not None and "-".join(map(str, producer.partition)) not in transaction.partitions:
@@ -76,11 +90,7 @@ def known_end(producer: OpenProducer, written: WrittenAt, first_epoch: int | Non
         at_ms, how = transaction.complete_abort_ms, "aborted"
     if at_ms is None:
         return None
-    why = (
-        "its writer has an epoch for each transaction (transaction.version 2)"
-        if own_epoch
-        else "a commit decision lists it"
-    )
+    why = "its writer has an epoch for each transaction (transaction.version 2)" if own_epoch else written.listed_by
     id_ = transaction.identity.transaction
     return KnownEnd(
         transaction=id_,

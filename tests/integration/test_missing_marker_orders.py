@@ -14,6 +14,7 @@ from collector.history.store import Store
 from collector.orders.hanging import HangingOrders
 from collector.orders.participants import KafkaParticipant, Participants
 from collector.orders.plan import OrderContext
+from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
 from collector.records.observations import DecisionSeen, Observed, Position
 from collector.records.orders import Order, StepOutcome
 from collector.runtime.clock import now_ms
@@ -203,6 +204,32 @@ def test_a_librdkafka_applications_end_proves_nothing(sink: Sink, collector: Col
     with pytest.raises(OrderRefused, match="may lose data"):
         collector.order(suspect, Action.ABORT)
     assert visible(sink) == ([b"fine"] if commit else [b"first"])
+
+
+def test_what_a_checkpoint_of_flink_lists_is_ordered_to_be_committed(sink: Sink, collector: Collector) -> None:
+    """Its KafkaSink takes a new epoch for each transaction, at any version: its list names this very one."""
+    writer, opened = passed_by(sink, commit=True, version=PLAIN)
+    collector.learn()
+    suspect = collector.suspect(opened)
+    assert (suspect.doubt.rule, suspect.doubt.remedy) == (3, Remedy.MARKER), "no list was read"
+    read_ms = now_ms()
+    listed = FlinkCommittables(
+        cluster="eu",
+        job="a" * 32,
+        number=3,
+        path="file:///checkpoints/chk-3",
+        kind=FlinkKind.CHECKPOINT,
+        written_ms=read_ms,
+        read_ms=read_ms,
+        committables=frozenset({Committable(writer.id, opened.producer_id, opened.producer_epoch)}),
+    )
+    collector.current.see_flink_committables([listed])
+    suspect = collector.suspect(opened)
+    assert (suspect.doubt.rule, suspect.doubt.remedy) == (6, Remedy.COMMIT_MARKER)
+    with pytest.raises(OrderRefused, match="can only be committed"):
+        collector.order(suspect, Action.ABORT)
+    assert collector.order(suspect, Action.COMMIT) is StepOutcome.COMMITTED
+    wait_until("its row is visible", lambda: visible(sink) == [b"first", b"ghost"])
 
 
 def test_what_was_decided_is_ordered_to_be_committed(sink: Sink, collector: Collector) -> None:

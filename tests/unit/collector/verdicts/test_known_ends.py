@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from collector.records.facts import BrokerIdentity, BrokerTransaction
+from collector.records.formats.flink_records import Committable, FlinkCommittables
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.verdicts.known_ends import KnownEnd, WrittenAt, known_end, written_at
+from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0, broker_record, decided, folded, handle, run_started
 from tests.unit.collector.partition_sightings import producer
+from tests.unit.collector.verdicts.test_flink_commits import EPOCH, ID, JOB, NOT_LISTED, OPENED, PRODUCER, listing
 
 COMMITTED = BrokerTransaction(
     identity=BrokerIdentity("billing", 7, T0),
@@ -23,11 +26,14 @@ COMMITTED = BrokerTransaction(
     complete_commit_ms=T0 + 5,
 )
 ABORTED = replace(COMMITTED, complete_commit_ms=None, complete_abort_ms=T0 + 5)
+DECIDED = "a commit decision lists it"
 LIBRDKAFKA = {"ongoing_version": 0, "end_version": 0, "end_epoch": 2}
 
 
 def end(*transactions: BrokerTransaction, decided: bool = False, first_epoch: int | None = 2) -> bool | None:
-    found = known_end(producer(), WrittenAt(transactions=transactions, is_decided=decided), first_epoch)
+    found = known_end(
+        producer(), WrittenAt(transactions=transactions, listed_by=DECIDED if decided else ""), first_epoch
+    )
     return None if found is None else found.commit
 
 
@@ -84,7 +90,7 @@ def test_an_abort_needs_no_partition() -> None:
 
 def test_an_end_names_its_transaction_and_its_time() -> None:
     def found(transaction: BrokerTransaction, decided: bool) -> KnownEnd | None:
-        return known_end(producer(), WrittenAt(transactions=(transaction,), is_decided=decided), 2)
+        return known_end(producer(), WrittenAt(transactions=(transaction,), listed_by=DECIDED if decided else ""), 2)
 
     assert found(COMMITTED, False) == KnownEnd(
         transaction="billing",
@@ -122,4 +128,25 @@ def test_all_that_was_written_at_an_epoch_is_found() -> None:
         (7, 2): ["billing", ours, ours],
         (8, 2): ["another"],
     }
-    assert {at: written.is_decided for at, written in found.items()} == {(7, 2): True, (8, 2): False}
+    assert {at: written.listed_by for at, written in found.items()} == {(7, 2): DECIDED, (8, 2): ""}
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (listing(3), f"chk-3 of the Flink job {CLUSTER}/{JOB} lists it"),
+        # The list still tells that it was Flink's once its checkpoint is deleted.
+        (replace(listing(3), is_gone=True), f"chk-3 of the Flink job {CLUSTER}/{JOB} lists it"),
+        (listing(3, NOT_LISTED), ""),
+        (listing(3, Committable(ID, PRODUCER, EPOCH + 1)), ""),
+        # It began after that list was written: another transaction of that epoch.
+        (listing(3, written=OPENED - 60_000), ""),
+    ],
+)
+def test_a_checkpoint_of_flink_lists_what_was_written_at_an_epoch(seen: FlinkCommittables, expected: str) -> None:
+    state = folded(
+        broker_record(BrokerStatus.ONGOING, OPENED, transaction=ID, producer_id=PRODUCER, epoch=EPOCH, start=OPENED),
+    )
+    state.flink.see_committables(seen)
+    (written,) = written_at(state, [(PRODUCER, EPOCH)]).values()
+    assert written.listed_by == expected
