@@ -94,6 +94,13 @@ def test_rules(
         assert found.may_commit is (rule == 6 and not may_abort)
 
 
+@pytest.mark.parametrize(("state", "says_so"), [("CompleteCommit", True), ("CompleteAbort", False), ("Empty", False)])
+def test_what_an_abort_may_lose_is_said_where_the_last_one_was_committed(state: str, says_so: bool) -> None:
+    found = doubt(producer(), told(at_coordinator(state, 2, partitions=())), T0)
+    assert found is not None
+    assert ("an abort loses them" in found.evidence.fact) is says_so
+
+
 DOUBT = hanging().doubt
 
 
