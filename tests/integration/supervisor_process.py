@@ -1,6 +1,7 @@
 """The real supervisor as a process, over a driver that does all but Spark: it recovers, prepares one batch and commits it.
 
-``python -m tests.integration.supervisor_process SETTINGS``; the driver stops for good where a crash point is armed.
+``python -m tests.integration.supervisor_process SETTINGS``; the driver stops for good where a crash point is armed. One that
+has committed stays until it is asked to stop.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,10 +17,13 @@ from types import TracebackType
 from typing import Any
 
 from demo.children import die_with_parent
+from lifecycle.events import EventType
 from pipeline.config.connections import connect, connect_databases
 from pipeline.config.settings import CRASH_POINTS_VARIABLE, ROOT, PipelineSettings, crash_points_directory
-from pipeline.recovery.recovery import Recovery
+from pipeline.recovery.recovery import Recovered, Recovery
 from pipeline.runtime.crash_points import CrashPoints
+from pipeline.runtime.event_sender import EventSender
+from pipeline.runtime.exit_codes import STOPPED
 from pipeline.runtime.status_file import StatusFile
 from pipeline.sink.coordinator import Coordinator
 from pipeline.sink.slot_writer import SlotWriter
@@ -28,6 +33,7 @@ from tests.integration.protocol_run import COLUMNS, ProtocolSinks, rows, spark_c
 
 SLOTS = 2
 LIMIT_S = 60.0
+ASKED_TO_STOP = {signal.SIGTERM, signal.SIGINT}
 
 
 class SupervisorProcess:
@@ -87,6 +93,8 @@ def supervise(settings: PipelineSettings) -> int:
 
 def drive(settings: PipelineSettings, run_file: str, run: str) -> int:
     """Recover, prepare every slot of batch 0 and commit it, as driver, tasks and commit worker do in turn."""
+    # Whoever asks it to stop meanwhile is heard when it waits for that.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ASKED_TO_STOP)
     steps = CrashPoints(directory=crash_points_directory())
     recovery = Recovery(settings, connect(settings), connect_databases(settings), steps)
     recovery.verify(COLUMNS)
@@ -94,6 +102,7 @@ def drive(settings: PipelineSettings, run_file: str, run: str) -> int:
     StatusFile(run_file).update(
         prefix=settings.prefix, checkpoint_id=recovered.identity.checkpoint_id, attempt=recovered.attempt
     )
+    _report_start(settings, recovered)
     options = dataclasses.replace(
         recovery.options(recovered), crash_points=crash_points_directory(), driver_pids=str(os.getpid())
     )
@@ -103,7 +112,17 @@ def drive(settings: PipelineSettings, run_file: str, run: str) -> int:
         for slot in range(SLOTS)
     ]
     Coordinator(options, options.steps()).commit(written, 0)
-    return 0
+    signal.sigwait(ASKED_TO_STOP)
+    return STOPPED
+
+
+def _report_start(settings: PipelineSettings, recovered: Recovered) -> None:
+    run = {"checkpoint_id": recovered.identity.checkpoint_id, "attempt": recovered.attempt}
+    events = EventSender(connect(settings), settings.lifecycle_topic, pipeline=settings.prefix, **run)
+    names = ("restart_delay_ms", "transaction_timeout_ms", "sink")
+    events.pipeline(
+        EventType.PIPELINE_STARTED, settings.job, settings={name: getattr(settings, name) for name in names}
+    )
 
 
 if __name__ == "__main__":
