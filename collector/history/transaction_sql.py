@@ -61,6 +61,13 @@ marked as (
 select partition, "offset", record, counts from marked
 where is_asked or attempt in (select attempt from marked where is_asked and attempt is not null)
 order by "offset" limit $5"""
+# What was decided in a short time, with what it rests on: few records, which cost less to read than to choose from. Bound: prefix,
+# from, until, how many.
+DECISIONS_NEAR = f"""
+select partition, "offset", record, counts from decision_records
+where source not in ({SUPERSEDED})
+  and ({FOUNDATIONS} or (prefix = ? and at_ms >= ? and at_ms <= ? and type = 'decision'))
+order by "offset" limit ?"""
 # Bound: transactions, producer ids, epochs, of the same length; pipeline, from, until, how many.
 EVENTS_OF_HANDLES = """
 with asked as (select unnest(?::varchar[]) as id, unnest(?::varchar[]) as producer_id, unnest(?::varchar[]) as epoch),
@@ -97,15 +104,17 @@ where contains(a.keys, ?) or contains(a.keys, ?) order by a.audit desc limit ?""
 # Records of transactions by their opening, newest first, from behind a place on. ``search_records`` puts it together of these.
 # A branch of a database has no producer id; it begins when its database was first seen to list it, or says it was prepared.
 BRANCH = -1
+# Each condition stands so that DuckDB passes over the parts of the table whose smallest and largest values do not fit.
 _SEARCHED = """
-where start_ms is not null and start_ms >= $1 and start_ms < $2 and (start_ms, producer_id, transaction_id) < ($3, $4, $5)"""
-_BEGINS = "list_bool_or(list_transform({value}::varchar[], lambda beginning: starts_with(transaction_id, beginning)))"
+where start_ms is not null and start_ms >= $1 and start_ms < $2
+  and start_ms <= $3 and (start_ms < $3 or (producer_id, transaction_id) < ($4, $5))"""
+_BEGINS = "starts_with(transaction_id, list_extract({value}::varchar[], {number}))"
 _XID = "regexp_matches(transaction_id, '^(X?''|-?[0-9]+_)')"
 """The name of a foreign branch that may be an xid: of which application, its format tells afterwards."""
 _CONDITIONS = {
     "text": "contains(transaction_id, {value})",
-    "beginnings": _BEGINS,
-    "beginnings_or_xids": f"({_BEGINS} or (producer_id = {BRANCH} and {_XID}))",
+    "beginnings": "({begins})",
+    "beginnings_or_xids": f"({{begins}} or (producer_id = {BRANCH} and {_XID}))",
     "partitions": "list_has_any(partitions, {value}::varchar[])",
     # How a branch ended is looked at afterwards.
     "status": f"(status = {{value}} or producer_id = {BRANCH})",
@@ -121,7 +130,7 @@ def search_records(wanted: Mapping[str, Any]) -> str:
     many records.
     """
     conditions = "".join(
-        f"\n  and {_CONDITIONS[name].format(value=f'${number}')}" for number, name in enumerate(wanted, 6)
+        f"\n  and {_condition(name, f'${number}', value)}" for number, (name, value) in enumerate(wanted.items(), 6)
     )
     newest = f"order by start_ms desc, producer_id desc, transaction_id desc limit ${6 + len(wanted)}"
     # The newest of each side first: DuckDB reads no more of a table than these take.
@@ -133,6 +142,12 @@ with branches as (
 of_kafka as (select transaction_id, producer_id, start_ms from transaction_records{_SEARCHED}{conditions} {newest}),
 of_databases as (select transaction_id, producer_id, start_ms from branches{_SEARCHED}{conditions} {newest})
 select * from of_kafka union all select * from of_databases {newest}"""
+
+
+def _condition(name: str, place: str, value: Any) -> str:
+    numbers = range(1, len(value) + 1) if "{begins}" in _CONDITIONS[name] else ()
+    begins = " or ".join(_BEGINS.format(value=place, number=number) for number in numbers)
+    return _CONDITIONS[name].format(value=place, begins=begins)
 
 
 # Bound: ids, producer ids, starts, of the same length; the first and the last start.

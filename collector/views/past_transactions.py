@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from collector.history import row_decoding, transaction_sql
 from collector.history.observation_tables import PREPARED_BRANCHES
 from collector.history.store import Store
-from collector.records.facts import KAFKA, BrokerTransaction
+from collector.records.facts import KAFKA, BrokerTransaction, HandleIdentity, handle_identity
+from collector.records.observations import DecisionSeen
 from collector.state import transaction_join
 from collector.state.fold import apply, put_events, put_transaction
 from collector.state.state import State
@@ -18,6 +19,7 @@ from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
 from collector.views.current_state import CurrentState
 from lifecycle.branch_id import BranchId
+from lifecycle.decisions import Decision, Ruling
 from lifecycle.durations import HOUR_MS
 from lifecycle.identity import TransactionalId, transaction_key
 from lifecycle.json_record import MAX_WHOLE_NUMBER
@@ -25,6 +27,8 @@ from lifecycle.rows.events import EARLIER_COUNTED
 
 AROUND_MS = HOUR_MS
 """Decisions and events about a transaction are looked for from so long before its opening until so long after its end."""
+NEAR_MS = 2_000
+"""Where clocks differ by no more, a commit is decided so near to its transactions: between their openings and their ends."""
 MOST_RECORDS = 20_000
 WINDOWS_MS = (2 * HOUR_MS, 8 * HOUR_MS)
 """Transactions of an id are searched for in so much time first: all of history takes ten times as long."""
@@ -128,23 +132,58 @@ def past_of(current: CurrentState, store: Store, transactions: Iterable[BrokerTr
 def joined_past_of(current: CurrentState, store: Store, transactions: Iterable[BrokerTransaction]) -> State:
     """Return the same with what was decided and reported of these transactions alone: enough to join them, not to judge them.
 
-    An hour of a pipeline has thousands of events: of which ones to make objects, the database tells. Raises StoreFailed.
+    An hour of a pipeline has thousands of events: of which ones to make objects, the database tells. What is reported of a
+    transaction is left out where it changes nothing of what is shown: its coordinator committed it, as was decided near it in
+    time. Raises StoreFailed.
     """
     past = State(settled_kept=MOST_RECORDS)
     for prefix, known in _put_transactions(current, past, transactions).items():
-        period = _around(known)
-        handles = {transaction.handle_identity for transaction in known}
-        keys = [transaction_key(KAFKA, *handle) for handle in handles]
-        names = [list(map(str, column)) for column in zip(*handles, strict=True)]
-        decided = store.rows(transaction_sql.DECISIONS_OF_HANDLES, prefix, *period, keys, MOST_RECORDS)
-        reported = store.rows(transaction_sql.EVENTS_OF_HANDLES, *names, prefix, *period, MOST_RECORDS)
-        columns, odd = row_decoding.events_in_columns([text.encode() for _, _, text in reported])
-        put_events(past, columns)
-        for record in row_decoding.decision_records(decided)[0]:
+        near, decided = _decided_near(store, prefix, [each for each in known if _is_committed(each)])
+        records = {record.offset: record for record in near}
+        others = [each for each in known if not _is_committed(each) or each.handle_identity not in decided]
+        if others:
+            period = _around(others)
+            handles = {transaction.handle_identity for transaction in others}
+            keys = [transaction_key(KAFKA, *handle) for handle in handles]
+            names = [list(map(str, column)) for column in zip(*handles, strict=True)]
+            rows = store.rows(transaction_sql.DECISIONS_OF_HANDLES, prefix, *period, keys, MOST_RECORDS)
+            reported = store.rows(transaction_sql.EVENTS_OF_HANDLES, *names, prefix, *period, MOST_RECORDS)
+            columns, odd = row_decoding.events_in_columns([text.encode() for _, _, text in reported])
+            put_events(past, columns)
+            for event in odd:
+                apply(past, event)
+            for record in row_decoding.decision_records(rows)[0]:
+                records.setdefault(record.offset, record)
+        for _, record in sorted(records.items()):
             apply(past, record)
-        for event in odd:
-            apply(past, event)
     return past
+
+
+def _decided_near(
+    store: Store, prefix: str, committed: Sequence[BrokerTransaction]
+) -> tuple[list[DecisionSeen], set[HandleIdentity]]:
+    """Return the commit decisions that list some of these, as they were decided, and what they rest on; with it which they list.
+
+    Looked for at the time of the transactions themselves, by clocks that hardly differ: what is not found there is elsewhere.
+    """
+    if not committed:
+        return [], set()
+    handles, (first_ms, last_ms) = {each.handle_identity for each in committed}, _period(committed, NEAR_MS)
+    rows = store.rows(transaction_sql.DECISIONS_NEAR, prefix, first_ms, last_ms, MOST_RECORDS)
+    seen: list[DecisionSeen] = []
+    decided: set[HandleIdentity] = set()
+    for each in row_decoding.decision_records(rows)[0]:
+        if not isinstance(each.record, Decision):
+            seen.append(each)
+        elif each.counts and each.record.ruling is Ruling.COMMIT:
+            listed = handles.intersection(map(handle_identity, each.record.handles))
+            decided |= listed
+            seen += [each] if listed else []
+    return seen, decided
+
+
+def _is_committed(transaction: BrokerTransaction) -> bool:
+    return transaction.is_final and not transaction.is_aborting
 
 
 def _put_transactions(
@@ -169,8 +208,12 @@ def _put_reports(past: State, store: Store, prefix: str, known: Sequence[BrokerT
 
 
 def _around(known: Sequence[BrokerTransaction]) -> tuple[int, int]:
-    first_ms = min(transaction.identity.start_ms for transaction in known) - AROUND_MS
-    last_ms = max(transaction.ended_ms or transaction.identity.start_ms for transaction in known) + AROUND_MS
+    return _period(known, AROUND_MS)
+
+
+def _period(known: Sequence[BrokerTransaction], around_ms: int) -> tuple[int, int]:
+    first_ms = min(transaction.identity.start_ms for transaction in known) - around_ms
+    last_ms = max(transaction.ended_ms or transaction.identity.start_ms for transaction in known) + around_ms
     return first_ms, last_ms
 
 

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from collector.history import row_decoding, sql
+from collector.history import row_decoding, sql, transaction_sql
 from collector.history.store import Store
 from collector.records.facts import BrokerTransaction
 from collector.records.formats.transaction_state import BrokerStatus
+from collector.rows.transactions import found_row
 from collector.state import transaction_join
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.verdict_case import Limits
+from collector.views import search
 from collector.views.current_state import CurrentState
 from collector.views.past_transactions import joined_past_of, past_of
 from lifecycle.decisions import Ruling, Settled
 from lifecycle.events import EventType
+from lifecycle.rows.search import FoundTransactionRow
 from lifecycle.states import TransactionState
 from tests.unit.collector.api.served_api import decision_seen, event_seen, observed
 from tests.unit.collector.observations import broker_record, decided, handle, outcome, run_started, transaction_event
@@ -31,65 +39,118 @@ ENDS = {
 }
 
 
-@pytest.fixture
-def current(tmp_path: Path) -> Iterator[CurrentState]:
-    """Return one of six batches: in the third a transaction is lost, the fourth was rolled back, the fifth decided twice."""
-    store = Store(tmp_path / "history.duckdb")
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """How a batch went: ``aborts``: the slots that the coordinator undid; ``late_ms``: how far the driver's clock is ahead."""
+
+    ruling: Ruling = Ruling.COMMIT
+    aborts: frozenset[int] = frozenset()
+    is_decided_twice: bool = False
+    late_ms: int = 0
+    events: frozenset[EventType] = frozenset((EventType.TRANSACTION_OPENED, EventType.TRANSACTION_PREPARED))
+
+
+@contextmanager
+def current_of(directory: Path, batches: Sequence[Batch]) -> Iterator[CurrentState]:
+    """Give one whose history has these batches, one each second, and whose memory has none."""
+    store = Store(directory / "history.duckdb")
     made = CurrentState(store, settled_kept=0, checkpoints_kept=10, limits=Limits())
     numbers, offsets = count(), count(1)
     made.observe([decision_seen(run_started(0))])
-    for batch in range(BATCHES):
+    for batch, how in enumerate(batches):
         at, epoch = batch * 1_000, batch
         handles = [handle(f"ip-count-{slot}-{batch % 2}", epoch, slot, slot * 2 + batch % 2) for slot in range(SLOTS)]
-        ruling = Ruling.ABORT if batch == 3 else Ruling.COMMIT
         for of in handles:
-            prepared = transaction_event(EventType.TRANSACTION_PREPARED, at + 200, of, handle=of.to_json(), batch=batch)
             opened = transaction_event(EventType.TRANSACTION_OPENED, at, of, batch=batch)
-            made.observe([event_seen(next(numbers), seen) for seen in (opened, prepared)])
-        made.observe([decision_seen(decided(next(offsets), *handles, at=at + 300, ruling=ruling, batch=batch))])
-        if batch == 4:
+            prepared = transaction_event(EventType.TRANSACTION_PREPARED, at + 200, of, handle=of.to_json(), batch=batch)
+            made.observe(
+                [event_seen(next(numbers), seen) for seen in (opened, prepared) if seen.event.type in how.events]
+            )
+        decided_at = at + 300 + how.late_ms
+        made.observe([decision_seen(decided(next(offsets), *handles, at=decided_at, ruling=how.ruling, batch=batch))])
+        if how.is_decided_twice:
             again = handle("ip-count-9-0", epoch, 9, 99)
-            made.observe([decision_seen(decided(next(offsets), again, at=at + 310, batch=batch))])
+            made.observe([decision_seen(decided(next(offsets), again, at=decided_at + 10, batch=batch))])
         for slot, of in enumerate(handles):
-            how = "abort" if ruling is Ruling.ABORT or (batch, slot) == (2, 1) else "commit"
+            end = "abort" if how.ruling is Ruling.ABORT or slot in how.aborts else "commit"
             id_, producer_id = of.transaction, of.producer_id or 0
             seen = [
                 broker_record(status, at + late, transaction=id_, producer_id=producer_id, epoch=epoch, start=at)
-                for status, late in ((BrokerStatus.ONGOING, 0), (ENDS[how][0], 400), (ENDS[how][1], 410))
+                for status, late in ((BrokerStatus.ONGOING, 0), (ENDS[end][0], 400), (ENDS[end][1], 410))
             ]
             made.observe([observed(next(numbers), record) for record in seen])
-            if how == "commit":
-                made.observe([decision_seen(outcome(next(offsets), of, Settled.COMMITTED, at=at + 500))])
+            if end == "commit":
+                made.observe([decision_seen(outcome(next(offsets), of, Settled.COMMITTED, at=at + 500 + how.late_ms))])
     store.flushed()
-    yield made
-    store.close()
+    try:
+        yield made
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def current(tmp_path: Path) -> Iterator[CurrentState]:
+    """Return one of six batches: in the third a transaction is lost, the fourth was rolled back, the fifth decided twice."""
+    batches = [Batch()] * BATCHES
+    batches[2] = Batch(aborts=frozenset((1,)))
+    batches[3] = Batch(ruling=Ruling.ABORT)
+    batches[4] = Batch(is_decided_twice=True)
+    with current_of(tmp_path, batches) as made:
+        yield made
 
 
 def known(current: CurrentState) -> list[BrokerTransaction]:
     rows = current._store.rows(sql.TRANSACTIONS_OF_IDS, "ip-count", 0, 1_000)
-    found = list(row_decoding.transactions(rows))
-    assert len(found) == BATCHES * SLOTS
-    return found
+    return list(row_decoding.transactions(rows))
 
 
 def seen_in(past: State, transaction: BrokerTransaction) -> TransactionView:
     return transaction_join.at_coordinator(past, transaction.identity)
 
 
+def shown_of(past: State, transaction: BrokerTransaction) -> FoundTransactionRow:
+    [found] = search._found_in(past, [transaction.identity]).values()
+    return found_row(found)
+
+
+def is_same(part: State, whole: State, transaction: BrokerTransaction) -> None:
+    assert shown_of(part, transaction) == shown_of(whole, transaction)
+    if seen_in(whole, transaction).state is not TransactionState.COMMITTED:
+        assert seen_in(part, transaction) == seen_in(whole, transaction)
+
+
 def test_transactions_look_as_with_all_that_their_pipeline_reported(current: CurrentState) -> None:
     every = known(current)
+    assert len(every) == BATCHES * SLOTS
     whole = past_of(current, current._store, every)
     states = set()
     for transaction in every:
         part = joined_past_of(current, current._store, [transaction])
-        assert seen_in(part, transaction) == seen_in(whole, transaction)
+        is_same(part, whole, transaction)
         assert {reported.batch_attempt.batch for reported in part.reported.values() if reported.batch_attempt} == {
             transaction.identity.start_ms // 1_000 % 1_000
         }, "nothing of other batches is read"
         states.add(seen_in(part, transaction).state)
     assert states == {TransactionState.COMMITTED, TransactionState.ABORTED, TransactionState.LOST}
     together = joined_past_of(current, current._store, every)
-    assert [seen_in(together, each) for each in every] == [seen_in(whole, each) for each in every]
+    for each in every:
+        is_same(together, whole, each)
+
+
+def test_of_what_was_committed_as_decided_no_event_is_read(
+    current: CurrentState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = known(current)
+    asked = []
+    rows = current._store.rows
+    monkeypatch.setattr(
+        current._store, "rows", lambda query, *values: asked.append((query, values)) or rows(query, *values)
+    )
+    joined_past_of(current, current._store, every)
+    [named] = [values[0] for query, values in asked if query == transaction_sql.EVENTS_OF_HANDLES]
+    undone = [each.identity.transaction for each in every if not each.is_committing]
+    assert sorted(named) == sorted(undone)
+    assert len(undone) == 3
 
 
 def test_what_an_earlier_version_wrote_is_counted_again(current: CurrentState) -> None:
@@ -99,3 +160,31 @@ def test_what_an_earlier_version_wrote_is_counted_again(current: CurrentState) -
     for transaction in every:
         part = joined_past_of(current, current._store, [transaction])
         assert seen_in(part, transaction) == seen_in(whole, transaction)
+
+
+SOME_EARLIER = """update decision_records set counts = null where "offset" % 2 = 0"""
+slots = st.frozensets(st.sampled_from(range(SLOTS)))
+kinds = st.frozensets(st.sampled_from((EventType.TRANSACTION_OPENED, EventType.TRANSACTION_PREPARED)))
+batches = st.builds(
+    Batch,
+    ruling=st.sampled_from(Ruling),
+    aborts=slots,
+    is_decided_twice=st.booleans(),
+    late_ms=st.sampled_from((0, 0, 1_500, 5_000, -5_000, 3_000_000)),
+    events=kinds,
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(how=st.lists(batches, min_size=1, max_size=5), is_early=st.booleans())
+def test_however_batches_went_they_look_the_same(how: list[Batch], is_early: bool) -> None:
+    with TemporaryDirectory() as directory, current_of(Path(directory), how) as current:
+        if is_early:
+            current._store.write(lambda c: c.execute(SOME_EARLIER))
+        every = known(current)
+        whole = past_of(current, current._store, every)
+        together = joined_past_of(current, current._store, every)
+        for each in every:
+            is_same(together, whole, each)
+            is_same(joined_past_of(current, current._store, [each]), whole, each)
