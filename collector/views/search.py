@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from collector.history import row_decoding, transaction_sql
+from collector.history import transaction_sql
 from collector.history.store import Store
 from collector.records.facts import BrokerIdentity
-from collector.state import transaction_join
-from collector.state.fold import put_init
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import infer
 from collector.views.current_state import CurrentState
-from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, joined_past_of, past_of_branches
+from collector.views.past_of_identities import pasts_of, views_in
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.search import SearchOutcome
 from lifecycle.states import TransactionState
@@ -144,52 +142,11 @@ def _joined_at_once(query: SearchQuery) -> int:
 def _joined(current: CurrentState, store: Store, identities: Sequence[BrokerIdentity]) -> list[Found]:
     """Return these transactions in their order, as memory has them, else as history has."""
     with current.reading() as state:
-        found = _found_in(state, [identity for identity in identities if identity in state.broker])
-        found |= _branches_in(state, identities)
-    branches = [each for each in identities if each.producer_id == transaction_sql.BRANCH and each not in found]
-    if branches:
-        past = past_of_branches(current, store, [each.transaction for each in branches])
-        with current.reading() as state:
-            loss_cases.share(past, state)
-            found |= _branches_in(past, branches)
-    missing = [each for each in identities if each not in found and each.producer_id != transaction_sql.BRANCH]
-    if missing:
-        past = _past_of(current, store, missing)
-        with current.reading() as state:
-            loss_cases.share(past, state)
-            found |= _found_in(past, [identity for identity in missing if identity in past.broker])
+        found = {identity: _found(state, identity, view) for identity, view in views_in(state, identities)}
+    missing = [identity for identity in identities if identity not in found]
+    for past in pasts_of(current, store, missing) if missing else ():
+        found |= {identity: _found(past, identity, view) for identity, view in views_in(past, missing)}
     return [found[identity] for identity in identities if identity in found]
-
-
-def _past_of(current: CurrentState, store: Store, missing: Sequence[BrokerIdentity]) -> State:
-    ids, producer_ids, starts = (list(column) for column in zip(*missing, strict=True))
-    rows = store.rows(transaction_sql.TRANSACTIONS_OF_IDENTITIES, ids, producer_ids, starts, min(starts), max(starts))
-    past = joined_past_of(current, store, row_decoding.transactions(rows))
-    aborted = [past.broker[identity] for identity in past.aborted]
-    if aborted:
-        first_ms = min(transaction.identity.start_ms for transaction in aborted)
-        last_ms = max(transaction.ended_ms or 0 for transaction in aborted) + AROUND_MS
-        names = sorted({transaction.identity.transaction for transaction in aborted})
-        inits = store.rows(transaction_sql.INITS_OF_PERIOD, names, first_ms, last_ms, MOST_RECORDS)
-        for id_, init in row_decoding.inits(inits):
-            put_init(past, id_, init)
-    return past
-
-
-def _found_in(state: State, identities: Iterable[BrokerIdentity]) -> dict[BrokerIdentity, Found]:
-    return {each: _found(state, each, transaction_join.at_coordinator(state, each)) for each in identities}
-
-
-def _branches_in(state: State, identities: Iterable[BrokerIdentity]) -> dict[BrokerIdentity, Found]:
-    """Return the branches of databases among these that a state knows."""
-    names = {each.transaction: each for each in identities if each.producer_id == transaction_sql.BRANCH}
-    if not names:
-        return {}
-    known = [branch for branch in state.branches.values() if branch.transaction in names]
-    return {
-        names[branch.transaction]: _found(state, names[branch.transaction], transaction_join.view_of(state, branch))
-        for branch in known
-    }
 
 
 def _found(state: State, identity: BrokerIdentity, view: TransactionView) -> Found:

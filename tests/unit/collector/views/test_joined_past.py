@@ -109,7 +109,7 @@ def seen_in(past: State, transaction: BrokerTransaction) -> TransactionView:
 
 
 def shown_of(past: State, transaction: BrokerTransaction) -> FoundTransactionRow:
-    [found] = search._found_in(past, [transaction.identity]).values()
+    found = search._found(past, transaction.identity, seen_in(past, transaction))
     return found_row(found)
 
 
