@@ -190,21 +190,34 @@ class CollectorClient:
         """Return the partitions whose readers wait or have stopped, the longest waits first; or all on which a group lags."""
         return self._rows("/api/v1/blocked", partial(read_row, BlockedRow), {"all": "true"} if lagging_too else {})
 
-    def aborts(self, *, limit: int = 500, **filters: str) -> Rows[AbortRow]:
-        """Return aborted and lost transactions, newest first."""
-        return self._rows("/api/v1/aborts", partial(read_row, AbortRow), {**filters, "limit": str(limit)})
+    def aborts(
+        self, *, causes: Sequence[str] = (), limit: int = 500, after: str = "", **filters: str
+    ) -> Rows[AbortRow]:
+        """Return aborted and lost transactions, newest first; ``causes``: of these only, where there are any.
+
+        ``after``: what the page before had as ``next``.
+        """
+        wanted: dict[str, str | tuple[str, ...]] = {**filters, "limit": str(limit), **_part(None, after)}
+        if causes:
+            wanted["cause"] = tuple(causes)
+        return self._rows("/api/v1/aborts", partial(read_row, AbortRow), wanted)
 
     def timeouts(self) -> Rows[TimeoutRow]:
         """Return the applications of the last 24 hours with how their timeouts stand, the worst first."""
         return self._rows("/api/v1/timeouts", partial(read_row, TimeoutRow), {})
 
-    def losses(self, *, transaction: str = "", verdict: str = "", limit: int = 500) -> Rows[LossRow]:
-        """Return undone transactions and whether what they held is missing, newest first; ``verdict``: with this one only.
+    def losses(
+        self, *, transaction: str = "", verdicts: Sequence[str] = (), limit: int = 500, after: str = ""
+    ) -> Rows[LossRow]:
+        """Return undone transactions and whether what they held is missing, newest first; ``verdicts``: with these only.
 
-        ``transaction``: of this id, whatever became of them, as far as history reaches.
+        ``transaction``: of this id, whatever became of them; ``after``: what the page before had as ``next``.
         """
-        wanted = {"limit": str(limit), **({"transaction": transaction} if transaction else {})}
-        wanted |= {"verdict": verdict} if verdict else {}
+        wanted: dict[str, str | tuple[str, ...]] = {"limit": str(limit), **_part(None, after)}
+        if transaction:
+            wanted["transaction"] = transaction
+        if verdicts:
+            wanted["verdict"] = tuple(verdicts)
         return self._rows("/api/v1/losses", partial(read_row, LossRow), wanted)
 
     def batches(

@@ -82,6 +82,7 @@ def older_and_newest(following: str | None, *, key: str) -> None:
 
 
 def _go_on(after: str) -> None:
+    first_page()
     st.query_params[AFTER] = after
 
 

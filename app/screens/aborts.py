@@ -12,7 +12,7 @@ from app.client.collector_rows import Rows
 from app.components import brush, downloads
 from app.components.abort_bars import abort_bars
 from app.components.markup import Html, el
-from app.components.paging import first_page, page_of
+from app.components.paging import after_in_address, first_page, older_and_newest, page_of
 from app.components.presses import link
 from app.components.sorting import Sorting
 from app.components.time_text import amount, duration, exact_time, written
@@ -59,11 +59,14 @@ def show() -> None:
 
 def _history() -> None:
     pipeline = search_field(PIPELINE, "application, its whole name")
-    aborts = _newest(pipeline)
+    after = after_in_address()
+    aborts = _newest(pipeline, after)
     live.write(el("h3", "Aborted and lost transactions", el("small", _span(aborts))))
-    news.show("aborts", [abort.at_ms for abort in aborts], f"{','.join(_chosen())}|{pipeline}")
-    if not aborts and not _chosen():
-        live.write(in_memory_only(pipeline, are_there=False))
+    if not after:
+        news.show("aborts", [abort.at_ms for abort in aborts], f"{','.join(_chosen())}|{pipeline}")
+    if not aborts and not _chosen() and not after:
+        live.write(el("p", none_was_aborted(pipeline, aborts.next), class_="empty"))
+        _go_further(aborts)
         return
     st.pills(
         "Cause",
@@ -77,34 +80,32 @@ def _history() -> None:
     with st.container(key="abort-chart"):
         live.write(abort_bars(aborts, live.zone(), partial(brush.address, PATH)))
     brush.say("abort-time", live.zone())
-    found = _newest(pipeline, **brush.asked()) if brush.stretch() is not None else aborts
-    if found is not aborts and found.more:
-        live.write(el("p", f"{counted(found.more, 'earlier transaction')} of this time not shown", class_="how-many"))
+    found = _newest(pipeline, after, **brush.asked()) if brush.stretch() is not None else aborts
     matches = _SORTING.ordered(found)
     downloads.offer("aborts", lambda: matches)
     shown = page_of(matches, page_size=ROWS_A_PAGE, key="abort-page")
     with st.container(key="abort-table"):
         live.write(_table(shown))
-    live.write(in_memory_only(pipeline, are_there=True))
+    _go_further(found)
 
 
-def in_memory_only(pipeline: str = "", *, are_there: bool) -> Html:
-    """Return how far a list of ended transactions looks, and the link that looks further; Search has all of history."""
-    search = link(page_paths.search(outcome="aborted", pipeline=pipeline), "Search all of history")
-    of = f" of {pipeline}" if pipeline else ""
-    none = "" if are_there else f"No transaction{of} was aborted among them. "
-    return el("p", "This list looks at the newest ended transactions, which the collector has in memory. ", none, search,
-              class_="more")  # fmt: skip
+def none_was_aborted(pipeline: str, following: str | None) -> str:
+    """Return what an empty list of undone transactions says. ``following``: what the collector said as ``next``."""
+    if following is not None:
+        return "No such transaction among those looked at so far: press Older to look further back."
+    return f"No transaction{f' of {pipeline}' if pipeline else ''} was aborted in all of history."
 
 
-def _newest(pipeline: str, **times: str) -> Rows[AbortRow]:
-    """Return the newest; of the chosen causes where some are chosen, however many of others there are behind them."""
+def _go_further(aborts: Rows[AbortRow]) -> None:
+    if aborts.next is not None or after_in_address():
+        with st.container(horizontal=True, vertical_alignment="center"):
+            older_and_newest(aborts.next, key="abort")
+
+
+def _newest(pipeline: str, after: str, **times: str) -> Rows[AbortRow]:
+    """Return the newest; of the chosen causes where some are chosen, however many of others there are before them."""
     wanted = times | ({"pipeline": pipeline} if pipeline else {})
-    parts = [live.collector().aborts(limit=MAX_ROWS, cause=cause, **wanted) for cause in _chosen()]
-    if not parts:
-        return live.collector().aborts(limit=MAX_ROWS, **wanted)
-    found = sorted((row for part in parts for row in part), key=lambda row: row.at_ms or 0, reverse=True)
-    return Rows(found[:MAX_ROWS], sum(part.more for part in parts) + max(0, len(found) - MAX_ROWS))
+    return live.collector().aborts(limit=MAX_ROWS, causes=_chosen(), after=after, **wanted)
 
 
 def _chosen() -> list[str]:
@@ -122,7 +123,7 @@ def _batch(abort: AbortRow) -> Html:
 def _span(aborts: Rows[AbortRow]) -> str:
     if not aborts:
         return ""
-    more = f", {counted(aborts.more, 'earlier transaction')} not shown" if aborts.more else ""
+    more = f", at least {counted(aborts.more, 'earlier one')} behind them" if aborts.more else ""
     return f" {counted(len(aborts), 'transaction')} since {exact_time(aborts[-1].at_ms, live.zone())}{more}"
 
 

@@ -16,7 +16,7 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.cut_name import cut
 from app.components.markup import Html, el
-from app.components.paging import first_page, page_of
+from app.components.paging import after_in_address, first_page, older_and_newest, page_of
 from app.components.partition_name import partition_link
 from app.components.presses import link
 from app.components.sorting import Sorting
@@ -24,7 +24,7 @@ from app.components.time_text import amount, written
 from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
 from app.dialogs.order_text import table
 from app.screens import news
-from app.screens.aborts import in_memory_only
+from app.screens.aborts import none_was_aborted
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.ends import LossRow, OffsetRange
@@ -70,7 +70,8 @@ def _losses() -> None:
         width=520,
     )
     wanted = (asked or "").strip()
-    losses = _newest(actual(wanted))
+    after = after_in_address()
+    losses = _newest(actual(wanted), after)
     live.write(
         el(
             "h3",
@@ -78,9 +79,11 @@ def _losses() -> None:
             el("small", _how_many(losses, of_id=bool(wanted))),
         )
     )
-    news.show("losses", [loss.at_ms for loss in losses], f"{','.join(_chosen())}|{actual(wanted)}")
-    if not losses and not _chosen():
-        live.write(_nothing(wanted))
+    if not after:
+        news.show("losses", [loss.at_ms for loss in losses], f"{','.join(_chosen())}|{actual(wanted)}")
+    if not losses and not _chosen() and not after:
+        live.write(_nothing(wanted, losses.next))
+        _go_further(losses)
         return
     # Not only those that are among the newest: what is looked for may be far behind them.
     words = words_there(_VERDICTS, (loss.verdict for loss in losses))
@@ -99,18 +102,18 @@ def _losses() -> None:
     shown = page_of(ordered, page_size=ROWS_A_PAGE, key="loss-page")
     with st.container(key="loss-table"):
         live.write(_table(shown, live.zone()))
-    if not wanted:
-        live.write(in_memory_only(are_there=True))
+    _go_further(losses)
 
 
-def _newest(transaction: str) -> Rows[LossRow]:
+def _go_further(losses: Rows[LossRow]) -> None:
+    if losses.next is not None or after_in_address():
+        with st.container(horizontal=True, vertical_alignment="center"):
+            older_and_newest(losses.next, key="loss")
+
+
+def _newest(transaction: str, after: str) -> Rows[LossRow]:
     """Return the newest; with the chosen verdicts where some are chosen, however many others there are before them."""
-    client, chosen = live.collector(), _chosen()
-    if not chosen:
-        return client.losses(transaction=transaction, limit=MAX_ROWS)
-    parts = [client.losses(transaction=transaction, verdict=word, limit=MAX_ROWS) for word in chosen]
-    found = sorted((row for part in parts for row in part), key=lambda row: row.at_ms or 0, reverse=True)
-    return Rows(found[:MAX_ROWS], sum(part.more for part in parts) + max(0, len(found) - MAX_ROWS))
+    return live.collector().losses(transaction=transaction, verdicts=_chosen(), limit=MAX_ROWS, after=after)
 
 
 def _chosen() -> list[str]:
@@ -120,14 +123,14 @@ def _chosen() -> list[str]:
 
 def _how_many(losses: Rows[LossRow], *, of_id: bool) -> str:
     parts = [f"{count:,} {word}" for word, count in words_there(_VERDICTS, (loss.verdict for loss in losses)).items()]
-    at_least = "at least " * (of_id and losses.more == EARLIER_COUNTED)
-    more = f"{at_least}{counted(losses.more, 'earlier transaction')} not shown" if losses.more else ""
+    at_least = "at least " * (not of_id or losses.more == EARLIER_COUNTED)
+    more = f"{at_least}{counted(losses.more, 'earlier one')} behind them" if losses.more else ""
     return f" {', '.join(filter(None, [*parts, more]))}" if parts else ""
 
 
-def _nothing(wanted: str) -> Html:
+def _nothing(wanted: str, following: str | None) -> Html:
     if not wanted:
-        return in_memory_only(are_there=False)
+        return el("p", none_was_aborted("", following), class_="empty")
     return el(
         "p", "The history has no ended transaction with the id ", el("code", wanted), ". Page Transactions shows the open ones.",
         class_="empty",

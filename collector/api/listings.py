@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
-from collector.api.paging import Page, Row, behind, page, place_of
+from collector.api.paging import Page, behind, page, place_of
 from collector.history.store import Store
 from collector.rows.batches import batch_row
 from collector.rows.losses import loss_row
 from collector.rows.transactions import abort_row, transaction_row, urgency
 from collector.state.transaction_pages import EndKey, end_sort_key
-from collector.verdicts.abort_causes import AbortClues
+from collector.verdicts.abort_causes import AbortClues, infer
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
 from collector.views import aborts_and_losses
@@ -25,9 +26,12 @@ from collector.views.batches import (
     current_batches,
 )
 from collector.views.current_state import CurrentState
+from collector.views.undone_in_history import UndoneList, clues_of_past, losses_of_past, undone_page
 from collector.views.words import has, having
 from lifecycle.rows.batches import OVER
 from lifecycle.verdicts import URGENCY, Certainty, Verdict
+
+Undone = TypeVar("Undone", AbortClues, Loss)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,40 +93,91 @@ def transactions(current: CurrentState, query: ListQuery) -> Page:
     return Page(rows=shown.rows, more=shown.more + more, last=shown.last)
 
 
-def aborts(current: CurrentState, query: ListQuery, *, cause: str | None, since_ms: int) -> Page:
-    """Return a page of GET /aborts, newest first. Raises InvalidCursor."""
-    before, limit = _before(query), query.limit
-    # Why is told by what has been joined, so a cause is looked for among all.
-    most = limit if cause is None else EVERY
-    found, more = aborts_and_losses.abort_clues(current, since_ms, pipeline=query.pipeline, most=most, before=before)
-    if cause is None:
-        return _newest(found, [abort_row(clues) for clues in found], more)
-    rows = [(clues, row) for clues in found if (row := abort_row(clues)).cause.value == cause]
-    return _newest([clues for clues, _ in rows[:limit]], [row for _, row in rows[:limit]], max(0, len(rows) - limit))
+def aborts(current: CurrentState, store: Store, query: ListQuery, *, causes: Collection[str], since_ms: int) -> Page:
+    """Return a page of GET /aborts, newest first. Raises InvalidCursor, StoreFailed."""
+
+    def fits(clues: AbortClues) -> bool:
+        is_of_cause = not causes or infer(clues)[0].value in causes
+        return is_of_cause and query.pipeline in (None, clues.view.pipeline)
+
+    def in_memory(before: EndKey | None, most: int) -> tuple[list[AbortClues], int]:
+        # Why is told by what has been joined, so a cause is looked for among all.
+        found, more = aborts_and_losses.abort_clues(
+            current, since_ms, pipeline=query.pipeline, most=EVERY if causes else most, before=before
+        )
+        return _fitting(found, more, most, fits if causes else None)
+
+    wanted = UndoneList(
+        in_memory=in_memory,
+        in_history=partial(clues_of_past, current, store),
+        fits=fits,
+        pipeline=query.pipeline,
+        since_ms=since_ms,
+    )
+    shown = undone_page(current, store, wanted, before=_before(query), limit=query.limit)
+    return Page(rows=[abort_row(clues) for clues in shown.found], more=shown.more, last=shown.last)
 
 
-def losses(current: CurrentState, store: Store, query: ListQuery, *, transaction: str | None, since_ms: int) -> Page:
+def losses(
+    current: CurrentState,
+    store: Store,
+    query: ListQuery,
+    *,
+    verdicts: Collection[str],
+    transaction: str | None,
+    since_ms: int,
+) -> Page:
     """Return a page of GET /losses, newest first. Raises InvalidCursor, StoreFailed."""
     before = _before(query)
+
+    def fits(loss: Loss) -> bool:
+        return (not verdicts or loss.verdict.value in verdicts) and query.pipeline in (None, loss.view.pipeline)
+
     # Both are known of what was judged only.
-    is_filtered = query.verdict is not None or query.pipeline is not None
-    most = EVERY if is_filtered else query.limit
+    is_filtered = bool(verdicts) or query.pipeline is not None
+    filter_ = fits if is_filtered else None
+
+    def in_memory(before: EndKey | None, most: int) -> tuple[list[Loss], int]:
+        found, more = aborts_and_losses.losses_in_memory(
+            current,
+            committed=query.settled,
+            since_ms=since_ms,
+            most=EVERY if is_filtered else most,
+            before=before,
+        )
+        return _fitting(found, more, most, filter_)
+
     if transaction:
+        most = EVERY if is_filtered else query.limit
         found, more = aborts_and_losses.losses_in_history(
             current, store, transaction, since_ms=since_ms, most=most, before=before
         )
+        found, more = _fitting(found, more, query.limit, filter_)
+    elif query.settled:
+        found, more = in_memory(before, query.limit)
     else:
-        found, more = aborts_and_losses.losses_in_memory(
-            current, committed=query.settled, since_ms=since_ms, most=most, before=before
+        wanted = UndoneList(
+            in_memory=in_memory,
+            in_history=partial(losses_of_past, current, store),
+            fits=fits,
+            pipeline=query.pipeline,
+            since_ms=since_ms,
         )
-    if is_filtered:
-        fitting = [
-            loss
-            for loss in found
-            if query.verdict in (None, loss.verdict.value) and query.pipeline in (None, loss.view.pipeline)
-        ]
-        found, more = fitting[: query.limit], max(0, len(fitting) - query.limit)
-    return _newest(found, [loss_row(loss) for loss in found], more)
+        shown = undone_page(current, store, wanted, before=before, limit=query.limit)
+        return Page(rows=[loss_row(loss) for loss in shown.found], more=shown.more, last=shown.last)
+    return Page(
+        rows=[loss_row(loss) for loss in found], more=more, last=end_sort_key(found[-1].view) if found else None
+    )
+
+
+def _fitting(
+    found: list[Undone], more: int, most: int, fits: Callable[[Undone], bool] | None
+) -> tuple[list[Undone], int]:
+    """Return the first ``most`` that fit, and how many more there are; ``fits`` None: they are these already."""
+    if fits is None:
+        return found, more
+    fitting = [one for one in found if fits(one)]
+    return fitting[:most], max(0, len(fitting) - most)
 
 
 def _before(query: ListQuery) -> EndKey | None:
@@ -163,7 +218,3 @@ def batches(current: CurrentState, query: ListQuery, number: int | None, is_over
     found = {batch.key: batch for batch in (*examined, *current_batches(current, lambda a: a in chosen and a in sure))}
     rows = [batch_row(found[key]) for _, _, key in shown if key in found]
     return Page(rows=rows, more=more, last=shown[-1] if shown else None)
-
-
-def _newest(found: Sequence[AbortClues | Loss], rows: list[Row], more: int) -> Page:
-    return Page(rows=rows, more=more, last=end_sort_key(found[-1].view) if found else None)

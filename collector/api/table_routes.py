@@ -109,21 +109,21 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
     @app.get("/api/v1/aborts", dependencies=protected)
     def aborts(
         request: Request,
+        cause: Keys,
         since_ms: int = 0,
-        cause: str | None = None,
         pipeline: str | None = None,
         until_ms: Until = None,
         limit: Limit = 500,
         after: After = None,
     ) -> Response:
         query = listings.ListQuery(pipeline=pipeline, until_ms=until_ms, limit=limit, after=after)
-        found = listings.aborts(dependencies.current, query, cause=cause, since_ms=since_ms)
+        found = listings.aborts(dependencies.current, dependencies.store, query, causes=cause, since_ms=since_ms)
         return table_answer(request, AbortRow, found)
 
     @app.get("/api/v1/losses", dependencies=protected)
     def losses(
         request: Request,
-        verdict: str | None = None,
+        verdict: Keys,
         pipeline: str | None = None,
         transaction: str | None = None,
         all: bool = False,
@@ -132,11 +132,14 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
         limit: Limit = 500,
         after: After = None,
     ) -> Response:
-        query = listings.ListQuery(
-            settled=all, verdict=verdict, pipeline=pipeline, until_ms=until_ms, limit=limit, after=after
-        )
+        query = listings.ListQuery(settled=all, pipeline=pipeline, until_ms=until_ms, limit=limit, after=after)
         found = listings.losses(
-            dependencies.current, dependencies.store, query, transaction=transaction, since_ms=since_ms
+            dependencies.current,
+            dependencies.store,
+            query,
+            verdicts=verdict,
+            transaction=transaction,
+            since_ms=since_ms,
         )
         return table_answer(request, LossRow, found)
 

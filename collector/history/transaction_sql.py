@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from collector.history.sql import EACH_TRANSACTION, FOUNDATIONS, SUPERSEDED
+from collector.records.formats.transaction_state import BrokerStatus
 
 # Bound: id, producer id, from, until (epoch ms, of the start).
 TRANSACTIONS_OF_PRODUCER = EACH_TRANSACTION.format(
@@ -145,9 +146,51 @@ select * from of_kafka union all select * from of_databases {newest}"""
 
 
 def _condition(name: str, place: str, value: Any) -> str:
-    numbers = range(1, len(value) + 1) if "{begins}" in _CONDITIONS[name] else ()
-    begins = " or ".join(_BEGINS.format(value=place, number=number) for number in numbers)
+    begins = _begins_so(place, len(value)) if "{begins}" in _CONDITIONS[name] else ""
     return _CONDITIONS[name].format(value=place, begins=begins)
+
+
+def _begins_so(place: str, beginnings: int) -> str:
+    return " or ".join(_BEGINS.format(value=place, number=number) for number in range(1, beginnings + 1))
+
+
+_UNDONE = ", ".join(
+    f"'{status.name}'"
+    for status in (BrokerStatus.PREPARE_ABORT, BrokerStatus.PREPARE_EPOCH_FENCE, BrokerStatus.COMPLETE_ABORT)
+)
+
+
+def undone(beginnings: int) -> str:
+    """Return the query of transactions that were undone, newest end first: when, id, producer id, start.
+
+    Bound: the end from which on, the place behind which (end, id, producer id, start), where there are ``beginnings`` a list of so
+    many that their ids begin with, how many. The first record of an abort is looked for up to an hour before that end.
+    """
+    begins = f" and ({_begins_so('$6', beginnings)})" if beginnings else ""
+    return f"""
+with of_kafka as (
+    select min(update_ms) as ended_ms, transaction_id, producer_id, start_ms from transaction_records
+    where status in ({_UNDONE}) and start_ms is not null and update_ms >= $1 - 3600000 and update_ms <= $2{begins}
+    group by transaction_id, producer_id, start_ms),
+of_databases as (
+    select max(at_ms) filter (what = 'gone') as ended_ms, transaction_id, {BRANCH} as producer_id,
+        min(coalesce(prepared_ms, at_ms)) as start_ms
+    from prepared_branches where true{begins}
+    group by transaction_id having bool_or(what = 'gone' and proof = 'tombstone'))
+select * from (select * from of_kafka union all select * from of_databases)
+where ended_ms >= $1 and (ended_ms, transaction_id, producer_id, start_ms) < ($2, $3, $4, $5)
+order by ended_ms desc, transaction_id desc, producer_id desc, start_ms desc limit ${7 if beginnings else 6}"""
+
+
+def transactions_of_beginnings(beginnings: int) -> str:
+    """Return the query of all that began in a stretch of time, of ids that begin so.
+
+    Bound: a list of so many ``beginnings``; from, until (epoch ms), how many records.
+    """
+    records = f"""
+    select * from transaction_records where ({_begins_so("$1", beginnings)}) and start_ms >= $2 and start_ms <= $3
+    order by rowid limit $4"""
+    return f"with of_period as ({records}){EACH_TRANSACTION.format(rows='of_period', of_those='')}"
 
 
 # Bound: ids, producer ids, starts, of the same length; the first and the last start.

@@ -82,6 +82,7 @@ def _trim_settled(state: State) -> None:
         settled_ms, identity = heapq.heappop(state.settled_order)
         if identity not in state.settled or settled_ms != _settled_ms(state.broker[identity]):
             continue  # it is gone, or has a better entry
+        state.evicted_until_ms = max(state.evicted_until_ms, settled_ms)
         if identity in state.told_by_history or awaits_replay(state, identity):
             state.settled.discard(identity)
             state.spared.add(identity)
@@ -120,7 +121,8 @@ def _trim_reported(state: State) -> None:
         for key, branch in state.branches.items()
         if branch.gone_ms is not None and key not in spared and branch.transaction not in told
     )
-    for _, key in gone[: max(0, len(gone) - state.settled_kept)]:
+    for gone_ms, key in gone[: max(0, len(gone) - state.settled_kept)]:
+        state.evicted_until_ms = max(state.evicted_until_ms, gone_ms)
         del state.branches[key]
     stays = spared | {key for key, branch in state.branches.items() if branch.is_listed}
     unseen = [

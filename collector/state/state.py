@@ -80,6 +80,8 @@ class State:
     """Transactions that ended, or that a later one of the same id shows to have ended: the oldest leave memory."""
     settled_order: list[tuple[int, BrokerIdentity]] = field(default_factory=list, compare=False, repr=False)
     """A heap of when they ended (eviction.py): an entry may be of one that is gone, or has another end by now."""
+    evicted_until_ms: int = field(default=0, compare=False)
+    """All that ended later is in memory (epoch ms); 0: everything is."""
     aborted: set[BrokerIdentity] = field(default_factory=set)
     """Transactions that were undone: those that were decided are lost."""
     spared: set[BrokerIdentity] = field(default_factory=set)

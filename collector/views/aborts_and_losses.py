@@ -30,7 +30,7 @@ EVERY = 1 << 40
 """More than memory holds: no limit."""
 MOST_OF_WINDOW = 1_000
 """Larger pages of one id's transactions are put together of all of them."""
-_DONE = (TransactionState.ABORTED, TransactionState.LOST)
+DONE = (TransactionState.ABORTED, TransactionState.LOST)
 
 
 def abort_clues(
@@ -47,7 +47,7 @@ def abort_clues(
     this application only.
     """
     with current.reading() as state:
-        found = transaction_pages.ended(state, _DONE, most=most, before=before, since_ms=since_ms, pipeline=pipeline)
+        found = transaction_pages.ended(state, DONE, most=most, before=before, since_ms=since_ms, pipeline=pipeline)
         return [loss_cases.clues(state, view) for view in found.views], found.more
 
 

@@ -100,10 +100,8 @@ def _conditions(current: CurrentState, query: SearchQuery) -> dict[str, object]:
         wanted["text"] = query.transaction
     if query.pipeline:
         with current.reading() as state:
-            # An application's ids begin with its name, or, where it is a job of Flink, with its sinks' prefixes. The name may have
-            # its kind behind it.
             condition = "beginnings" if query.pipeline in state.ledger.prefixes() else "beginnings_or_xids"
-            wanted[condition] = [query.pipeline.partition(" (")[0], *state.flink.prefixes_of(query.pipeline)]
+            wanted[condition] = beginnings(state, query.pipeline)
     if query.partitions is not None:
         # Only records of an opening have partitions: the outcome is looked at afterwards.
         wanted["partitions"] = sorted(query.partitions)
@@ -112,6 +110,14 @@ def _conditions(current: CurrentState, query: SearchQuery) -> dict[str, object]:
         if outcome in _STATUS:
             wanted["status"] = _STATUS[outcome]
     return wanted
+
+
+def beginnings(state: State, pipeline: str) -> list[str]:
+    """Return what the ids of an application begin with. Call it under the state's lock.
+
+    That is its name, or, where it is a job of Flink, its sinks' prefixes. The name may have its kind behind it.
+    """
+    return [pipeline.partition(" (")[0], *state.flink.prefixes_of(pipeline)]
 
 
 def _chunks(

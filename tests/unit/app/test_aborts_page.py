@@ -53,15 +53,27 @@ def test_a_cause_that_nothing_has_leaves_the_choice(answers):
     assert "orders-0" not in said(page)
 
 
-def test_without_an_abort_the_page_says_how_far_it_looked(answers):
+def test_without_an_abort_the_page_says_that_none_is_in_history(answers):
     answers.aborts.clear()
     page = said(opened("aborts"))
-    assert "No transaction was aborted among them." in page
+    assert "No transaction was aborted in all of history." in page
     assert "✔" not in page
-    assert 'href="/history?show=search&amp;search-outcome=aborted&amp;search-span=all"' in page
     page = said(opened("aborts", **{"abort-pipeline": "orders"}))
-    assert "No transaction of orders was aborted among them." in page
-    assert "search-pipeline=orders" in page
+    assert "No transaction of orders was aborted in all of history." in page
+
+
+def test_older_ones_are_a_press_away_and_the_newest_another(answers):
+    page = opened("aborts")
+    assert "at least 4 earlier ones behind them" in said(page)
+    assert page.button(key="abort-newest").disabled
+    page = page.button(key="abort-older").click().run()
+    assert "orders-3" in said(page)
+    assert "orders-0" not in said(page)
+    page = page.button(key="abort-older").click().run()
+    assert "orders-6" in said(page)
+    assert page.button(key="abort-older").disabled
+    page = page.button(key="abort-newest").click().run()
+    assert "orders-0" in said(page)
 
 
 def test_an_application_is_found_behind_more_of_others_than_a_page_takes(answers):
