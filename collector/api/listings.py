@@ -133,7 +133,7 @@ def losses(
     def fits(loss: Loss) -> bool:
         return (not verdicts or loss.verdict.value in verdicts) and query.pipeline in (None, loss.view.pipeline)
 
-    # Both are known of what was judged only.
+    # Of the past both are known of what was judged only, and in memory the verdict.
     is_filtered = bool(verdicts) or query.pipeline is not None
     filter_ = fits if is_filtered else None
 
@@ -142,10 +142,11 @@ def losses(
             current,
             committed=query.settled,
             since_ms=since_ms,
-            most=EVERY if is_filtered else most,
+            pipeline=query.pipeline,
+            most=EVERY if verdicts else most,
             before=before,
         )
-        return _fitting(found, more, most, filter_)
+        return _fitting(found, more, most, fits if verdicts else None)
 
     if transaction:
         most = EVERY if is_filtered else query.limit

@@ -51,21 +51,27 @@ def elsewhere(state: State, *, settled: bool) -> Iterator[TransactionView]:
 
     What only events report is among them where its id is one of ours; of others nothing is known.
     """
+    for part, is_committed in parts_elsewhere(state):
+        if settled or not is_committed:
+            yield view_of(state, part)
+
+
+def parts_elsewhere(state: State) -> Iterator[tuple[ReportedTransaction | BranchFacts, bool]]:
+    """Yield what is known of each of them, and whether it is known to be committed."""
     for handle, reported in state.reported.items():
-        if of_handle(state, handle) is not None or not _is_evident(state, reported):
-            continue
-        if settled or not is_known_committed(state, reported):
-            yield _view(state, handle, None, reported)
+        if of_handle(state, handle) is None and _is_evident(state, reported):
+            yield reported, is_known_committed(state, reported)
     for branch in state.branches.values():
-        if reported_of_branch(state, branch) is None and (settled or branch.proof is not BranchProof.COMMITTED):
-            yield view_of(state, branch)
+        if reported_of_branch(state, branch) is None:
+            yield branch, branch.proof is BranchProof.COMMITTED
 
 
 def _is_evident(state: State, reported: ReportedTransaction) -> bool:
     """Say whether more than the claim of an event speaks for a transaction: its id is ours, or a decision or database lists it."""
     if our_id(state, reported.identity) is not None:
         return True
-    return state.ledger.listing(reported.key) is not None or reported.key in state.branches
+    key = reported.key
+    return state.ledger.listing(key) is not None or key in state.branches
 
 
 def reported_of_branch(state: State, branch: BranchFacts) -> ReportedTransaction | None:
@@ -90,7 +96,8 @@ def is_quiet(state: State, broker: BrokerTransaction) -> bool:
 
 def is_known_committed(state: State, reported: ReportedTransaction) -> bool:
     """Say whether it is known that a transaction was committed that no coordinator was seen to have."""
-    outcome, branch = state.ledger.outcome(reported.key), state.branches.get(reported.key)
+    key = reported.key
+    outcome, branch = state.ledger.outcome(key), state.branches.get(key)
     if branch is not None and branch.is_listed:
         return False
     if branch is not None and branch.proof is BranchProof.COMMITTED:

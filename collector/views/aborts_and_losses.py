@@ -68,13 +68,15 @@ def losses_in_memory(
     *,
     committed: bool = False,
     since_ms: int = 0,
+    pipeline: str | None = None,
     most: int = EVERY,
     before: EndKey | None = None,
 ) -> tuple[list[Loss], int]:
     """Return whether data was lost with each of the newest ``most`` transactions in memory that were undone, newest first.
 
     And how many more there are. Committed ones are among them where they are written again, and all of them with
-    ``committed``; ``since_ms``: those that ended since; ``before``: those behind that one.
+    ``committed``; ``since_ms``: those that ended since; ``pipeline``: of this application only; ``before``: those behind
+    that one.
     """
     wanted, status = (*COMMITTED, *UNDONE) if committed else UNDONE, current.decision_log_status[0]
     with current.reading() as state:
@@ -82,7 +84,14 @@ def losses_in_memory(
         branches = [] if committed else loss_cases.branches_written_again(state)
         all_or_most = EVERY if again or branches else most
         found = transaction_pages.ended(
-            state, wanted, most=all_or_most, before=before, since_ms=since_ms, also=again, also_branches=branches
+            state,
+            wanted,
+            most=all_or_most,
+            before=before,
+            since_ms=since_ms,
+            pipeline=pipeline,
+            also=again,
+            also_branches=branches,
         )
         inputs = loss_cases.loss_inputs(state, status, found.views)
     judged = loss_cases.judged(inputs)
