@@ -25,7 +25,7 @@ from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, WINDOWS_M
 from collector.views.search import BUDGET_S, beginnings
 
 AT_ONCE = 100
-"""So many that only history has are put together for one page, at most."""
+"""A page that has fewer out of memory is filled up to so many out of history."""
 Item = TypeVar("Item", AbortClues, Loss)
 
 
@@ -62,7 +62,7 @@ def undone_page(
     limit: int,
     clock: Callable[[], float] = time.monotonic,
 ) -> UndonePage[Item]:
-    """Return a page of a list. It may hold less than its limit though more is behind it: AT_ONCE come out of history.
+    """Return a page of a list. It may hold less than its limit though more is behind it.
 
     Raises StoreFailed.
     """
@@ -77,7 +77,10 @@ def undone_page(
     if len(found) == limit:
         return UndonePage(found=found, more=max(1, more), last=end_sort_key(found[-1].view))
     place = end if before is None else min(before, end)
-    room, ends_s = min(limit - len(found), AT_ONCE), clock() + BUDGET_S
+    room, ends_s = min(limit, AT_ONCE) - len(found), clock() + BUDGET_S
+    if room <= 0:
+        # Enough for a screen is there at once: history takes longer.
+        return UndonePage(found=found, more=1, last=place)
     store.catch_up()
     older: list[Item] = []
     while True:

@@ -183,3 +183,17 @@ def test_of_history_no_more_than_so_many_are_put_together_at_once(
         page = aborts(current, store, ListQuery(limit=500))
         assert (len(page.rows), page.more) == (5, 1)
         assert len(all_pages(aborts, current, store, ListQuery(limit=500))) > 45
+
+
+def test_a_page_that_memory_fills_asks_no_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with collector(tmp_path / "much", EVERYTHING) as (current, store):
+        expected = aborts(current, store, ListQuery(limit=500)).rows
+    # Of what was undone half has left memory.
+    with collector(tmp_path / "half", 5 * LITTLE + 30) as (current, store):
+        monkeypatch.setattr(undone_in_history, "AT_ONCE", 5)
+        with monkeypatch.context() as without:
+            without.delattr(undone_in_history, "_part")
+            page = aborts(current, store, ListQuery(limit=500))
+        assert 5 <= len(page.rows) < len(expected)
+        assert page.next is not None
+        assert all_pages(aborts, current, store, ListQuery(limit=500)) == list(expected)
