@@ -21,7 +21,7 @@ _SIGNS = {
     AttentionKind.TRANSACTIONS: "?",
     AttentionKind.PIPELINE: "‖",
     AttentionKind.ALERT: "▲",
-    AttentionKind.READERS: "⧗",
+    AttentionKind.READERS: "◷",
     AttentionKind.OBSERVER: "✖",
 }
 _TONES = {"critical": Tone.URGENT, "warning": Tone.WARNING}
@@ -39,7 +39,7 @@ def card(item: Attention) -> Html:
     return el(
         "article",
         el("div", *said, class_="said"),
-        _left(item),
+        left_of(item.since_ms, item.deadline_ms),
         el("div", *remedies(item), class_="remedies"),
         class_=f"card {tone.value}",
         data_item="",
@@ -105,14 +105,15 @@ def _facts(item: Attention) -> list[object]:
     ]
 
 
-def _left(item: Attention) -> Html:
-    if item.deadline_ms is None:
+def left_of(since_ms: int | None, deadline_ms: int | None) -> Html:
+    """Return the part of a card that counts down to the timeout; empty where there is none."""
+    if deadline_ms is None:
         return el("div", class_="left")
     return el(
         "div",
         el("small", "time left"),
-        time_left(item.deadline_ms, UTC),
-        time_left_bar(item.since_ms, item.deadline_ms),
+        time_left(deadline_ms, UTC),
+        time_left_bar(since_ms, deadline_ms),
         class_="left",
     )
 

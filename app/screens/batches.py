@@ -11,6 +11,7 @@ from app import live
 from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components import downloads
+from app.components.attention_card import left_of, remedy_buttons
 from app.components.markup import Html, el, widget_token
 from app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
 from app.components.presses import link, order_button
@@ -25,7 +26,9 @@ from app.screens.sections import in_address, search_field
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
+from lifecycle.rows.attention import Attention
 from lifecycle.rows.batches import BatchRow, BatchSideRow
+from lifecycle.verdicts import Verdict
 
 PIPELINE = "batch-pipeline"
 STANDING_SHOWN = 50
@@ -56,13 +59,22 @@ def render(client: CollectorClient, query: Query) -> Picture:
     picture: Picture = {"head": el("h3", "Batches", el("small", _how_many(standing)))}
     if not standing:
         picture["none"] = el("p", "✔ No batch is open, in doubt or on one side only.", class_="quiet")
-    for batch in standing[:STANDING_SHOWN]:
-        picture[f"batch-{widget_token(batch.key)}"] = _card(batch)
+    shown = standing[:STANDING_SHOWN]
+    needs = _needs(client, shown)
+    for batch in shown:
+        picture[f"batch-{widget_token(batch.key)}"] = _card(batch, needs.get((batch.pipeline, batch.batch)))
     if less_urgent := max(0, len(standing) - STANDING_SHOWN) + standing.more:
         hidden = counted(less_urgent, "less urgent batch", "less urgent batches")
         text = f"{hidden} not shown: python -m collector batches lists them."
         picture["more"] = el("p", text, class_="more")
     return picture
+
+
+def _needs(client: CollectorClient, shown: Sequence[BatchRow]) -> dict[tuple[str, int | None], Attention]:
+    """Return the overview's cards about what is lost of these batches, by pipeline and number: each has its remedy."""
+    lost = [next((one.key for one in batch.transactions if one.verdict is Verdict.LOST), "") for batch in shown]
+    keys = [key for key in lost if key]
+    return {(item.pipeline, item.batch): item for item in client.attention(keys=keys)} if keys else {}
 
 
 def _ended() -> None:
@@ -96,7 +108,7 @@ def _how_far(ended: Rows[BatchRow]) -> str:
     return f"{counted(len(ended), 'batch', 'batches')}, {behind}"
 
 
-def _card(batch: BatchRow) -> Html:
+def _card(batch: BatchRow, needs: Attention | None) -> Html:
     _, tone, _ = sign_of(VERDICTS, batch.verdict)
     number = f" batch {batch.batch}, run {batch.attempt}"
     name = link(page_paths.pipeline(batch.pipeline), el("b", batch.pipeline, class_="name"))
@@ -115,11 +127,13 @@ def _card(batch: BatchRow) -> Html:
         class_="said facts",
     )
     settle = order_button("Settle", Action.SETTLE, "batch", [batch.key], is_main=batch.settle == COMMIT)
+    orders = [settle] if batch.settle else remedy_buttons(needs) if needs is not None else []
     opening = link(page_paths.batch(batch.pipeline, batch.batch), "Open", class_="press", is_opening=True)
     return el(
         "article",
         text,
-        el("div", settle if batch.settle else None, opening, class_="remedies"),
+        left_of(batch.opened_at_ms, batch.deadline_ms),
+        el("div", *orders, opening, class_="remedies"),
         class_=f"card {tone.value}",
         data_item="",
         tabindex="-1",

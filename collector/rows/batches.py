@@ -32,6 +32,7 @@ def batch_row(batch: Batch) -> BatchRow:
         transactions=tuple(_transaction_row(judged) for judged in batch.transactions),
         rows=batch.rows,
         opened_at_ms=batch.opened_ms,
+        deadline_ms=batch.deadline_ms,
         updated_at_ms=batch.updated_ms,
         revision=batch.revision,
     )

@@ -120,6 +120,11 @@ class Batch:
         return min((at for member in self.transactions if (at := member.view.opened_ms) is not None), default=None)
 
     @property
+    def deadline_ms(self) -> int | None:
+        """Return when the first of its transactions times out (epoch ms); None: none of them does."""
+        return min((at for member in self.transactions if (at := member.view.deadline_ms) is not None), default=None)
+
+    @property
     def updated_ms(self) -> int | None:
         """Return the newest time in what is known of its transactions (epoch ms)."""
         return max((at for member in self.transactions if (at := member.view.updated_ms) is not None), default=None)

@@ -39,7 +39,10 @@ class BatchTransactionRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRow:
-    """One attempt at a batch; ``settle``: what the order of that name would do now, None where there is nothing to order."""
+    """One attempt at a batch; ``settle``: what the order of that name would do now, None where there is nothing to order.
+
+    ``deadline_ms``: when the first of its open transactions times out, None where none does.
+    """
 
     key: str
     pipeline: str
@@ -59,6 +62,7 @@ class BatchRow:
     transactions: tuple[BatchTransactionRow, ...]
     rows: int | None
     opened_at_ms: int | None
+    deadline_ms: int | None
     updated_at_ms: int | None
     revision: str
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
@@ -108,6 +109,27 @@ def test_on_a_phone_time_and_button_stand_under_each_sentence(page: Page, stuck:
         assert where["x"] + where["width"] <= PHONE["width"]
     dialog.locator(".st-key-order-dry-run button").click()
     expect(dialog.locator(".st-key-order-dry-result")).to_contain_text("nothing was sent", timeout=SHOWN_LIMIT_MS)
+
+
+def test_on_a_phone_a_batch_is_one_column_from_its_verdict_to_its_remedy(page: Page, stuck: StuckCluster) -> None:
+    page.set_viewport_size(PHONE)
+    open_whole(page, f"{stuck.app}/transactions?show=batches")
+    cards = page.locator(".st-key-batches article")
+    card = cards.filter(has_text=f"{stuck.pipeline} batch 1")
+    for fact in ("in doubt", "opened", "time left"):
+        expect(card).to_contain_text(fact)
+    expect(card.locator(".left time")).to_have_text(re.compile(r"^\d\d:\d\d$"))
+    parts = (".title", ".facts-line", ".left", "[data-order=settle]")
+    boxes = [box(card.locator(part).first) for part in parts]
+    for above, below in pairwise(boxes):
+        assert above["y"] + above["height"] <= below["y"]
+    assert all(part["x"] >= 0 and part["x"] + part["width"] <= PHONE["width"] for part in boxes)
+    lost = cards.filter(has=page.locator(".badge", has_text="lost"))
+    expect(lost.locator("[data-order]")).to_have_text(["Restart …"])
+    ended = page.locator(".st-key-batch-table tbody tr").first
+    cells = [box(cell) for cell in ended.locator("td:visible").all()]
+    assert {round(cell["x"]) for cell in cells} == {round(cells[0]["x"])}
+    assert all(cell["x"] + cell["width"] <= PHONE["width"] for cell in cells)
 
 
 @pytest.mark.parametrize(("action", "colour"), [("commit", "main"), ("abort", "red")])

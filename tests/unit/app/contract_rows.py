@@ -210,6 +210,7 @@ def shared_batch(number: int = 12, **changes: Any) -> dict[str, Any]:
         "transactions": [],
         "rows": 40,
         "opened_at_ms": now_ms() - 20_000,
+        "deadline_ms": now_ms() + 40_000,
         "updated_at_ms": now_ms() - 18_000,
         "revision": f"r{number}",
         **changes,

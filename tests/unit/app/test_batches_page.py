@@ -6,7 +6,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.unit.app.contract_answers import Answers
-from tests.unit.app.contract_rows import shared_batch
+from tests.unit.app.contract_attention_rows import attention
+from tests.unit.app.contract_rows import batch, parts_of_batch, shared_batch
 from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow
@@ -31,6 +32,24 @@ def test_a_batch_on_one_side_only_stands_out_with_all_its_parts(answers):
                  "mysql: 2 committed of 2", "decided by run 3", "40 rows", "11 · 3", "complete"):  # fmt: skip
         assert text in said(page), text
     assert labels(page).count("Settle …") == 1
+
+
+def test_a_batch_counts_down_to_its_timeout_and_a_lost_one_has_the_remedy_of_the_overview(answers):
+    page = opened("batches")
+    assert "time left" in said(page)
+    assert "Restart …" not in labels(page)
+    (lost,) = batch(12, slots=1, pipeline="word-count", state="lost", verdict="lost", may_commit=False)
+    answers.batches[0] |= {
+        "verdict": "lost",
+        "settle": None,
+        "deadline_ms": None,
+        "transactions": parts_of_batch([lost]),
+    }
+    keys = [lost["key"]]
+    answers.attention.append(attention("transactions", pipeline="word-count", batch=12, keys=keys, verdict="lost"))
+    page = opened("batches")
+    assert "time left" not in said(page)
+    assert labels(page).count("Restart …") == 1
 
 
 def test_without_one_that_waits_the_page_says_so(answers):

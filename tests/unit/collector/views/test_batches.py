@@ -158,6 +158,15 @@ def test_verdict_of_a_batch(
     assert row["explanation"]
 
 
+def test_a_batch_times_out_with_the_first_of_its_open_transactions() -> None:
+    (batch,) = batches_at(9_000, [*DECIDED, MYSQL_DONE], {})
+    (deadline_ms,) = {one.view.deadline_ms for one in batch.transactions if one.view.resource_manager == "kafka"}
+    assert deadline_ms is not None
+    assert batch_row(batch).deadline_ms == deadline_ms
+    (ended,) = batches_at(9_000, [*DECIDED, MYSQL_DONE, *KAFKA_DONE], {})
+    assert batch_row(ended).deadline_ms is None
+
+
 def test_one_side_only_is_said_in_words() -> None:
     (batch,) = batches_at(9_000, [*DECIDED, MYSQL_DONE, *KAFKA_DONE], {})
     assert batch_row(batch).explanation == (
