@@ -19,6 +19,7 @@ from app.components.transaction_groups import TransactionGroup
 from app.dialogs import order_form
 from app.dialogs.order_text import (
     changes_table,
+    refusal_text,
     result_line,
     safety_facts,
     steps_table,
@@ -30,6 +31,7 @@ from lifecycle.identity import PREFIX_PATTERN
 from lifecycle.orders import Action, common_beginning
 from lifecycle.rows.orders import OrderResult
 from lifecycle.rows.transactions import TransactionRow
+from lifecycle.visible_text import visible
 
 KEY = "order"
 _ORDER, _LAST = "order", "last_order"
@@ -44,11 +46,13 @@ class AskedOrder(order_form.Asked):
 
     @property
     def subject(self) -> str:
-        """Return ``batch 12 of ip-count`` or ``1 foreign transaction``, safe in a heading."""
+        """Return ``batch 12 of ip-count``, ``foreign transaction billing-0``, or how many there are."""
         first = self.shown[0]
         if first.ours and first.batch is not None and PREFIX_PATTERN.fullmatch(first.pipeline):
             return f"batch {first.batch} of {first.pipeline}"
         kind = "hanging " if first.is_hanging else "" if first.ours else "foreign "
+        if len(self.shown) == 1:
+            return f"{kind}transaction {visible(first.transaction)}"
         return counted(len(self.shown), f"{kind}transaction")
 
     @property
@@ -196,8 +200,9 @@ def _show_refusal(asked: AskedOrder, refusal: CollectorError) -> None:
     nothing_done = not asked.has_no_answer
     heading = "Refused: nothing was done." if refusal.failure is Failure.REFUSED else (
         "Nothing was done." if nothing_done else "The result is unknown.")  # fmt: skip
+    said = refusal_text(refusal, {transaction.key: transaction.transaction for transaction in asked.shown})
     with st.container(key="order-refused"):
-        live.write(el("div", el("p", el("b", "✖ ", heading), " ", str(refusal), class_="warn", role="alert"),
+        live.write(el("div", el("p", el("b", "✖ ", heading), " ", said, class_="warn", role="alert"),
                       join([changes_table(asked.shown, asked.now)] if asked.now else []), class_="order"))  # fmt: skip
     with st.container(horizontal=True):
         order_form.ask_again_button(KEY, asked, partial(_ask_again, asked))

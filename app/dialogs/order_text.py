@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
 
@@ -132,7 +132,9 @@ def fact_line(fact: Evidence, zone: tzinfo) -> Html:
 def steps_table(result: OrderResult, shown: Sequence[TransactionRow], *, dry_run: bool) -> Html:
     """Return a table of what was sent, or would be sent, for each transaction, and the answer."""
     names = {transaction.key: transaction.transaction for transaction in shown}
-    head = ["Transaction", "Would be sent" if dry_run else "Sent", *([] if dry_run else ["Answer"]), "Detail"]
+    has_details = any(step.detail for step in result.steps)
+    head = ["Transaction", "Would be sent" if dry_run else "Sent"]
+    head += [*([] if dry_run else ["Answer"]), *(["Detail"] if has_details else [])]
     return table(
         head,
         [
@@ -140,7 +142,7 @@ def steps_table(result: OrderResult, shown: Sequence[TransactionRow], *, dry_run
                 el("code", names[step.key]) if step.key in names else key_text(step.key),
                 step.description,
                 *([] if dry_run else [badge(*_step_sign(step.outcome))]),
-                step.detail,
+                *([step.detail] if has_details else []),
             ]
             for step in result.steps
         ],
@@ -162,6 +164,14 @@ def result_line(action: Action, subject: str, result: OrderResult) -> Html:
     return el(
         "p", el("b", sign, summary), f" · {subject}", class_=f"result {'good' if all_done else 'urgent'}", role="status"
     )
+
+
+def refusal_text(refusal: Exception, names: Mapping[str, str]) -> str:
+    """Return what a refusal says, as a sentence of its own, with the name of each thing instead of its key."""
+    text = str(refusal)
+    for key, name in names.items():
+        text = text.replace(key, name)
+    return text[:1].upper() + text[1:]
 
 
 def changes_table(shown: Sequence[TransactionRow], now: Sequence[TransactionRow | None]) -> Html:
@@ -216,6 +226,6 @@ def table(
 
 def _cell(name: str, cell: object) -> Html:
     # A number and its unit stay in one line.
-    is_absent = cell in (NOTHING, el("span", NOTHING))
+    is_absent = cell in ("", NOTHING, el("span", NOTHING))
     is_short = isinstance(cell, str) and not isinstance(cell, Html) and len(cell) <= SHORT
     return el("td", cell, data_name=name, class_="absent" if is_absent else "short" if is_short else None)

@@ -20,6 +20,7 @@ from app.components.markup import Html, el, plain_label
 from app.components.presses import DESTRUCTIVE
 from app.components.time_text import duration
 from app.dialogs import order_form
+from app.dialogs.order_text import refusal_text
 from lifecycle.orders import Action
 from lifecycle.rows.orders import OrderResult
 
@@ -95,7 +96,7 @@ class TargetOrderDialog(Generic[Target]):
 
     def _how_it_ended(self, asked: AskedOrder[Target]) -> Html | None:
         if asked.refusal is not None:
-            return _refused(asked, asked.refusal)
+            return self._refused(asked, asked.refusal)
         return self._ended(asked, asked.result) if asked.result is not None else None
 
     def _show_question(self, asked: AskedOrder[Target]) -> None:
@@ -132,6 +133,11 @@ class TargetOrderDialog(Generic[Target]):
     def _ask_again(self, asked: AskedOrder[Target]) -> None:
         st.session_state[self._asked_key] = order_form.asked_again(asked)
 
+    def _refused(self, asked: AskedOrder[Target], refusal: CollectorError) -> Html:
+        heading = "The result is unknown." if asked.has_no_answer else "Nothing was done."
+        said = refusal_text(refusal, {f"batch {asked.target.key}": self._texts.name(asked.target)})
+        return el("p", el("b", "✖ ", heading), " ", said, class_="warn", role="alert")
+
     def _ended(self, asked: AskedOrder[Target], result: OrderResult) -> Html:
         """Return ``✔ restarted in 9.1 s · audit 512`` with each step's answer, or that the answer is missing."""
         done = self._texts.done(asked.action, asked.target)
@@ -148,8 +154,3 @@ class TargetOrderDialog(Generic[Target]):
             head, tone = f"✖ not {done}", "urgent"
         return el("div", el("p", el("b", head), f" · audit {result.audit}", class_=f"result {tone}", role="status"),
                   el("ul", *answers), class_="order")  # fmt: skip
-
-
-def _refused(asked: order_form.Asked, refusal: CollectorError) -> Html:
-    heading = "The result is unknown." if asked.has_no_answer else "Nothing was done."
-    return el("p", el("b", "✖ ", heading), " ", str(refusal), class_="warn", role="alert")

@@ -225,7 +225,7 @@ def _row(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]], count:
             class_="absent" if first.batch is None else None,
         ),
         el("span", *[state_text(state) for state in states], class_="states"),
-        el("span", "ended" if is_over else since(group.opened_at_ms, UTC), data_name="open for"),
+        el("span", "ended") if is_over else el("span", since(group.opened_at_ms, UTC), data_name="open for"),
         el(
             "span",
             time_left(group.deadline_ms, UTC),

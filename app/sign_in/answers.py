@@ -16,7 +16,7 @@ _HEADERS = {
 }
 _STYLE = Html(
     ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:15vh auto;padding:0 1rem}"
-    "button{font:inherit;padding:.5rem 1rem}"
+    "button{font:inherit;padding:.5rem 1rem}code{white-space:nowrap}"
 )
 
 
@@ -55,6 +55,11 @@ def no_role(name: str) -> Response:
             "p",
             "You are signed in as ",
             el("b", name),
-            ". None of your groups is one of --operator-group or --viewer-group.",
+            ", and none of your groups has a role here. Ask whoever runs indoubt to name one of them in ",
+            el("code", "--viewer-group"),
+            " (may look) or ",
+            el("code", "--operator-group"),
+            " (may also order).",
         ),
+        link("/", "Try again"),
     )

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect
 
 from demo.broker import Broker
-from tests.browser.shown_page import SHOWN_LIMIT_MS, violations, wait_whole
+from tests.browser.shown_page import DESK, PHONE, SHOWN_LIMIT_MS, violations, wait_whole
 from tests.integration.app_process import running_app
 from tests.integration.collector_process import running
-from tests.integration.openid_provider import CARLA, running_provider
+from tests.integration.openid_provider import CARLA, EMIL, running_provider
 
 pytestmark = [
     pytest.mark.browser,
@@ -70,6 +70,23 @@ def test_a_person_signs_in_sees_the_live_page_asked_for_and_leaves(context: Brow
     expect(page.get_by_role("heading")).to_have_text("You are signed out")
     assert violations(page) == []
     page.goto(app + PLACE)
+    expect(page.get_by_role("button", name=CARLA)).to_be_visible()
+
+
+@pytest.mark.page_errors("403")
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_a_person_without_a_role_reads_whom_to_ask(context: BrowserContext, app: str, size: ViewportSize) -> None:
+    page = context.new_page()
+    page.set_viewport_size(size)
+    page.goto(app + PLACE)
+    page.get_by_role("button", name=EMIL).click()
+    expect(page.get_by_role("heading")).to_have_text("You may not use indoubt")
+    said = page.get_by_role("main")
+    expect(said).to_contain_text(f"You are signed in as {EMIL}, and none of your groups has a role here.")
+    expect(said).to_contain_text("--viewer-group")
+    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert violations(page) == []
+    said.get_by_role("link", name="Try again").click()
     expect(page.get_by_role("button", name=CARLA)).to_be_visible()
 
 

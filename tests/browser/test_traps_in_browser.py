@@ -65,7 +65,7 @@ def test_an_order_that_its_owner_overtook_is_refused(page: Page, stuck: StuckClu
     page.locator(".st-key-order-go button").click()
     refused = page.locator(".st-key-order-refused")
     expect(refused).to_contain_text("Refused: nothing was done.", timeout=SHOWN_LIMIT_MS)
-    expect(refused).to_contain_text("committed")
+    expect(refused).to_contain_text(f"Transaction {owner.id} changed since it was looked at: it is committed now")
     expect(page.locator(".st-key-order-current-state")).to_have_count(0)
     assert owner.outcomes() == ["refused"]
     assert owner.visible() == [ROW]
