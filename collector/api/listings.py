@@ -26,6 +26,7 @@ from collector.views.batches import (
     current_batches,
 )
 from collector.views.current_state import CurrentState
+from collector.views.past_batches import Attempts
 from collector.views.undone_in_history import UndoneList, clues_of_past, losses_of_past, undone_page
 from collector.views.words import has, having
 from lifecycle.rows.batches import OVER
@@ -190,11 +191,25 @@ def _before(query: ListQuery) -> EndKey | None:
     return first_later if after is None else min(after, first_later)
 
 
-def batches(current: CurrentState, query: ListQuery, number: int | None, is_over: bool | None) -> Page:
+def batches(
+    current: CurrentState, attempts: Attempts, query: ListQuery, number: int | None, is_over: bool | None
+) -> Page:
     """Return a page of GET /batches, most urgent first, then newest; ``number``: attempts at batches of that number only.
 
-    ``is_over``: only those that are, newest first whatever their verdict, or only the others. Raises InvalidCursor.
+    Those of a pipeline's batch that has left memory are looked for in history. ``is_over``: only those that are, newest first
+    whatever their verdict, or only the others. Raises InvalidCursor, StoreFailed.
     """
+    if query.pipeline is None or number is None:
+        return _batches_in_memory(current, query, number, is_over)
+    fitting = [
+        batch
+        for batch in attempts.at(query.pipeline, number)
+        if query.verdict in (None, batch.verdict.value) and is_over in (None, batch.verdict.value in OVER)
+    ]
+    return page(fitting, batch_sort_key, batch_row, query.limit, place_of(query.after, int, int, str))
+
+
+def _batches_in_memory(current: CurrentState, query: ListQuery, number: int | None, is_over: bool | None) -> Page:
     after = place_of(query.after, int, int, str)
     complete = current.complete_attempts()
     sure = {batch_attempt for _, batch_attempt in complete}

@@ -27,6 +27,7 @@ from collector.verdicts.driver_state import gives_signs
 from collector.verdicts.timeout_risk import by_risk
 from collector.views import aborts_and_losses
 from collector.views.application_names import applications_of_hanging, applications_of_holders
+from collector.views.past_batches import Attempts
 from collector.views.timeouts import lengths_now_and_then, timeout_row, timeouts
 from collector.views.words import having
 from lifecycle.json_record import MAX_WHOLE_NUMBER
@@ -152,6 +153,7 @@ def _serve_attention(app: FastAPI, dependencies: ApiDependencies) -> None:
 
 def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
+    attempts = Attempts(dependencies.current, dependencies.store)
 
     @app.get("/api/v1/batches", dependencies=protected)
     def batches(
@@ -164,7 +166,8 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
         after: After = None,
     ) -> Response:
         query = listings.ListQuery(verdict=verdict, pipeline=pipeline, limit=limit, after=after)
-        return table_answer(request, BatchRow, listings.batches(dependencies.current, query, batch, over))
+        found = listings.batches(dependencies.current, attempts, query, batch, over)
+        return table_answer(request, BatchRow, found)
 
     @app.get("/api/v1/checkpoints", dependencies=protected)
     def checkpoints(

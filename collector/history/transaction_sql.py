@@ -69,6 +69,15 @@ select partition, "offset", record, counts from decision_records
 where source not in ({SUPERSEDED})
   and ({FOUNDATIONS} or (prefix = ? and at_ms >= ? and at_ms <= ? and type = 'decision'))
 order by "offset" limit ?"""
+# What was decided about a batch. Its text alone tells of most that they are about another. Bound: prefix, a part of the text, the
+# number, how many.
+DECISIONS_OF_BATCH = f"""
+select * from (
+    select partition, "offset", record, counts from decision_records
+    where source not in ({SUPERSEDED}) and type = 'decision' and prefix = ? and contains(record, ?)
+      and (record ->> '$.batch')::bigint = ?
+    order by "offset" desc limit ?)
+order by "offset" """
 # Bound: transactions, producer ids, epochs, of the same length; pipeline, from, until, how many.
 EVENTS_OF_HANDLES = """
 with asked as (select unnest(?::varchar[]) as id, unnest(?::varchar[]) as producer_id, unnest(?::varchar[]) as epoch),

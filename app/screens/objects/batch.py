@@ -104,7 +104,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
         picture["written"] = el("section", el("h3", "Transactions that it holds"), open_table(written))
     if not attempts and not checkpoints and not written:
         picture["none"] = not_there(
-            f"nothing of batch {number} of {pipeline} is in the collector's memory, which has the newest ones",
+            f"neither the collector's memory nor the decisions in its history have batch {number} of {pipeline}",
             search=page_paths.search(pipeline=pipeline),
         )
     if checkpoints:
