@@ -58,6 +58,8 @@ def explanation(batch: Batch) -> str:
         case BatchVerdict.REPLAYED:
             return "What was rolled back was written again by a later attempt."
         case BatchVerdict.COMPLETE:
+            # Of an old one a part may have left memory: what is lost stays.
+            total = total if batch.decision is None else max(total, len(batch.decision[1].handles))
             return (
                 "Its one transaction is committed."
                 if total == 1

@@ -238,3 +238,11 @@ def test_settle_takes_one_batch_and_ends_well_either_way() -> None:
         read(body | {"keys": ["a/b/1/2", "a/b/2/2"]})
     ended_well = {outcome for outcome in StepOutcome if outcome.fulfils(Action.SETTLE)}
     assert ended_well == {StepOutcome.COMMITTED, StepOutcome.ALREADY_COMMITTED, StepOutcome.ABORTED}
+
+
+def test_of_a_complete_batch_all_that_was_decided_is_counted_also_what_left_memory() -> None:
+    (whole,) = batches_at(9_000, [*DECIDED, MYSQL_DONE, *KAFKA_DONE, POSTGRES_DONE], {})
+    left = [each for each in whole.transactions if each.view.resource_manager != "kafka"]
+    (batch,) = batches(left, T0 + 9_000, 1_500)
+    assert (batch.verdict, len(batch.transactions)) == (V.COMPLETE, 2)
+    assert batch_row(batch).explanation == "All of its transactions (3) are committed."
