@@ -1,4 +1,6 @@
-"""``python -m tests.browser.pictures`` writes docs/images: each page of a demo with a fault, on a desk, in the dark, on a phone.
+"""``python -m tests.browser.pictures`` writes docs/images: each page of a demo with a fault, on a desk, in the dark, on a phone;
+
+and what an order looks like from its dialog to its end.
 
     python -m tests.browser.pictures [--ready FILE] [--into docs/images]
 
@@ -21,7 +23,7 @@ from pathlib import Path
 
 import httpx
 from PIL import Image
-from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from demo import topics
 from demo.faults import Fault
@@ -31,12 +33,19 @@ from lifecycle import page_paths
 from tests.browser.conftest import CHROMIUM_ARGUMENTS
 from tests.browser.demo_process import DemoProcess, wait_for
 from tests.browser.shown_page import DESK, PHONE, SHOWN_LIMIT_MS, show_in
+from tests.integration.app_process import running_app
 
 PIPELINE = "ip-count"
 ROWS_BEFORE, TRAFFIC_LIMIT_S = 1_000, 240.0
 COLOURS = (256, 128, 64)
 """Fewer are tried where a picture is larger than LARGEST_BYTES."""
 LARGEST_BYTES = 150_000
+VARIANTS = (("desk", "light", DESK), ("phone", "light", PHONE), ("dark", "dark", DESK))
+"""The end of a picture's name, the scheme, the size."""
+GUEST = {"X-Forwarded-User": "emil@example.org", "X-Forwarded-Groups": "guests"}
+"""What a proxy says of somebody who has no role."""
+FOREIGN = "billing-export-1"
+"""What the demo's fault names the transaction that it abandons first."""
 WITH_FAULT = (
     ("transactions", "/transactions"),
     ("readers", "/readers"),
@@ -74,7 +83,7 @@ def cause(demo: dict[str, str], fault: Fault) -> None:
 
 def take(page: Page, into: Path, name: str) -> None:
     """Write a page as it stands: on a desk in light, on a phone, on a desk in dark."""
-    for variant, scheme, size in (("desk", "light", DESK), ("phone", "light", PHONE), ("dark", "dark", DESK)):
+    for variant, scheme, size in VARIANTS:
         page.set_viewport_size(size)
         show_in(page, scheme)
         page.wait_for_function(HAS_REGIONS, timeout=SHOWN_LIMIT_MS)
@@ -115,6 +124,11 @@ def take_fault(context: BrowserContext, demo: dict[str, str], into: Path) -> Non
     # Only now: readers would wait behind this one.
     cause(demo, Fault.ABANDONED_PRODUCER)
     take(overview, into, "overview")
+    overview.set_viewport_size(DESK)
+    card.locator("[data-order=commit]").click()
+    expect(overview.get_by_role("dialog").get_by_label("Reason")).to_be_visible(timeout=SHOWN_LIMIT_MS)
+    take(overview, into, "order-commit")
+    overview.keyboard.press("Escape")
     batch = page_paths.batch(PIPELINE, int(number.group(1)))
     take_from(context, demo, into, [("transaction", transaction), *WITH_FAULT, ("batch", batch)])
     alert = overview.locator("a[href^='/alert?']").first
@@ -124,11 +138,49 @@ def take_fault(context: BrowserContext, demo: dict[str, str], into: Path) -> Non
     take_from(context, demo, into, [("alert", found), ("partition", page_paths.partition(topics.SINK, 0))])
 
 
+def ask_to_abort(page: Page, demo: dict[str, str]) -> None:
+    """Open the dialog that aborts the abandoned transaction, and fill it in."""
+    page.goto(f"{demo['app']}/transactions")
+    row = page.locator(".st-key-pending article").filter(has_text=FOREIGN)
+    row.locator("[data-order=abort]").click(timeout=SHOWN_LIMIT_MS)
+    page.locator(".st-key-order-reason input").fill("its machine is gone, and its owner agreed")
+    page.locator(".st-key-order-confirm input").fill(FOREIGN)
+
+
+def take_orders(context: BrowserContext, demo: dict[str, str], into: Path) -> None:
+    """Abort the abandoned transaction in two windows: the second order comes too late, and is refused."""
+    first, second = context.new_page(), context.new_page()
+    ask_to_abort(first, demo)
+    take(first, into, "order-abort")
+    ask_to_abort(second, demo)
+    for page, name in ((first, "order-result"), (second, "order-refused")):
+        page.locator(".st-key-order-go button").click()
+        expect(page.locator(f".st-key-{name}")).to_be_visible(timeout=SHOWN_LIMIT_MS)
+        take(page, into, name)
+        page.close()
+
+
+def take_refusal(browser: Browser, into: Path) -> None:
+    """Write what somebody reads who signed in and has no role."""
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        running_app(Path(directory), "--trusted-proxy", "127.0.0.1", "--operator-group", "oncall") as port,
+        browser.new_context(extra_http_headers=GUEST) as context,
+    ):
+        page = context.new_page()
+        page.goto(f"http://127.0.0.1:{port}/")
+        for variant, scheme, size in VARIANTS:
+            page.set_viewport_size(size)
+            page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            write_small(page.screenshot(), into / f"no-role-{variant}.png")
+
+
 def take_all(context: BrowserContext, demo: dict[str, str], into: Path) -> None:
     """Write every picture."""
     into.mkdir(parents=True, exist_ok=True)
     wait_for("rows to show", lambda: len(scan(demo["bootstrap_servers"], topics.SINK)) >= ROWS_BEFORE, TRAFFIC_LIMIT_S)
     take_fault(context, demo, into)
+    take_orders(context, demo, into)
     take_from(context, demo, into, AT_REST)
 
 
@@ -155,6 +207,7 @@ def main() -> int:
         browser.new_context(viewport=DESK, timezone_id="UTC") as context,
     ):
         take_all(context, demo, arguments.into)
+        take_refusal(browser, arguments.into)
     return 0
 
 
