@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
+import importlib
 import os
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
@@ -24,6 +27,7 @@ from app.sign_in.by_oidc import ByOidc
 from app.sign_in.by_proxy import ByProxy
 from app.sign_in.guard import HEALTH, SignedInOnly, Way
 from app.sign_in.settings import ProxySignIn, SignIn
+from app.streamlit_files import StreamlitFiles, scripts_of_every_page
 
 PAGE = Path(__file__).with_name("page.py")
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -33,6 +37,8 @@ STREAMLIT_SETTINGS = {
     "client.showErrorDetails": "none",
     "client.showErrorLinks": "false",
     "client.toolbarMode": "minimal",
+    # Python collects by itself; to look through all there is takes 0.1 s after each run, and all other threads wait.
+    "runner.postScriptGC": False,
     "server.headless": True,
     "server.fileWatcherType": "none",
     # The page of a table comes from the address, and st.pagination has a default whether one is given or not.
@@ -53,6 +59,10 @@ STREAMLIT_SETTINGS = {
 
 Its welcome message would ask an outside host for the address of this machine.
 """
+
+
+IMPORTED_BY_FIRST_RUN = ("numpy", "pandas", "PIL.ImageFile")
+"""Streamlit imports these while it writes its first page: half a second that the first visitor would wait."""
 
 
 class OwnNamesOnly:
@@ -107,13 +117,22 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
     @contextlib.asynccontextmanager
     async def lifespan(_: App) -> AsyncIterator[None]:
         hub.start()
+        loading = asyncio.create_task(asyncio.to_thread(_load))
         yield
-        await hub.stop()
+        await asyncio.gather(loading, hub.stop())
 
     guards = [Middleware(OwnNamesOnly, names=names - {""}), Middleware(SignedInOnly, way=_way(sign_in))]
-    middleware = [*guards, Middleware(IndexPage)]
+    middleware = [*guards, Middleware(StreamlitFiles), Middleware(IndexPage, scripts=scripts_of_every_page())]
     app = App(PAGE, lifespan=lifespan, routes=[live_route(hub), *old_addresses.routes()], middleware=middleware)
     app.run(config={**STREAMLIT_SETTINGS, "server.address": host, "server.port": port})
+
+
+def _load() -> None:
+    """Import what the first run of a page needs. What was imported stays, so no collection looks through it again."""
+    for name in IMPORTED_BY_FIRST_RUN:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
 
 
 def _way(sign_in: SignIn | None) -> Way | None:

@@ -1,4 +1,5 @@
-"""The HTML that pages start from: Streamlit's script is told where its server is, and all else passes as it is."""
+"""The HTML that pages start from: Streamlit's script is told where its server is and the browser which scripts come, and all else
+passes as it is."""
 
 from __future__ import annotations
 
@@ -26,9 +27,14 @@ async def text(request: Request) -> Response:
 
 
 @pytest.fixture
-def client() -> TestClient:
+def scripts() -> tuple[str, ...]:
+    return ()
+
+
+@pytest.fixture
+def client(scripts: tuple[str, ...]) -> TestClient:
     routes = [Route("/transactions", page), Route("/text", text)]
-    return TestClient(Starlette(routes=routes, middleware=[Middleware(IndexPage)]))
+    return TestClient(Starlette(routes=routes, middleware=[Middleware(IndexPage, scripts=scripts)]))
 
 
 def test_the_address_is_told_before_any_script_runs(client):
@@ -49,3 +55,10 @@ def test_no_copy_of_the_file_itself_is_taken_for_the_page(client):
 @pytest.mark.parametrize(("path", "accept"), [("/transactions", "*/*"), ("/text", "text/html")])
 def test_what_is_no_page_for_a_browser_passes_as_it_is(client, path, accept):
     assert "BACKEND_BASE_URL" not in client.get(path, headers={"accept": accept}).text
+
+
+@pytest.mark.parametrize("scripts", [("a.js", "b.js")])
+def test_the_browser_fetches_the_other_scripts_of_a_page_with_the_first_ones(client):
+    answer = client.get("/transactions", headers=BROWSER)
+    assert answer.text.count("modulepreload") == 1
+    assert '<link rel="modulepreload" crossorigin href="./static/js/b.js"></head>' in answer.text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import ssl
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -23,6 +24,14 @@ def test_the_defaults_need_a_token_only():
     assert settings.collector_url == "http://127.0.0.1:8650"
     assert settings.fault_injection_url is None
     assert settings.token() == "secret-word"
+
+
+def test_a_collector_without_tls_is_asked_without_reading_the_authorities():
+    context = Settings.from_environment({TOKEN: "x", COLLECTOR_URL: "http://127.0.0.1:8650"}).tls()
+    assert context.cert_store_stats()["x509_ca"] == 0
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    context = Settings.from_environment({TOKEN: "x", COLLECTOR_URL: "https://collector.example"}).tls()
+    assert context.cert_store_stats()["x509_ca"] > 0
 
 
 def test_the_token_is_not_in_the_text_of_the_settings():
