@@ -70,7 +70,9 @@ def _badge(item: Attention, tone: Tone) -> Html:
 
 
 def _name(item: Attention) -> list[object]:
-    parts: list[object] = [link(page_paths.pipeline(item.pipeline), item.pipeline) if item.pipeline else item.target]
+    # The key of an alert begins with its rule.
+    target = item.target.partition("|")[2] if item.kind is AttentionKind.ALERT else item.target
+    parts: list[object] = [link(page_paths.pipeline(item.pipeline), item.pipeline) if item.pipeline else target]
     if item.batch is not None:
         parts.append(link(page_paths.batch(item.pipeline, item.batch), f"batch {item.batch}"))
     if item.keys:

@@ -159,6 +159,7 @@ def _alert(alert: AlertRow, silence: SilenceRow | None) -> Html:
         el(
             "div",
             el("span", f"{alert.rule} {alert.name}, {alert.state} for ", since(alert.since_ms, UTC)),
+            alert.absent_at_ms is not None and el("span", "not found any more for ", since(alert.absent_at_ms, UTC)),
             el("span", f"ends with: {alert.remedy}") if alert.remedy not in ("", "open") else None,
             silenced and el("span", *silenced),
             el("span", _in_words(alert.labels)),

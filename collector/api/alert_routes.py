@@ -132,6 +132,7 @@ def alert_row(shown: ShownAlert) -> AlertRow:
         since_ms=alert.since_ms,
         found_at_ms=alert.found_ms,
         fired_at_ms=alert.fired_ms,
+        absent_at_ms=alert.absent_ms,
         name=_NAMES[finding.rule],
         group=finding.shown_group,
         remedy=finding.remedy.value,

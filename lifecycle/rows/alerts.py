@@ -13,7 +13,7 @@ class AlertRow:
     """What one rule found; ``since_ms``: in this state, ``silenced_by``: the number of a silence.
 
     ``group``: the batch or application that it is about, in words. ``path``: the page of what it is about. ``remedy``: what ends
-    it: commit, abort, restart, start or open.
+    it: commit, abort, restart, start or open. ``absent_at_ms``: since when it fires and is not found any more, None while it is.
     """
 
     key: str
@@ -26,6 +26,7 @@ class AlertRow:
     since_ms: int
     found_at_ms: int
     fired_at_ms: int | None
+    absent_at_ms: int | None
     name: str
     group: str
     remedy: str

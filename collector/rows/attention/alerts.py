@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from collector.rows.attention.situation import CRITICAL, WARNING, Situation
 from collector.runtime.remembered import Remembered
+from lifecycle.counted_nouns import counted
 from lifecycle.identity import transactional_ids
 from lifecycle.resource_manager_kinds import KAFKA
 from lifecycle.rows.alerts import AlertRow
@@ -134,7 +135,26 @@ def _own_cards(groups: dict[str, list[AlertRow]], situation: Situation) -> list[
     if not groups:
         return []
     deadlines = {item.view.key: item.view.deadline_ms for item in situation.judged}
-    return [_own_card(alerts, deadlines) for alerts in groups.values()]
+    return [
+        _ending_card(alerts)
+        if all(alert.absent_at_ms is not None for alert in alerts)
+        else _own_card(alerts, deadlines)
+        for alerts in groups.values()
+    ]
+
+
+def _ending_card(alerts: Sequence[AlertRow]) -> Attention:
+    """Return the card of alerts that are not found any more: what each of them says is over, and nothing is left to do."""
+    names = ", ".join(dict.fromkeys(alert.name for alert in alerts))
+    number, is_one = counted(len(alerts), "alert"), len(alerts) == 1
+    return replace(
+        _own_card(alerts, {}),
+        badge="ending",
+        severity=WARNING,
+        headline=f"{number} {'is' if is_one else 'are'} not found any more: {names}.",
+        since_ms=max(alert.absent_at_ms or 0 for alert in alerts),
+        consequence=f"{'It is' if is_one else 'They are'} resolved in a moment, unless found again.",
+    )
 
 
 def _own_card(alerts: Sequence[AlertRow], deadlines: dict[str, int | None]) -> Attention:

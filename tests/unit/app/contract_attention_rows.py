@@ -21,6 +21,7 @@ def alert(rule: str = "A2", **changes: Any) -> dict[str, Any]:
         "since_ms": now_ms() - 40_000,
         "found_at_ms": now_ms() - 50_000,
         "fired_at_ms": now_ms() - 40_000,
+        "absent_at_ms": None,
         "group": "batch 41 of ip-count",
         "remedy": "commit",
         "path": "/transaction?key=kafka%3Aip-count-0-1%3A4001%3A7",

@@ -34,6 +34,12 @@ def test_an_alert_is_shown_with_its_severity_its_rule_and_its_evidence(answers):
     assert labels(page).count("Silence …") == 2
 
 
+def test_an_alert_that_is_not_found_any_more_says_so(answers):
+    assert "not found any more" not in said(opened("alerts"))
+    answers.alerts[0]["absent_at_ms"] = now_ms() - 3_000
+    assert "not found any more for" in said(opened("alerts"))
+
+
 def test_alerts_about_one_batch_are_one_card_with_its_remedy(answers):
     about = alert("A4", key="A4|orders-2", severity="warning", name="blocked consumers", summary="billing waits")
     answers.alerts += [about, alert("A6", key="A6|x", group="sources", summary="a source is down", path="/collector")]

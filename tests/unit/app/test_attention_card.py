@@ -79,6 +79,11 @@ def test_what_a_card_names_leads_to_its_page():
         assert f'href="{path}"' in shown, path
 
 
+def test_an_alert_about_no_application_is_named_without_its_rule():
+    about = {"kind": AttentionKind.ALERT, "verdict": None, "keys": (), "pipeline": ""}
+    assert '<b class="name">orders-2</b>' in text(card(item(**about, target="A4|orders-2")))
+
+
 def test_the_order_of_a_cut_card_is_one_by_filter():
     shown = text(card(item(keys_total=2_000)))
     assert "Abort all of bank …" in shown

@@ -41,7 +41,10 @@ from tests.unit.collector.partition_sightings import group, partition
 pytestmark = pytest.mark.slow
 
 
-COLUMNS = "key rule state severity summary evidence labels since_ms found_at_ms fired_at_ms name group remedy path silenced_by"
+COLUMNS = (
+    "key rule state severity summary evidence labels since_ms found_at_ms fired_at_ms absent_at_ms name group remedy path "
+    "silenced_by"
+)
 SILENCE = {"matchers": {"pipeline": PREFIX}, "reason": "maintenance", "duration_ms": 60_000}
 MAX_PIPELINES = 3
 STANDING_ORDERS = StandingOrders(

@@ -100,6 +100,7 @@ def alert(rule: str, subject: str, severity: str = "critical", since: int = 0, *
         since_ms=T0 + since,
         found_at_ms=T0 + since,
         fired_at_ms=T0 + since,
+        absent_at_ms=None,
         name=rule,
         group=f"application {labels.get('pipeline', '')}",
         remedy="open",
