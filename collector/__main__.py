@@ -26,9 +26,9 @@ def main() -> int:
 
         if first in command_line.COMMANDS:
             return command_line.main(arguments)
-    from collector import service
+    from collector import start
 
-    return service.run(arguments[1:] if arguments[:1] == ["serve"] else arguments)
+    return start.run(arguments[1:] if arguments[:1] == ["serve"] else arguments)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The collector's own process: observe, keep, judge, serve; reads in the order in which data flows."""
+"""The collector put together: observe, keep, judge, serve; reads in the order in which data flows. ``start.py`` begins it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ import collector.runtime.lean_process  # noqa: F401 (before what it keeps small)
 # isort: split
 import contextlib
 import functools
-import gc
-import logging
-import os
 import signal
 import socket
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import FrameType
 
 import uvicorn
@@ -23,19 +19,16 @@ from collector.alerting.service import AlertService, alert_settings
 from collector.api import alert_routes, backup_routes, standing_order_routes
 from collector.api import server as http_server
 from collector.api.app import application
-from collector.api.auth import token_store
 from collector.api.auth.authentication import KnownTokens
 from collector.api.auth.rate_limits import RequestLimits
 from collector.api.dependencies import ApiDependencies
 from collector.api.event_stream import Changes
 from collector.api.overview import Surroundings, Watch
-from collector.config import settings as collector_settings
-from collector.config import tls
 from collector.config.databases import managers
 from collector.config.settings import Settings, TransactionSource
 from collector.history import retention
 from collector.history.retention import Maintenance
-from collector.history.store import Store, StoreFailed
+from collector.history.store import Store
 from collector.orders import database_participant
 from collector.orders.audit import OrderHistory
 from collector.orders.hanging import HangingOrders
@@ -46,7 +39,6 @@ from collector.orders.pipelines import KIND, PipelineOrders
 from collector.orders.plan import OrderContext
 from collector.orders.service import Actions
 from collector.rows.attention.situation import AttentionLimits
-from collector.runtime import logs
 from collector.runtime.clock import now_ms
 from collector.runtime.malloc_trim import MallocTrimmer
 from collector.runtime.timed_cache import Refresher
@@ -61,70 +53,33 @@ from collector.sources.time_samples import TimeSamples
 from collector.sources.transaction_polling import TransactionPolling
 from collector.sources.transaction_state_log import TransactionLog
 from collector.standing_orders.service import StandingOrderService
-from collector.verdicts.verdict_case import Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
-from lifecycle.errors import SettingsError
+from collector.views.loading import Loading
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.partitions import KafkaPartitions
 from resource_managers.kafka.record_offsets import KafkaRecordOffsets
 from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.topics.decision_log import DecisionLog
 
-HISTORY = "history.duckdb"
-GC_THRESHOLDS = (50_000, 20, 50)
-SWITCH_INTERVAL_S = 0.001
-"""A record that has arrived waits for the interpreter at most this long behind each busy thread (Python's default: 5 ms)."""
 Running = (
     Observer | Watch | ClusterName | AlertService | OutcomeResolver | StandingOrderService | TimeSamples | Refresher
 )
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
-log = logging.getLogger(__name__)
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run until SIGINT or SIGTERM; return the exit code: 2 for wrong settings, 1 for a history that cannot be opened."""
-    logs.configure()
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    try:
-        settings = collector_settings.read(arguments, os.environ)
-        logs.set_level(settings.tunable.log_level)
-        connection = KafkaConnection.from_environment(os.environ, settings.bootstrap_servers)
-        tokens = KnownTokens.given(settings.tokens) if settings.tokens else _kept_tokens(settings)
-        if settings.tls is not None:
-            tls.check(settings.tls)
-        listening = _listen(settings.host, settings.port)
-    except SettingsError as error:
-        print(f"collector: {error}", file=sys.stderr)
-        return 2
-    try:
-        store = Store(settings.directory / HISTORY)
-    except StoreFailed as error:
-        print(f"collector: {error}", file=sys.stderr)
-        return 1
-    with contextlib.closing(store):
-        _serve(settings, connection, tokens, store, listening)
-    return 0
-
-
-def _serve(
-    settings: Settings, connection: KafkaConnection, tokens: KnownTokens, store: Store, listening: socket.socket
+def serve(
+    settings: Settings,
+    connection: KafkaConnection,
+    tokens: KnownTokens,
+    store: Store,
+    current: CurrentState,
+    loading: Loading,
+    listening: socket.socket,
 ) -> None:
+    """Serve until SIGINT or SIGTERM; what observes begins once history is loaded."""
     tunable = settings.tunable
-    limits = Limits(
-        commit_overdue_ms=tunable.commit_overdue_ms,
-        flink_commit_overdue_ms=tunable.flink_commit_overdue_ms,
-        driver_silent_ms=tunable.driver_silent_ms,
-        foreign_old_ms=tunable.foreign_old_ms,
-    )
-    current = CurrentState(
-        store,
-        settled_kept=tunable.settled_kept,
-        checkpoints_kept=tunable.checkpoints_kept,
-        limits=limits,
-        offsets_topics=tunable.offsets_topics,
-    )
     broker = KafkaResourceManager(connection, decisions_topic=tunable.decision_topic)
     partitions = Partitions(current, connection, Pace.of(tunable), tunable.decision_topic, tunable.retry_max_ms)
     observers: list[Observer] = []
@@ -241,56 +196,10 @@ def _serve(
         app, dependencies, alerts, tunable.metrics_access, tunable.metrics_pipelines, standing=standing.report
     )
     server = _Server(http_server.config(app, settings.tls, settings.trusted_proxies), changes)
-    with _loading(current, ready, running, store.partition_names.all):
-        host, port = listening.getsockname()[:2]
-        print(f"{'https' if settings.tls else 'http'}://{host}:{port}", flush=True)
-        server.run(sockets=[listening])
-
-
-@contextlib.contextmanager
-def _loading(
-    current: CurrentState,
-    ready: threading.Event,
-    running: Callable[[], list[Running]],
-    afterwards: Callable[[], object],
-) -> Iterator[None]:
-    """Load history while the API already answers health, then start whatever probes; stop all of it at the end.
-
-    ``afterwards``: reads of history what a request would wait for, once it is ready.
-    """
-    started: list[Running] = []
-    stopping = threading.Event()
-
-    def load() -> None:
-        # Not at each 700 new objects: to load makes hundreds of thousands.
-        gc.set_threshold(*GC_THRESHOLDS)
-        try:
-            current.load()
-        except Exception:
-            log.exception("history could not be loaded: the collector stays unready")
-            return
-        # What stands in memory now stays: the collector of garbage need not look through it.
-        gc.collect()
-        gc.freeze()
-        for part in running():
-            if stopping.is_set():
-                return
-            part.start()
-            started.append(part)
-        ready.set()
-        with contextlib.suppress(StoreFailed):  # whoever asks for it reads it then, or is told why not
-            afterwards()
-
-    loader = threading.Thread(target=load, name="load history")
-    loader.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        loader.join()
-        # What judges ends before what it judges: an observer that was stopped is not down.
-        for part in reversed(started):
-            part.stop()
+    loading.go_on(ready, running, store.partition_names.all)
+    host, port = listening.getsockname()[:2]
+    print(f"{'https' if settings.tls else 'http'}://{host}:{port}", flush=True)
+    server.run(sockets=[listening])
 
 
 def _observers(
@@ -376,30 +285,6 @@ def _follow_up(
         pause_ms=tunable.follow_up_pause_ms,
         max_ms=tunable.follow_up_max_ms,
     )
-
-
-def _kept_tokens(settings: Settings) -> KnownTokens:
-    _, clear_files = token_store.read_or_make(settings.directory)
-    for path in clear_files:
-        print(f"token: {path} (keep it elsewhere and delete the file: the collector needs its hash alone)", flush=True)
-    return KnownTokens.of_file(settings.directory / token_store.FILE_NAME)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Take the API's port first: a port that is taken is said before anything else is touched."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio turns Nagle's algorithm off (40 ms per answer) only where the protocol is named.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-        listening.listen(128)
-    except OSError as error:
-        listening.close()
-        raise SettingsError(
-            f"--host {host} --port {port} cannot be listened on: {error.strerror}; give another"
-        ) from None
-    return listening
 
 
 class _Server(uvicorn.Server):

@@ -28,7 +28,8 @@ from lifecycle.errors import Unreachable
 from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from resource_managers.kafka.answers import BrokerAnswer
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.group_members import GroupMembers, members
+from resource_managers.kafka.group_members import GroupMembers
+from resource_managers.kafka.group_questions import members
 from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
 
 LAYOUT_MS = 10_000

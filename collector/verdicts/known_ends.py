@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from collector.records.facts import BrokerTransaction
 from collector.state.state import State
 from collector.verdicts.flink_cases import case_of
 from collector.verdicts.flink_commits import checkpoint_name
 from lifecycle.identity import transaction_key
-from resource_managers.kafka.partitions import OpenProducer
+
+if TYPE_CHECKING:
+    # The module asks brokers: to load history needs none of it, nor the time to import it.
+    from resource_managers.kafka.partitions import OpenProducer
 
 OWN_EPOCH = 2
 """The transaction.version from which on a transaction has its epochs to itself (KIP-890)."""

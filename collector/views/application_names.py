@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from collector.records.facts import KAFKA, HandleIdentity
 from collector.records.xids import owner_of
 from collector.state import transaction_join
 from collector.state.state import State
-from collector.verdicts.hanging_transactions import Suspect
-from collector.verdicts.partition_state import Blocked
 from lifecycle.application import Application, ApplicationKind
 from lifecycle.branch_id import BranchId
 from lifecycle.orders import HANGING_KEY, PIPELINE_KEY
-from resource_managers.kafka.partitions import Partition
+
+if TYPE_CHECKING:
+    # These ask brokers: to load history needs none of it, nor the time to import it.
+    from collector.verdicts.hanging_transactions import Suspect
+    from collector.verdicts.partition_state import Blocked
+    from resource_managers.kafka.partitions import Partition
 
 _KAFKA_KEY = re.compile(r"kafka:(?P<id>.*):-?[0-9]+:-?[0-9]+(@-?[0-9]+)?", re.DOTALL)
 _HANGING_KEY = re.compile(rf"{HANGING_KEY}.*:(?P<producer_id>[0-9]+):-?[0-9]+:[0-9]+", re.DOTALL)

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from demo.broker import Broker
 from lifecycle.clock import now_ms
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.group_members import members
+from resource_managers.kafka.group_questions import members
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import wait_until
 

@@ -48,4 +48,12 @@ def test_a_command_does_not_load_the_collector() -> None:
     )
     modules = {line.rpartition("|")[2].strip() for line in loaded.stderr.splitlines()}
     assert "collector.cli.main" in modules
-    assert not modules & {"collector.service", "duckdb", "pyarrow", "confluent_kafka", "fastapi"}
+    assert not modules & {"collector.start", "collector.service", "duckdb", "pyarrow", "confluent_kafka", "fastapi"}
+
+
+def test_history_is_loaded_before_web_server_and_kafka_clients_are_imported() -> None:
+    seen = "import collector.start, sys; print(sorted(sys.modules.keys() & {'fastapi', 'uvicorn', 'kafka', 'httpx', 'duckdb'}))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", seen], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert loaded.stdout.strip() == "['duckdb']"
