@@ -337,7 +337,7 @@ def test_pending_with_nothing_and_with_a_filter_that_fits_nothing(answers):
     ("name", "words"),
     [
         ("readers", "No record is hidden"),
-        ("aborts", "No transaction was aborted among them."),
+        ("aborts", "No transaction was aborted in all of history."),
         ("checkpoints", "The history has no checkpoint yet"),
         ("audit", "No order has been given"),
     ],
