@@ -38,6 +38,10 @@ class PipelineSettings(SinkSettings):
         default=1_000_000,
     )
     starting_offsets: str = setting("where a new pipeline starts: earliest or latest", default="earliest")
+    source_tasks: int = setting(
+        "tasks that read the source, each several of its partitions; 0: one for each. Takes a local spark_master",
+        default=0,
+    )
     tasks: int = setting("shuffle partitions: the slots of ip_count", default=2)
     restart_attempts: int = setting("restarts in a row before the pipeline gives up", default=3)
     restart_delay_ms: int = setting("pause before a restart", default=10_000)
@@ -74,6 +78,14 @@ class PipelineSettings(SinkSettings):
             raise SettingsError(f"starting_offsets is {self.starting_offsets!r}; it takes earliest or latest")
         check_output_mode(self.output_mode)
         self._require_positive("tasks")
+        if self.source_tasks < 0:
+            raise SettingsError(f"source_tasks is {self.source_tasks}; it takes a number of tasks, or 0 for one each")
+        if self.source_tasks and not self.spark_master.startswith("local"):
+            # Spark groups partitions by where executors are: a replay must find each slot's rows again.
+            raise SettingsError(
+                f"source_tasks is {self.source_tasks} with spark_master {self.spark_master!r}: it takes a local one; on a "
+                "cluster, a batch that is replayed would be divided among tasks in another way"
+            )
 
     @property
     def is_own_job(self) -> bool:

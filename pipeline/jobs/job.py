@@ -34,9 +34,12 @@ class Job:
 
 
 def read_source(spark: SparkSession, settings: PipelineSettings) -> DataFrame:
-    """Return the source topic as a stream, read_committed; an offset that is gone fails the query, never skips."""
+    """Return the source topic as a stream, read_committed; an offset that is gone fails the query, never skips.
+
+    With ``source_tasks`` each task reads several partitions, one after the other: always the same ones of the same batch.
+    """
     reader = spark.readStream.format("kafka").options(**connect(settings).for_spark())
-    return reader.options(
+    rows = reader.options(
         **{
             "subscribe": settings.source,
             "startingOffsets": settings.starting_offsets,
@@ -52,6 +55,7 @@ def read_source(spark: SparkSession, settings: PipelineSettings) -> DataFrame:
             "kafka.fetch.max.wait.ms": "10",
         }
     ).load()
+    return rows.coalesce(settings.source_tasks) if settings.source_tasks else rows
 
 
 def passthrough(source: DataFrame) -> DataFrame:

@@ -56,6 +56,8 @@ def running(schedule: Schedule, servers: Servers, directory: Path, given_up: thr
         "restart_attempts": ALL_RESTARTS,
         "kafka_producer": schedule.kafka_producer,
         "producer_properties": f"message.max.bytes={LARGEST_MESSAGE_BYTES}",
+        # In each third run a task for each partition, or all of them in one task, or in two.
+        "source_tasks": schedule.seed % 3,
         # Two tasks at once; Spark retries a failed task twice, as on a cluster.
         "spark_master": "local[2,3]",
         "spark_properties": QUICK_START,

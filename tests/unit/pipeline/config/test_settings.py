@@ -57,6 +57,8 @@ WRONG = [
     ({"timeout_warning_ratio": "1.5"}, "timeout_warning_ratio"),
     ({"starting_offsets": "middle"}, "starting_offsets"),
     ({"tasks": "0"}, "tasks"),
+    ({"source_tasks": "-1"}, "source_tasks is -1"),
+    ({"source_tasks": "2", "spark_master": "spark://host:7077"}, "it takes a local one"),
     ({"spark_properties": "spark.speculation=true"}, "speculation"),
     ({"colour": "red"}, "colour"),
 ]
