@@ -58,10 +58,11 @@ class KeptVerdicts:
         """Judge what may be kept and is not; say whether anything that is kept came, changed or went."""
         rests_on = (id(state), state.ledger.prefixes(), state.flink.version, moment.log_status)
         touched, ids = state.touched, state.touched_ids
+        all_touched, state.all_touched = state.all_touched, False
         state.touched, state.touched_ids = set(), set()
         is_stepped_back = moment.now_ms < self._at_ms - STEPPED_BACK_MS
         self._at_ms = moment.now_ms if is_stepped_back else max(moment.now_ms, self._at_ms)
-        if rests_on != self._rests_on or is_stepped_back:
+        if rests_on != self._rests_on or is_stepped_back or all_touched:
             self._rests_on = rests_on
             self._kept.clear()
             self._changing.clear()

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import DecisionSeen, IdExpired, Observation
+from collector.state import eviction
 from collector.state.eviction import drop_transaction, forget_decisions, forget_open_transactions
 from collector.state.fold import apply
 from collector.state.state import State
@@ -106,6 +107,28 @@ ANOTHER_LOG_DECIDES_ITS_BATCH: list[Step] = [
 def test_they_are_those_that_judging_everything_anew_gives(
     seen: list[Step], looks: list[int], status: DecisionLogStatus
 ) -> None:
+    check(seen, looks, status)
+
+
+@given(steps, st.lists(looked, min_size=26, max_size=26))
+def test_they_are_also_where_more_was_told_than_is_noted(seen: list[Step], looks: list[int]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(eviction, "TOUCHED_AT_MOST", 0)
+        check(seen, looks, DecisionLogStatus.READABLE)
+
+
+def test_what_was_told_is_noted_one_by_one_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(eviction, "TOUCHED_AT_MOST", 10)
+    state = State()
+    for number in range(100):
+        apply(state, broker_record(BrokerStatus.ONGOING, 0, transaction=f"payments-{number}", producer_id=number))
+        assert len(state.touched) + len(state.touched_ids) <= 10
+    assert state.all_touched
+    assert len(KeptVerdicts().judged(state, moment(9))) == 100
+    assert not state.all_touched
+
+
+def check(seen: list[Step], looks: list[int], status: DecisionLogStatus) -> None:
     state, kept = State(), KeptVerdicts()
     for offset, (step, at) in enumerate(zip(seen, looks, strict=False)):
         match step:
