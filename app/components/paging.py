@@ -81,6 +81,13 @@ def older_and_newest(following: str | None, *, key: str) -> None:
     st.button("Older", key=f"{key}-older", disabled=following is None, on_click=_go_on, args=(following,))
 
 
+def go_further(following: str | None, *, key: str) -> None:
+    """Write these buttons in a line below a list, where there is anything before or behind it."""
+    if following is not None or after_in_address():
+        with st.container(horizontal=True, vertical_alignment="center"):
+            older_and_newest(following, key=key)
+
+
 def _go_on(after: str) -> None:
     first_page()
     st.query_params[AFTER] = after

@@ -12,7 +12,7 @@ from app.client.collector_rows import Rows
 from app.components import brush, downloads
 from app.components.abort_bars import abort_bars
 from app.components.markup import Html, el
-from app.components.paging import after_in_address, first_page, older_and_newest, page_of
+from app.components.paging import after_in_address, first_page, go_further, page_of
 from app.components.presses import link
 from app.components.sorting import Sorting
 from app.components.time_text import amount, duration, exact_time, written
@@ -66,7 +66,7 @@ def _history() -> None:
         news.show("aborts", [abort.at_ms for abort in aborts], f"{','.join(_chosen())}|{pipeline}")
     if not aborts and not _chosen() and not after:
         live.write(el("p", none_was_aborted(pipeline, aborts.next), class_="empty"))
-        _go_further(aborts)
+        go_further(aborts.next, key="abort")
         return
     st.pills(
         "Cause",
@@ -86,7 +86,7 @@ def _history() -> None:
     shown = page_of(matches, page_size=ROWS_A_PAGE, key="abort-page")
     with st.container(key="abort-table"):
         live.write(_table(shown))
-    _go_further(found)
+    go_further(found.next, key="abort")
 
 
 def none_was_aborted(pipeline: str, following: str | None) -> str:
@@ -94,12 +94,6 @@ def none_was_aborted(pipeline: str, following: str | None) -> str:
     if following is not None:
         return "No such transaction among those looked at so far: press Older to look further back."
     return f"No transaction{f' of {pipeline}' if pipeline else ''} was aborted in all of history."
-
-
-def _go_further(aborts: Rows[AbortRow]) -> None:
-    if aborts.next is not None or after_in_address():
-        with st.container(horizontal=True, vertical_alignment="center"):
-            older_and_newest(aborts.next, key="abort")
 
 
 def _newest(pipeline: str, after: str, **times: str) -> Rows[AbortRow]:

@@ -16,7 +16,7 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.cut_name import cut
 from app.components.markup import Html, el
-from app.components.paging import after_in_address, first_page, older_and_newest, page_of
+from app.components.paging import after_in_address, first_page, go_further, page_of
 from app.components.partition_name import partition_link
 from app.components.presses import link
 from app.components.sorting import Sorting
@@ -83,7 +83,7 @@ def _losses() -> None:
         news.show("losses", [loss.at_ms for loss in losses], f"{','.join(_chosen())}|{actual(wanted)}")
     if not losses and not _chosen() and not after:
         live.write(_nothing(wanted, losses.next))
-        _go_further(losses)
+        go_further(losses.next, key="loss")
         return
     # Not only those that are among the newest: what is looked for may be far behind them.
     words = words_there(_VERDICTS, (loss.verdict for loss in losses))
@@ -102,13 +102,7 @@ def _losses() -> None:
     shown = page_of(ordered, page_size=ROWS_A_PAGE, key="loss-page")
     with st.container(key="loss-table"):
         live.write(_table(shown, live.zone()))
-    _go_further(losses)
-
-
-def _go_further(losses: Rows[LossRow]) -> None:
-    if losses.next is not None or after_in_address():
-        with st.container(horizontal=True, vertical_alignment="center"):
-            older_and_newest(losses.next, key="loss")
+    go_further(losses.next, key="loss")
 
 
 def _newest(transaction: str, after: str) -> Rows[LossRow]:

@@ -134,10 +134,6 @@ def losses(
     def fits(loss: Loss) -> bool:
         return (not verdicts or loss.verdict.value in verdicts) and query.pipeline in (None, loss.view.pipeline)
 
-    # Of the past both are known of what was judged only, and in memory the verdict.
-    is_filtered = bool(verdicts) or query.pipeline is not None
-    filter_ = fits if is_filtered else None
-
     def in_memory(before: EndKey | None, most: int) -> tuple[list[Loss], int]:
         found, more = aborts_and_losses.losses_in_memory(
             current,
@@ -150,11 +146,13 @@ def losses(
         return _fitting(found, more, most, fits if verdicts else None)
 
     if transaction:
+        # Of the past both are known of what was judged only.
+        is_filtered = bool(verdicts) or query.pipeline is not None
         most = EVERY if is_filtered else query.limit
         found, more = aborts_and_losses.losses_in_history(
             current, store, transaction, since_ms=since_ms, most=most, before=before
         )
-        found, more = _fitting(found, more, query.limit, filter_)
+        found, more = _fitting(found, more, query.limit, fits if is_filtered else None)
     elif query.settled:
         found, more = in_memory(before, query.limit)
     else:

@@ -76,7 +76,8 @@ def _past_batches(current: CurrentState, store: Store, pipeline: str, number: in
                [handle.producer_epoch for handle in of_kafka]]  # fmt: skip
     found = store.rows(transaction_sql.IDENTITIES_OF_HANDLES, *columns) if of_kafka else []
     identities = [BrokerIdentity(*each) for each in found]
-    identities += [BrokerIdentity(h.transaction, transaction_sql.BRANCH, 0) for h in handles if h not in of_kafka]
+    branches = [handle.transaction for handle in handles if handle.resource_manager != KAFKA]
+    identities += [BrokerIdentity(name, transaction_sql.BRANCH, 0) for name in branches]
     judged = []
     for past in pasts_of(current, store, identities):
         # What a decision lists besides is in the other past.

@@ -43,7 +43,7 @@ LARGEST_BYTES = 150_000
 VARIANTS = (("desk", "light", DESK), ("phone", "light", PHONE), ("dark", "dark", DESK))
 """The end of a picture's name, the scheme, the size."""
 GUEST = {"X-Forwarded-User": "emil@example.org", "X-Forwarded-Groups": "guests"}
-"""What a proxy says of somebody who has no role."""
+"""What a proxy says of a person without a role."""
 FOREIGN = "billing-export-1"
 """What the demo's fault names the transaction that it abandons first."""
 WITH_FAULT = (
@@ -161,7 +161,7 @@ def take_orders(context: BrowserContext, demo: dict[str, str], into: Path) -> No
 
 
 def take_refusal(browser: Browser, into: Path) -> None:
-    """Write what somebody reads who signed in and has no role."""
+    """Write what a person reads who signed in and has no role."""
     with (
         tempfile.TemporaryDirectory() as directory,
         running_app(Path(directory), "--trusted-proxy", "127.0.0.1", "--operator-group", "oncall") as port,
