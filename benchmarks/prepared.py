@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from benchmarks.topics import value_of
 from demo.children import die_with_parent
+from lifecycle.errors import ResourceManagerError
 from lifecycle.identity import Handle, Marker
 from resource_managers.fingerprint import RunningFingerprint
 from resource_managers.kafka.connection import KafkaConnection
@@ -31,6 +32,9 @@ PER_PROCESS = 100
 """Transactions that one writer prepares: clients of a thousand slots do not fit into one process at once."""
 AT_ONCE = 8
 PREPARE_LIMIT_S = 300.0
+TRIES = 4
+"""Of each slot, as Spark tries a task: one answer that comes too late from a busy broker ends an attempt."""
+ERROR_CHARACTERS = 2_000
 
 
 def leave_prepared(
@@ -55,15 +59,24 @@ def leave_prepared(
         writer = subprocess.run(
             [*command, str(attempt), *slots],
             cwd=ROOT,
-            stdout=subprocess.PIPE,
+            capture_output=True,
             text=True,
             timeout=PREPARE_LIMIT_S,
             preexec_fn=die_with_parent,
         )
         if writer.returncode != -signal.SIGKILL:
-            raise RuntimeError(f"a writer ended with code {writer.returncode}; read its error above")
+            raise RuntimeError(f"a writer ended with code {writer.returncode}: {writer.stderr[-ERROR_CHARACTERS:]}")
         handles += [Handle.from_json(json.loads(line)) for line in writer.stdout.splitlines()]
     return handles
+
+
+def _prepared(manager: KafkaResourceManager, slot: SlotAttempt) -> Handle:
+    for _ in range(TRIES - 1):
+        try:
+            return _prepare(manager, slot)
+        except ResourceManagerError as error:
+            print(f"slot {slot.slot} is tried again: {error}", file=sys.stderr, flush=True)
+    return _prepare(manager, slot)
 
 
 def _prepare(manager: KafkaResourceManager, slot: SlotAttempt) -> Handle:
@@ -82,7 +95,7 @@ def main() -> int:
     marker = Marker(batch=BATCH, attempt=int(attempt), checkpoint_id=checkpoint_id)
     slots = [SlotAttempt(prefix=prefix, slot=slot, marker=marker) for slot in range(int(first), int(end))]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for handle in pool.map(lambda slot: _prepare(manager, slot), slots):
+        for handle in pool.map(lambda slot: _prepared(manager, slot), slots):
             print(json.dumps(handle.to_json()))
     sys.stdout.flush()
     os.kill(os.getpid(), signal.SIGKILL)

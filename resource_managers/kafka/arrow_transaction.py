@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from lifecycle.errors import MissingTopic, ResourceManagerError, SettingsError
+from lifecycle.errors import MissingTopic, ResourceManagerError, SettingsError, Unreachable
 from lifecycle.identity import Marker
 from resource_managers.kafka.batch_builder import BatchBuilder
 from resource_managers.kafka.batch_delivery import BatchDelivery
@@ -107,13 +107,19 @@ class ArrowTransaction:
     def _find_leaders(self) -> Mapping[int, int]:
         deadline = time.monotonic() + TOPIC_LIMIT_S
         while True:
-            layout = KafkaPartitions(self._connection, "").layout([self._topic])
-            found = {partition: node for (_, partition), node in layout.leaders.items()}
-            found |= {partition: -1 for _, partition in layout.leaderless}
-            if found:
-                return found
-            if time.monotonic() > deadline:
-                raise MissingTopic(f"topic {self._topic!r} does not exist: create it, or name another sink")
+            try:
+                layout = KafkaPartitions(self._connection, "").layout([self._topic])
+            except Unreachable:
+                # One late answer of a busy broker does not fail the task.
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                found = {partition: node for (_, partition), node in layout.leaders.items()}
+                found |= {partition: -1 for _, partition in layout.leaderless}
+                if found:
+                    return found
+                if time.monotonic() > deadline:
+                    raise MissingTopic(f"topic {self._topic!r} does not exist: create it, or name another sink")
             time.sleep(0.05)
 
     def begin(self, decisions_topic: str, group: str, marker: Marker) -> None:
