@@ -6,13 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 from collector.alerting.evaluator import AlertEvaluator
-from collector.alerting.findings import Finding
 from collector.alerting.notifiers.alertmanager import Alertmanager
 from collector.alerting.notifiers.delivery import NotificationDispatcher, RetryPolicy
 from collector.alerting.notifiers.slack import Slack
 from collector.alerting.notifiers.webhook import Webhook
 from collector.alerting.recent_losses import RecentLosses
-from collector.alerting.snapshot import AlertSnapshot, CheckpointHistory
+from collector.alerting.snapshot import AlertSnapshot, CheckpointHistory, NearTimeouts
 from collector.alerting.snapshot_builder import take_snapshot
 from collector.alerting.store import AlertStore, ReceiverStatus
 from collector.config.alerts import AlertSettings
@@ -55,7 +54,7 @@ class AlertService:
             lambda since_ms: aborts_and_losses.duplicates(current, since_ms),
         )
 
-        near: Remembered[Finding] = Remembered()
+        near = NearTimeouts()
         histories: Remembered[CheckpointHistory | None] = Remembered()
 
         def snapshot() -> AlertSnapshot:

@@ -11,12 +11,20 @@ from collector.records.facts import CheckpointFacts
 from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.log_settings import LogSettings
 from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
-from collector.runtime.remembered import Remembered
+from collector.runtime.remembered import Remembered, RememberedUntil
 from collector.sources.source import ObserverStatus
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
 from collector.verdicts.verdict_case import PipelineHistory
 from lifecycle.verdicts import AbortCause
+
+
+class NearTimeouts:
+    """What rule A1 found in earlier snapshots: of thousands that are past their time little changes."""
+
+    def __init__(self) -> None:
+        self.standing: RememberedUntil[Finding | None] = RememberedUntil()
+        self.findings: Remembered[Finding] = Remembered()
 
 
 class Source(Enum):
@@ -142,5 +150,4 @@ class AlertSnapshot:
     unavailable_sources: frozenset[Source] = frozenset()
     unobserved_pipelines: frozenset[str] = frozenset()
     standing: StandingReport = NO_STANDING_ORDERS
-    near: Remembered[Finding] = field(default_factory=Remembered, compare=False)
-    """What rule A1 found in earlier snapshots: of thousands that are past their time little changes."""
+    near: NearTimeouts = field(default_factory=NearTimeouts, compare=False)

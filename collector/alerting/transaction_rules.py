@@ -10,6 +10,7 @@ from collector.alerting.remedies import remedy_of, remedy_of_pipeline
 from collector.alerting.snapshot import AbortSeen, AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.records.facts import KAFKA
+from collector.runtime.remembered import Remembered
 from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.data_loss import Loss, LossVerdict
@@ -17,6 +18,7 @@ from collector.verdicts.judging import Judged
 from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
+from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import AbortCause, Certainty, Evidence, Verdict
 
@@ -29,18 +31,32 @@ def a1_timeout_near(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[
     Recovery needs checkpoint interval + checkpoint duration + restart delay, from the pipeline's own history. The age
     keeps a pipeline quiet whose timeout is shorter than its recovery (verdict "at risk" says so all the same).
     """
-    snapshot.near.next_round()
+    near, now_ms = snapshot.near, snapshot.now_ms
+    near.standing.next_round(limits)
+    near.findings.next_round()
+    find = functools.partial(_near_now, near.findings, now_ms, limits)
     for judged in snapshot.transactions:
-        t, history = judged.view, judged.pipeline
-        if t.deadline_ms is None or t.opened_ms is None or t.timeout_ms is None:
-            continue
-        left_ms, age_ms = t.deadline_ms - snapshot.now_ms, max(0, snapshot.now_ms - t.opened_ms)
-        needs_ms = history.recovery_ms if history is not None else limits.foreign_recovery_ms
-        usual_ms = history.interval_ms + history.checkpoint_p99_ms if history is not None else t.timeout_ms
-        if left_ms >= needs_ms or age_ms < min(usual_ms, t.timeout_ms // 2):
-            continue
-        left = f"{seconds(left_ms)} left" if left_ms > 0 else "no time left"
-        yield snapshot.near.of(t.key, (judged, left, needs_ms), functools.partial(_near, judged, left, needs_ms))
+        finding = near.standing.of(judged, now_ms, find)
+        if finding is not None:
+            yield finding
+
+
+def _near_now(
+    known: Remembered[Finding], now_ms: int, limits: AlertSettings, judged: Judged
+) -> tuple[Finding | None, int]:
+    """Return what A1 finds of a transaction, and until when it finds the same."""
+    t, history = judged.view, judged.pipeline
+    if t.deadline_ms is None or t.opened_ms is None or t.timeout_ms is None:
+        return None, MAX_WHOLE_NUMBER
+    left_ms, age_ms = t.deadline_ms - now_ms, max(0, now_ms - t.opened_ms)
+    needs_ms = history.recovery_ms if history is not None else limits.foreign_recovery_ms
+    usual_ms = history.interval_ms + history.checkpoint_p99_ms if history is not None else t.timeout_ms
+    least_age_ms = min(usual_ms, t.timeout_ms // 2)
+    if left_ms >= needs_ms or age_ms < least_age_ms:
+        return None, max(t.deadline_ms - needs_ms + 1, t.opened_ms + least_age_ms)
+    left = f"{seconds(left_ms)} left" if left_ms > 0 else "no time left"
+    finding = known.of(t.key, (judged, left, needs_ms), functools.partial(_near, judged, left, needs_ms))
+    return finding, now_ms + 1 if left_ms > 0 else MAX_WHOLE_NUMBER
 
 
 def _near(judged: Judged, left: str, needs_ms: int) -> Finding:
@@ -68,8 +84,10 @@ def a2_commit_overdue(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterato
     yield from _commits_of_flink(snapshot)
     for judged in snapshot.transactions:
         t = judged.view
-        waits = t.state in (TransactionState.DECIDED, TransactionState.COMMITTING)
-        if t.listing is None or not waits or judged.judgement.verdict is Verdict.SETTLED:
+        # Most have no decision: what costs least is asked first.
+        if t.listing is None or judged.judgement.verdict is Verdict.SETTLED:
+            continue
+        if t.state not in (TransactionState.DECIDED, TransactionState.COMMITTING):
             continue
         offset, decision = t.listing
         late_ms = snapshot.now_ms - decision.at_ms
@@ -100,7 +118,7 @@ def _commits_of_flink(snapshot: AlertSnapshot) -> Iterator[Finding]:
     """Fires at once: the verdict has waited already, and in Kafka the broker's timeout loses the rows for good."""
     for judged in snapshot.transactions:
         t = judged.view
-        if t.ours or judged.judgement.verdict is not Verdict.COMMIT_IT:
+        if judged.judgement.verdict is not Verdict.COMMIT_IT or t.ours:
             continue
         condition = judged.judgement.commit_confirmation
         checkpoint = f"Flink checkpoint {condition}" if condition else "a Flink checkpoint that counts"

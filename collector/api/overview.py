@@ -210,7 +210,7 @@ class Watch:
             if look.situation.judged is seen[0] and look.attention is seen[1]:
                 continue
             seen = look.situation.judged, look.attention
-            verdicts = {(item.view.key, item.judgement.verdict) for item in look.situation.judged}
+            verdicts = {item.view.key: item.judgement.verdict for item in look.situation.judged}
             cards = [(card.key, card.severity, card.keys, card.alerts) for card in look.attention]
             if (verdicts, cards) != before:
                 before = (verdicts, cards)

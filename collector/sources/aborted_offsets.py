@@ -8,6 +8,7 @@ while are asked about in time. What was not asked about in time is found by time
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterable, Iterator
 
@@ -88,12 +89,7 @@ class AbortedOffsets(Observer):
         return has_news
 
     def _poll_open(self, at_ms: int) -> None:
-        wanted: list[Target] = []
-        for transaction in self.current.open_at_coordinators():
-            if is_open_long(transaction, at_ms):
-                targets = ((transaction.identity, partition) for partition in sorted(transaction.partitions))
-                wanted += [target for target in targets if target not in self._starts and not is_internal(target[1])]
-        wanted = wanted[:MAX_PARTITIONS]
+        wanted = list(itertools.islice(self._without_a_start(at_ms), MAX_PARTITIONS))
         starts = self._offsets.transaction_starts({partition for _, partition in wanted})
         if not starts:
             return
@@ -105,6 +101,13 @@ class AbortedOffsets(Observer):
                 self._starts[identity, partition] = start
         while len(self._starts) > STARTS_KEPT:
             del self._starts[next(iter(self._starts))]
+
+    def _without_a_start(self, at_ms: int) -> Iterator[Target]:
+        """Yield the partitions of transactions that are open for long and whose first offset is not known there."""
+        for transaction in self.current.open_at_coordinators():
+            if is_open_long(transaction, at_ms):
+                targets = ((transaction.identity, partition) for partition in sorted(transaction.partitions))
+                yield from (t for t in targets if t not in self._starts and not is_internal(t[1]))
 
     def _poll_committed(self) -> None:
         committed = self.current.ends()[0]

@@ -161,7 +161,7 @@ class Partitions(Observer):
         """Return what to poll: what is open, hidden or read by a group with a lag, and a share of everything else."""
         most = self._pace.partitions_per_poll
         watched = [partition for partition in layout.leaders if _is_watched(partition, layout)]
-        named = {name for transaction in open_ for name in transaction.partitions}
+        named: set[str] = set().union(*(transaction.partitions for transaction in open_))
         by_name = {partition_name(partition): partition for partition in watched} if named else {}
         if named - by_name.keys():
             self._layout_is_old = True
@@ -298,12 +298,13 @@ def _explained(
     seen: Collection[OpenProducer], open_: Collection[BrokerTransaction], at_ms: int
 ) -> dict[str, BrokerTransaction]:
     """Return by key which of these belong to a transaction that its coordinator has open there and will end."""
-    by_producer: dict[int, list[BrokerTransaction]] = {}
-    for transaction in open_:
-        by_producer.setdefault(transaction.identity.producer_id, []).append(transaction)
+    by_producer: dict[int, list[BrokerTransaction]] = {producer.producer_id: [] for producer in seen}
+    for transaction in open_ if seen else ():
+        if (of_it := by_producer.get(transaction.identity.producer_id)) is not None:
+            of_it.append(transaction)
     found: dict[str, BrokerTransaction] = {}
     for producer in seen:
-        for transaction in by_producer.get(producer.producer_id, ()):
+        for transaction in by_producer[producer.producer_id]:
             ends_ms = transaction.identity.start_ms + (transaction.timeout_ms or 0) + OVERDUE_MS
             if partition_name(producer.partition) in transaction.partitions and at_ms <= ends_ms:
                 found[key_of(producer)] = transaction

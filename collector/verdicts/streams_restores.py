@@ -30,9 +30,10 @@ def find_restores(
     ``group_states``: every consumer group with Kafka's word for its state. ``members``: of the applications with an open
     transaction. While the process that has the transaction open is in its group, it has the store itself: nobody restores it.
     """
-    parsed = (StreamsId.parse(transaction.identity.transaction) for transaction in open_)
-    applications = {streams.application for streams in parsed if streams is not None} | group_states.keys()
     changelogs = [partition for partition in tracker.hiding() if is_changelog(partition[0])]
+    # Thousands may be open, and mostly no changelog is held back.
+    parsed = (StreamsId.parse(transaction.identity.transaction) for transaction in (open_ if changelogs else ()))
+    applications = {streams.application for streams in parsed if streams is not None} | group_states.keys()
     restored: list[Partition] = []
     for partition in tracker.held(changelogs):
         holder = tracker.holder(partition)

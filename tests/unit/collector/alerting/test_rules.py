@@ -16,6 +16,7 @@ from collector.alerting.snapshot import (
     CheckpointHistory,
     HangingTransaction,
     IdLeak,
+    NearTimeouts,
     OneSidedBatch,
     Source,
     UnreadCheckpoints,
@@ -26,7 +27,6 @@ from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.log_settings import LogSettings
 from collector.records.observations import Observation
-from collector.runtime.remembered import Remembered
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.judging import Judged
@@ -131,7 +131,7 @@ def test_a1_is_quiet_about_short_transactions_with_a_short_timeout() -> None:
 
 
 def test_a1_makes_a_finding_anew_only_when_something_of_it_changed() -> None:
-    first = replace(of_transaction(48_000, *PREPARED), near=Remembered())
+    first = replace(of_transaction(48_000, *PREPARED), near=NearTimeouts())
     (before,) = found("A1", first)
     (same,) = found("A1", first)
     assert same is before
@@ -140,7 +140,13 @@ def test_a1_makes_a_finding_anew_only_when_something_of_it_changed() -> None:
     assert decided_since.severity is Severity.CRITICAL
     (later,) = found("A1", replace(decided, now_ms=T0 + 49_000))
     assert "has 11 s left" in later.summary
-    foreign = replace(of_transaction(48_000, *FOREIGN), near=Remembered())
+    (over,) = found("A1", replace(decided, now_ms=T0 + 61_000))
+    assert "has no time left" in over.summary
+    assert found("A1", replace(decided, now_ms=T0 + 90_000)) == [over]
+    assert found("A1", replace(decided, now_ms=T0 + 40_000)) == [], "the clock was stepped back"
+    assert found("A1", replace(decided, now_ms=T0 + 44_000)) == []
+    assert found("A1", replace(decided, now_ms=T0 + 44_001)) != []
+    foreign = replace(of_transaction(48_000, *FOREIGN), near=NearTimeouts())
     found("A1", foreign)
     (by_other_limits,) = found("A1", foreign, replace(LIMITS, foreign_recovery_ms=30_000))
     assert "recovery needs 30 s" in by_other_limits.summary
