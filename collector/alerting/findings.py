@@ -37,6 +37,8 @@ LABELS = (
     "standing_order",
 )
 """Every label that an alert may carry: what silences match, and what an Alertmanager routes by."""
+MAX_FINDINGS = 1_000
+"""Per rule: a broker with a hundred thousand open transactions is one problem, not a hundred thousand alerts."""
 SOURCES_GROUP = "what the collector reads"
 STANDING_ORDERS_GROUP = "standing orders"
 

@@ -9,12 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from collector.alerting import checkpoint_rule, partition_rules, source_rules, standing_order_rules, transaction_rules
-from collector.alerting.findings import Finding
+from collector.alerting.findings import MAX_FINDINGS, Finding
 from collector.alerting.snapshot import AlertSnapshot, Source
 from collector.config.alerts import AlertSettings
-
-MAX_FINDINGS = 1_000
-"""Per rule: a broker with a hundred thousand open transactions is one problem, not a hundred thousand alerts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ class NearTimeouts:
     """What rule A1 found in earlier snapshots: of thousands that are past their time little changes."""
 
     def __init__(self) -> None:
-        self.standing: RememberedUntil[Finding | None] = RememberedUntil()
+        self.standing: RememberedUntil[bool] = RememberedUntil()
         self.findings: Remembered[Finding] = Remembered()
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
+import heapq
 from collections.abc import Iterator
 
-from collector.alerting.findings import Finding, Severity, application_group, batch_group
+from collector.alerting.findings import MAX_FINDINGS, Finding, Severity, application_group, batch_group
 from collector.alerting.remedies import remedy_of, remedy_of_pipeline
 from collector.alerting.snapshot import AbortSeen, AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.records.facts import KAFKA
-from collector.runtime.remembered import Remembered
 from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.data_loss import Loss, LossVerdict
@@ -34,29 +34,31 @@ def a1_timeout_near(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[
     near, now_ms = snapshot.near, snapshot.now_ms
     near.standing.next_round(limits)
     near.findings.next_round()
-    find = functools.partial(_near_now, near.findings, now_ms, limits)
-    for judged in snapshot.transactions:
-        finding = near.standing.of(judged, now_ms, find)
-        if finding is not None:
-            yield finding
+    is_near = functools.partial(_is_near, now_ms, limits)
+    found = [judged for judged in snapshot.transactions if near.standing.of(judged, now_ms, is_near)]
+    # The text of each changes with every second: none is made that is then cut.
+    for judged in heapq.nsmallest(MAX_FINDINGS, found, key=lambda judged: judged.view.key):
+        t, needs_ms = judged.view, _needs_ms(judged, limits)
+        left_ms = (t.deadline_ms or 0) - now_ms
+        left = f"{seconds(left_ms)} left" if left_ms > 0 else "no time left"
+        yield near.findings.of(t.key, (judged, left, needs_ms), functools.partial(_near, judged, left, needs_ms))
 
 
-def _near_now(
-    known: Remembered[Finding], now_ms: int, limits: AlertSettings, judged: Judged
-) -> tuple[Finding | None, int]:
-    """Return what A1 finds of a transaction, and until when it finds the same."""
+def _is_near(now_ms: int, limits: AlertSettings, judged: Judged) -> tuple[bool, int]:
+    """Say whether A1 finds a transaction, and until when it says the same."""
     t, history = judged.view, judged.pipeline
     if t.deadline_ms is None or t.opened_ms is None or t.timeout_ms is None:
-        return None, MAX_WHOLE_NUMBER
-    left_ms, age_ms = t.deadline_ms - now_ms, max(0, now_ms - t.opened_ms)
-    needs_ms = history.recovery_ms if history is not None else limits.foreign_recovery_ms
+        return False, MAX_WHOLE_NUMBER
     usual_ms = history.interval_ms + history.checkpoint_p99_ms if history is not None else t.timeout_ms
-    least_age_ms = min(usual_ms, t.timeout_ms // 2)
+    left_ms, needs_ms = t.deadline_ms - now_ms, _needs_ms(judged, limits)
+    age_ms, least_age_ms = max(0, now_ms - t.opened_ms), min(usual_ms, t.timeout_ms // 2)
     if left_ms >= needs_ms or age_ms < least_age_ms:
-        return None, max(t.deadline_ms - needs_ms + 1, t.opened_ms + least_age_ms)
-    left = f"{seconds(left_ms)} left" if left_ms > 0 else "no time left"
-    finding = known.of(t.key, (judged, left, needs_ms), functools.partial(_near, judged, left, needs_ms))
-    return finding, now_ms + 1 if left_ms > 0 else MAX_WHOLE_NUMBER
+        return False, max(t.deadline_ms - needs_ms + 1, t.opened_ms + least_age_ms)
+    return True, MAX_WHOLE_NUMBER
+
+
+def _needs_ms(judged: Judged, limits: AlertSettings) -> int:
+    return judged.pipeline.recovery_ms if judged.pipeline is not None else limits.foreign_recovery_ms
 
 
 def _near(judged: Judged, left: str, needs_ms: int) -> Finding:
