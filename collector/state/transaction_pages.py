@@ -85,7 +85,7 @@ def ended(
     done = (state.broker[identity] for identity in (state.broker if with_committed else state.aborted))
     final = [b for b in done if b.is_final and (with_committed or not b.is_committing)]
     final += () if with_committed else (state.broker[identity] for identity in also)
-    parts = [*parts_elsewhere(state)]
+    parts = [*parts_elsewhere(state, settled=with_committed)]
     committed = (
         [(_committed_ms(state, part), part) for part, is_committed in parts if is_committed] if with_committed else []
     )
@@ -202,7 +202,7 @@ def _settled_at_coordinators(
 
 def _settled_elsewhere(state: State) -> Iterator[tuple[OpeningKey, ReportedTransaction | BranchFacts]]:
     for reported in state.reported.values():
-        if of_handle(state, reported.identity) is None and is_known_committed(state, reported):
+        if of_handle(state, reported.identity) is None and is_known_committed(state, reported.key):
             opened_ms = opening_ms(reported, state.branches.get(reported.key)) or 0
             named = reported.identity
             yield (
@@ -230,7 +230,9 @@ def complete_attempts(state: State) -> dict[tuple[str, BatchAttempt], int]:
             continue
         identity = of_handle(state, reported.identity)
         broker = state.broker[identity] if identity is not None else None
-        if not (is_known_committed(state, reported) if broker is None else broker.is_final and broker.is_committing):
+        if not (
+            is_known_committed(state, reported.key) if broker is None else broker.is_final and broker.is_committing
+        ):
             unsure.add(batch_attempt)
             continue
         at_ms = (
