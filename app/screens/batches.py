@@ -22,6 +22,7 @@ from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens import news
+from app.screens.lost_batches import needs_of_lost
 from app.screens.sections import in_address, search_field
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
@@ -60,7 +61,8 @@ def render(client: CollectorClient, query: Query) -> Picture:
     if not standing:
         picture["none"] = el("p", "✔ No batch is open, in doubt or on one side only.", class_="quiet")
     shown = standing[:STANDING_SHOWN]
-    needs = _needs(client, shown)
+    lost = (next((one.key for one in batch.transactions if one.verdict is Verdict.LOST), "") for batch in shown)
+    needs = needs_of_lost(client, [key for key in lost if key])
     for batch in shown:
         picture[f"batch-{widget_token(batch.key)}"] = _card(batch, needs.get((batch.pipeline, batch.batch)))
     if less_urgent := max(0, len(standing) - STANDING_SHOWN) + standing.more:
@@ -68,13 +70,6 @@ def render(client: CollectorClient, query: Query) -> Picture:
         text = f"{hidden} not shown: python -m collector batches lists them."
         picture["more"] = el("p", text, class_="more")
     return picture
-
-
-def _needs(client: CollectorClient, shown: Sequence[BatchRow]) -> dict[tuple[str, int | None], Attention]:
-    """Return the overview's cards about what is lost of these batches, by pipeline and number: each has its remedy."""
-    lost = [next((one.key for one in batch.transactions if one.verdict is Verdict.LOST), "") for batch in shown]
-    keys = [key for key in lost if key]
-    return {(item.pipeline, item.batch): item for item in client.attention(keys=keys)} if keys else {}
 
 
 def _ended() -> None:

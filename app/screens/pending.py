@@ -13,6 +13,7 @@ from app import live
 from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components import downloads
+from app.components.attention_card import remedy_buttons
 from app.components.cut_name import cut
 from app.components.markup import Html, el
 from app.components.order_buttons import filter_order_buttons, order_buttons
@@ -24,10 +25,12 @@ from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badg
 from app.dialogs import filter_run_lines
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
+from app.screens.lost_batches import needs_of_lost
 from app.screens.sections import in_address, search_field
 from lifecycle import page_paths
 from lifecycle.application import ApplicationKind
 from lifecycle.counted_nouns import counted
+from lifecycle.rows.attention import Attention
 from lifecycle.rows.partitions import BlockedRow
 from lifecycle.rows.transactions import TransactionCountRow, TransactionRow
 from lifecycle.states import FINAL
@@ -94,10 +97,17 @@ def render(client: CollectorClient, query: Query) -> Picture:
         picture["none"] = _none(words, is_filtered=bool(whole))
     else:
         picture["head"] = _HEAD
+    needs = needs_of_lost(client, [group.first.key for group in shown if group.verdict is Verdict.LOST])
     for group in shown:
         of_whom = _of_whom(group)
         is_whole = counts.get(of_whom) == whole.get(of_whom)
-        picture[f"row-{group.token}"] = _row(group, waits, _count(group, matches, counts), is_whole=is_whole)
+        picture[f"row-{group.token}"] = _row(
+            group,
+            waits,
+            _count(group, matches, counts),
+            needs.get((group.first.pipeline, group.first.batch)),
+            is_whole=is_whole,
+        )
     if links:
         picture["pages"] = links
     return picture
@@ -210,7 +220,14 @@ _COLUMNS = ("verdict", "who", "batch · slot", "state", "open for", "time left",
 _HEAD = el("div", *[el("span", name) for name in _COLUMNS], class_="line head", aria_hidden="true")
 
 
-def _row(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]], count: int, *, is_whole: bool) -> Html:
+def _row(
+    group: TransactionGroup,
+    waits: Mapping[str, Mapping[str, int]],
+    count: int,
+    needs: Attention | None,
+    *,
+    is_whole: bool,
+) -> Html:
     first = group.first
     slots = [str(transaction.slot) for transaction in group.transactions if transaction.slot is not None]
     states = list(dict.fromkeys(transaction.state for transaction in group.transactions))
@@ -237,11 +254,13 @@ def _row(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]], count:
             "span", amount(group.rows), class_="number" if group.rows is not None else "number absent", data_name="rows"
         ),
     ]
+    # What is lost has no order of its own.
+    orders = order_buttons(group) or (remedy_buttons(needs) if needs is not None else [])
     opening = link(page_paths.transaction(first.key), "Open", class_="press", is_opening=True)
     return el(
         "article",
         el("div", *cells, class_="line"),
-        el("div", *order_buttons(group), opening, class_="remedies"),
+        el("div", *orders, opening, class_="remedies"),
         _parts(group, count, is_whole=is_whole),
         class_=f"row {VERDICT_SIGNS[group.verdict][1].value}",
         data_item="",

@@ -9,6 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_attention_rows import attention
 from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_rows import batch, blocked, foreign, hanging, now_ms
 from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
@@ -244,6 +245,15 @@ def test_pending_shows_a_row_for_each_batch_whose_parts_unfold(answers):
     assert "8 transactions in 2 batches and applications" in said(page)
     assert said(page).count("<summary>4 transactions</summary>") == 2
     assert said(page).count('href="/transaction?key=kafka') == 10, "each row opens, and each of its transactions"
+
+
+def test_a_lost_batch_has_the_remedy_of_the_overview_in_its_row(answers):
+    assert "Restart …" not in labels(opened("pending"))
+    lost = batch(12, slots=2, pipeline="word-count", state="lost", verdict="lost", may_commit=False)
+    answers.transactions += lost
+    keys = [row["key"] for row in lost]
+    answers.attention.append(attention("transactions", pipeline="word-count", batch=12, keys=keys, verdict="lost"))
+    assert labels(opened("pending")).count("Restart …") == 1
 
 
 def test_two_hundred_batches_come_in_pages(answers):

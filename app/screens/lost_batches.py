@@ -1,0 +1,15 @@
+"""What the overview offers for lost batches: a list that shows them has the same remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.client.collector_client import CollectorClient
+from lifecycle.rows.attention import Attention
+
+Needs = dict[tuple[str, int | None], Attention]
+
+
+def needs_of_lost(client: CollectorClient, keys: Sequence[str]) -> Needs:
+    """Return the cards about these lost transactions (keys), by pipeline and batch; nothing is asked where there are none."""
+    return {(item.pipeline, item.batch): item for item in client.attention(keys=list(keys))} if keys else {}
