@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 import importlib
 import os
+import pkgutil
 from collections.abc import AsyncIterator, Collection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit.starlette import App
 
+from app import screens
 from app.index_page import IndexPage
 from app.regions.hub import Hub
 from app.regions.route import live_route
@@ -62,7 +63,7 @@ Its welcome message would ask an outside host for the address of this machine.
 
 
 IMPORTED_BY_FIRST_RUN = ("numpy", "pandas", "PIL.ImageFile")
-"""Streamlit imports these while it writes its first page: half a second that the first visitor would wait."""
+"""Streamlit imports these while it writes its first page, and that page all screens: the first visitor would wait a second."""
 
 
 class OwnNamesOnly:
@@ -116,10 +117,11 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
 
     @contextlib.asynccontextmanager
     async def lifespan(_: App) -> AsyncIterator[None]:
+        # Before the first request is answered: its page would wait for it, and take twice as long.
+        _load()
         hub.start()
-        loading = asyncio.create_task(asyncio.to_thread(_load))
         yield
-        await asyncio.gather(loading, hub.stop())
+        await hub.stop()
 
     guards = [Middleware(OwnNamesOnly, names=names - {""}), Middleware(SignedInOnly, way=_way(sign_in))]
     middleware = [*guards, Middleware(StreamlitFiles), Middleware(IndexPage, scripts=scripts_of_every_page())]
@@ -129,7 +131,8 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
 
 def _load() -> None:
     """Import what the first run of a page needs. What was imported stays, so no collection looks through it again."""
-    for name in IMPORTED_BY_FIRST_RUN:
+    of_screens = (module.name for module in pkgutil.walk_packages(screens.__path__, f"{screens.__name__}."))
+    for name in (*IMPORTED_BY_FIRST_RUN, *of_screens):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
