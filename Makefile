@@ -29,7 +29,7 @@ demo: setup           ## run all of it on this machine and print the address (Ct
 test: setup-tests check   ## every check and the tests, on the real broker and in a real browser
 	@$(RUN) -m pytest tests -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not long"
 
-test-long: setup-tests    ## the tests that take half an hour: ten seeds of the crash checker, every fault of the demo, large models
+test-long: setup-tests    ## the tests that take an hour: ten seeds of the crash checker, every fault of the demo, large models
 	@$(RUN) -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 unit: setup-tests     ## the fast tests: no services, no whole pages, no files that are damaged on purpose

@@ -61,7 +61,8 @@ def watched(broker: Broker, connection: KafkaConnection, tmp_path: Path) -> Iter
         yield Watched(app=f"http://127.0.0.1:{port}", collector=collector, sinks=sinks, lifecycle_topic=lifecycle_topic)
 
 
-@pytest.mark.parametrize("deed", ["freeze", pytest.param("kill", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("deed", ["freeze", "kill"])
 def test_a_lost_batch_has_a_restart_that_brings_its_rows(
     page: Page, watched: Watched, tmp_path: Path, deed: str
 ) -> None:

@@ -131,6 +131,7 @@ def test_whatever_is_sent_is_answered_as_described(
     assert f"Tested: {len(operations(document)) - len(endless) - 1}\n" in done.stdout
 
 
+@pytest.mark.long
 def test_what_exists_is_answered_as_described_too(
     collector: CollectorProcess, client: httpx.Client, document: dict[str, Any], sink: Sink
 ) -> None:

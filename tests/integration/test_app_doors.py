@@ -61,6 +61,7 @@ def test_a_health_check_needs_no_name(port):
     assert asked(port, "/_stcore/health/../stream", "10.0.0.7") != 200
 
 
+@pytest.mark.long
 def test_nothing_is_asked_of_the_outside(tmp_path):
     """Streamlit would look its outside address up, for its welcome message and for a websocket of a foreign origin."""
     with socket.create_server(("127.0.0.1", 0)) as proxy:

@@ -261,6 +261,7 @@ def test_an_uncoordinated_transaction_is_found_and_aborted_by_an_order(
     reader.close()
 
 
+@pytest.mark.long
 def test_a_record_after_its_transactions_end_hangs_until_aborted(
     collector: CollectorProcess, connection: KafkaConnection, topic: str
 ) -> None:

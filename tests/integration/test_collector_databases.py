@@ -147,6 +147,7 @@ def waiting_for_the_table(connection: DatabaseConnection, table: str) -> Iterato
         driver.close()
 
 
+@pytest.mark.long
 def test_branches_appear_and_their_ages_outlive_the_collector(
     collector: CollectorProcess, sinks: ProtocolSinks, run: ProtocolRun
 ) -> None:

@@ -176,6 +176,7 @@ def test_polling_sees_openings_and_ends_and_says_what_it_cannot_see(broker: Brok
         assert collector.wait_for(id_, state="committed")["key"] == opened["key"]
 
 
+@pytest.mark.long
 def test_a_spark_checkpoint_directory_is_followed_and_not_counted_twice(broker: Broker, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
     for folder in ("offsets", "commits"):

@@ -49,6 +49,7 @@ def seen(collector: CollectorProcess) -> set[int]:
     return {row["number"] for row in collector.rows("checkpoints?limit=1000")}
 
 
+@pytest.mark.long
 def test_a_recreated_topic_is_read_from_its_start(broker: Broker, connection: KafkaConnection, tmp_path: Path) -> None:
     topic, admin = f"lifecycle-{uuid.uuid4().hex[:8]}", AdminClient(connection.for_librdkafka())
     collector = CollectorProcess(broker.bootstrap_servers, tmp_path, environment={"INDOUBT_LIFECYCLE_TOPIC": topic})

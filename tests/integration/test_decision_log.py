@@ -366,6 +366,7 @@ def test_reading_makes_no_log_where_brokers_make_topics_by_themselves(own_broker
     assert "by-itself" not in admin.list_topics(timeout=30).topics
 
 
+@pytest.mark.long
 def test_the_log_is_read_as_soon_as_its_broker_is_back(own_broker):
     log = DecisionLog(KafkaConnection(own_broker.bootstrap_servers))
     log.ensure_topic()

@@ -75,6 +75,7 @@ def die_after_commit(run: ProtocolRun, *values: bytes, batch: int) -> None:
     coordinator._logs.clear()
 
 
+@pytest.mark.long
 def test_a_committed_batch_without_its_decision_is_not_written_again(sinks, own_broker):
     run = sinks.run()
     run.commit(run.slot(0, b"a", batch=0), batch=0)

@@ -115,6 +115,7 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_a_broker_whose_port_was_taken_starts_on_another(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "broker")
     with socket.socket() as taken:

@@ -67,6 +67,7 @@ def site(directory: Path, max_ms: int) -> Iterator[Site]:
             )
 
 
+@pytest.mark.long
 def test_a_commit_that_its_coordinator_never_got_is_sent_again(tmp_path: Path) -> None:
     with site(tmp_path, max_ms=600_000) as at:
         row = at.collector.wait_for(at.prepared.ids[0], verdict="commit it", commit_confirmation=NAME)

@@ -104,6 +104,7 @@ def facts(row: dict[str, Any]) -> str:
     return "\n".join(evidence["fact"] for evidence in row["evidence"])
 
 
+@pytest.mark.long
 def test_a_member_keeps_it_in_progress_and_an_empty_group_makes_it_abort(
     collector: CollectorProcess, connection: KafkaConnection, application: tuple[str, str]
 ) -> None:

@@ -49,6 +49,7 @@ def committed(connection: KafkaConnection, group: str) -> int | None:
         reader.close()
 
 
+@pytest.mark.long
 def test_a_frozen_broker_does_not_hold_the_close(tmp_path, caplog):
     with Broker(tmp_path / "broker") as broker:
         connection = KafkaConnection(broker.bootstrap_servers)

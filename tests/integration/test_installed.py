@@ -49,6 +49,7 @@ def collector(installed: Installed, broker: Broker, connection: KafkaConnection)
     assert process.stop() == 0
 
 
+@pytest.mark.long
 def test_nothing_but_indoubt_can_be_imported(installed: Installed) -> None:
     imports = "import indoubt, importlib.util as u; print(indoubt.__version__, [n for n in {!r} if u.find_spec(n)])"
     names = ["app", "collector", "lifecycle", "pipeline", "resource_managers", "demo", "tests"]

@@ -100,6 +100,7 @@ def quota(connection: KafkaConnection, bytes_per_s: float) -> Iterator[None]:
             yield
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("producer", PRODUCERS)
 def test_megabytes_are_written_over_tls(connection, producer):
     write(large_sink(connection, producer), [batch for seed in range(2) for batch in noise(10_000, seed)])

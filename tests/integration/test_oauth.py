@@ -157,6 +157,7 @@ def test_tokens_of_aws_reach_every_kind_of_client_and_are_renewed(
     oauth_tokens._provider.cache_clear()
 
 
+@pytest.mark.long
 def test_the_collector_observes_and_shows_no_secret(
     broker: Broker, connection: KafkaConnection, endpoint: TokenEndpoint, tmp_path: Path
 ) -> None:

@@ -150,6 +150,7 @@ def test_stopped_pipeline_goes_on_where_it_was(connection, topics, tmp_path):
     assert "StreamingQueryListenerBus" not in again.log, "whom Spark tells of the last batch still listened"
 
 
+@pytest.mark.long
 def test_wrong_starts_end_at_once_with_one_clear_line(connection, topics, tmp_path):
     finite = f"finite-{topics['prefix']}"
     make_topics(connection, finite, partitions=1)

@@ -21,6 +21,7 @@ TIMEOUT_MS = 600_000
 SETTLED_S = 120.0
 
 
+@pytest.mark.long
 def test_a_commit_that_its_coordinator_never_got_is_given_again(tmp_path: Path) -> None:
     with broker_behind_proxy(tmp_path / "broker") as (broker, proxy, address):
         connection = KafkaConnection(address)

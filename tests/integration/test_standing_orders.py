@@ -159,6 +159,7 @@ def test_stopped_nothing_acts_also_after_a_restart(start: Start, pipeline: Repor
         ]
 
 
+@pytest.mark.long
 def test_it_acts_no_more_often_than_its_limit_says(start: Start, pipeline: ReportedPipeline) -> None:
     handles = [pipeline.prepare(b"row-%d" % slot, slot=slot) for slot in (0, 1)]
     pipeline.decide(*handles)

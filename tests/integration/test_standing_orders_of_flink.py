@@ -88,6 +88,7 @@ def await_evaluations(collector: CollectorProcess) -> None:
     wait_until("it was evaluated again", holds, LIMIT_S)
 
 
+@pytest.mark.long
 def test_a_job_that_died_loses_nothing_without_an_operator(
     broker: Broker, connection: KafkaConnection, prepared: Prepared, tmp_path: Path
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_job_that_died_loses_nothing_without_an_operator(
         assert "lists exactly" in json.dumps(audit["evidence"])
 
 
+@pytest.mark.long
 def test_what_is_only_likely_is_left_to_a_person(
     broker: Broker, connection: KafkaConnection, prepared: Prepared, tmp_path: Path
 ) -> None:
@@ -121,6 +123,7 @@ def test_what_is_only_likely_is_left_to_a_person(
         assert read_committed(connection, prepared.sink.topic).total() == 0
 
 
+@pytest.mark.long
 def test_after_a_restart_that_could_miss_a_restore_it_holds_back(
     broker: Broker, connection: KafkaConnection, prepared: Prepared, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ def sinks(connection, mariadb, postgres, tmp_path) -> ProtocolSinks:
     return protocol_sinks(connection, tmp_path, [mariadb, postgres], NAMES)
 
 
+@pytest.mark.long
 def test_a_frozen_driver_that_is_stopped_leaves_nothing_open(sinks, tmp_path):
     with SupervisorProcess(sinks, tmp_path, "after-prepare", "freeze") as supervisor:
         supervisor.wait_until_struck()
@@ -61,6 +62,7 @@ def test_a_supervisor_that_ends_commits_what_was_decided(sinks, tmp_path, step):
     assert not recovered.plan.incomplete
 
 
+@pytest.mark.long
 def test_an_ending_supervisor_commits_nothing_after_another_start(sinks, tmp_path):
     with SupervisorProcess(sinks, tmp_path, "after-decision", "freeze") as supervisor:
         supervisor.wait_until_struck()

@@ -63,6 +63,7 @@ def value_versions(connection: KafkaConnection) -> set[int]:
     return found
 
 
+@pytest.mark.long
 def test_handles_are_settled_as_at_level_2(level: int, connection: KafkaConnection, sink: Sink) -> None:
     first = sink.prepare(b"first", batch=0)
     assert isinstance(sink.commit(first, batch=0), Committed)
@@ -79,6 +80,7 @@ def test_handles_are_settled_as_at_level_2(level: int, connection: KafkaConnecti
     assert value_versions(connection) == {min(level, 1)}, "the brokers run at this level"
 
 
+@pytest.mark.long
 def test_a_collector_sees_judges_and_ends_them(connection: KafkaConnection, sink: Sink, tmp_path: Path) -> None:
     DecisionLog(connection).ensure_topic()
     topic = f"lifecycle-{uuid.uuid4().hex[:8]}"

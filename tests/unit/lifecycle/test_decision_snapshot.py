@@ -128,6 +128,7 @@ def answers(ledger: DecisionLedger) -> dict:
     }
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(logs(), st.integers(0, LONGEST))
 def test_who_starts_at_a_snapshot_decides_as_who_read_all(log, cut):

@@ -74,6 +74,7 @@ def test_an_order_is_described_with_its_limits(document: dict[str, Any]) -> None
     assert {"400", "403", "409", "413", "422"} <= set(document["paths"]["/api/v1/orders"]["post"]["responses"])
 
 
+@pytest.mark.long
 def test_no_call_to_any_route_changes_an_audit_row(api: AlertApi, document: dict[str, Any]) -> None:
     api.order(seen={})
     api.order(VIEWER)

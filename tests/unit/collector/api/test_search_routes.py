@@ -141,6 +141,7 @@ def test_a_row_says_how_it_ended_and_why(api: Api) -> None:
     assert (ours["batch"], ours["rows"], ours["cause"]) == (41, 100, None)
 
 
+@pytest.mark.long
 def test_each_branch_that_is_found_has_an_answer_of_its_own(api: Api) -> None:
     rows = found(api, "transaction=xid-")
     in_memory = [row for row in rows if api.current.find(row["key"]) is not None]

@@ -138,6 +138,7 @@ def test_old_rows_leave_and_their_counts_and_open_transactions_stay(store: Store
     assert current.counts() == (154, 0), "what has left was folded too"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrong_ms", [365 * DAY_MS, -365 * DAY_MS])
 def test_nothing_leaves_because_this_machines_clock_is_wrong(store: Store, wrong_ms: int) -> None:
     history = History(store)
@@ -234,6 +235,7 @@ def test_waits_become_minutes_and_hours_with_their_worst(store: Store) -> None:
         assert found == expected
 
 
+@pytest.mark.long
 def test_the_cause_of_each_abort_is_counted_once(store: Store) -> None:
     history = History(store)
     for n in range(3):

@@ -175,6 +175,7 @@ batches = st.builds(
 )
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(how=st.lists(batches, min_size=1, max_size=5), is_early=st.booleans())
