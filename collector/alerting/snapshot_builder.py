@@ -109,7 +109,7 @@ def unread_checkpoints(current: CurrentState, observers: Iterable[ObserverStatus
     found: dict[tuple[str, str], list[tuple[UnreadCheckpoint, str]]] = {}
     for observer in observers:
         if observer.kind is ObserverKind.FLINK_CHECKPOINTS:
-            for unread, pipeline in current.flink_unread_checkpoints(observer.instance):
+            for unread, pipeline in current.flink.unread_checkpoints(observer.instance):
                 directory = unread.path.rstrip("/").rpartition("/")[0]
                 found.setdefault((observer.name, directory), []).append((unread, pipeline))
     return tuple(

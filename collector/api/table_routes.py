@@ -183,7 +183,7 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
             c for c in known if since_ms <= checkpoint_at_ms(c) <= (MAX_WHOLE_NUMBER if until_ms is None else until_ms)
         ]
         of_batch = dependencies.current.transactions_of_batches()
-        of_flink = dependencies.current.transactions_of_flink_checkpoints()
+        of_flink = dependencies.current.flink.transactions_of_checkpoints()
         behind = place_of(after, int, int, str, str, str)
 
         def row(checkpoint: CheckpointFacts) -> CheckpointRow:

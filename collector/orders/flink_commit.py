@@ -113,7 +113,7 @@ def _listed_now(context: OrderContext, judged: Judged) -> FlinkCommittables:
     if committable is None:
         raise OrderRefused(f"transaction {view.key}: its producer is not known")
     why = "no checkpoint lists it any more"
-    for listing in context.current.flink_listings(committable):
+    for listing in context.current.flink.listings(committable):
         try:
             now = read_again(listing)
         except ResourceManagerError as error:
@@ -122,7 +122,7 @@ def _listed_now(context: OrderContext, judged: Judged) -> FlinkCommittables:
         if now is not None and committable in now.committables:
             return now
         why = f"{listing.path} does not list it any more, or is gone"
-    unread = context.current.flink_unread_list(view)
+    unread = context.current.flink.unread_list(view)
     if unread is not None and judged.judgement.may_commit:
         return still_out_of_reach(unread, committable, view.key)
     raise OrderRefused(f"transaction {view.key} may not be committed: {why}")

@@ -103,7 +103,7 @@ class FlinkCommittablesReader(Observer):
                 else:
                     silent += [UnreadCheckpoint(uri, job, number, why) for uri, job, number in reader.reported]
                 out_of_reach |= {(job, None): why for _, job, _ in reader.reported}
-        self.current.see_flink_out_of_reach(self._cluster, out_of_reach, [*unread, *silent])
+        self.current.flink.see_out_of_reach(self._cluster, out_of_reach, [*unread, *silent])
         if unread:
             last = unread[-1]
             said.append(
@@ -131,9 +131,9 @@ class FlinkCommittablesReader(Observer):
 
     def _hand_over(self, new: list[FlinkCommittables], gone: list[str]) -> None:
         if gone:
-            self.current.see_flink_gone(self._cluster, gone)
+            self.current.flink.see_gone(self._cluster, gone)
         if new:
-            self.current.see_flink_committables(new)
+            self.current.flink.see_committables(new)
         with self._counting:
             self.count(len(new))
 
@@ -157,7 +157,7 @@ class FlinkCommittablesReader(Observer):
     def _reported(self) -> list[Reported]:
         """Return each job's newest completed checkpoints and savepoints, as REST reported them."""
         reported: list[Reported] = []
-        for job, newest in self.current.flink_newest_completed(self._cluster, CHECKPOINTS_OF_A_JOB):
+        for job, newest in self.current.flink.newest_completed(self._cluster, CHECKPOINTS_OF_A_JOB):
             # One checkpoint leads to the directory that holds them all; savepoints lie each somewhere else.
             leads: dict[str, Reported] = {}
             for checkpoint in newest:

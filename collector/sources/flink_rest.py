@@ -96,13 +96,13 @@ class FlinkRest(Observer):
         with self.http() as http:
             while not self.stopping.is_set():
                 self.poll(http)
-                self.current.see_flink_polled(self._cluster, now_ms(), answered=True)
+                self.current.flink.see_polled(self._cluster, now_ms(), answered=True)
                 self.polled()
                 self._wait(http)
 
     def failed(self, error: Exception) -> None:
         """Note that REST does not answer: no job is known to run then, and none to be gone."""
-        self.current.see_flink_polled(self._cluster, now_ms(), answered=False)
+        self.current.flink.see_polled(self._cluster, now_ms(), answered=False)
 
     def poll(self, http: FlinkHttp) -> None:
         """Poll once. Raises Unreachable, ResourceManagerError, MalformedRecord."""
@@ -122,7 +122,7 @@ class FlinkRest(Observer):
         """Wait for the next poll, and ask meanwhile about jobs with a new ``_metadata``. Raises what ``poll`` raises."""
         ends_s = time.monotonic() + self._interval_s
         while (left_s := ends_s - time.monotonic()) > 0 and not self.stopping.wait(min(left_s, AWAITED_EVERY_S)):
-            awaiting = self.current.flink_awaiting_end(self._cluster, now_ms() - AWAITED_FOR_MS)
+            awaiting = self.current.flink.awaiting_end(self._cluster, now_ms() - AWAITED_FOR_MS)
             for job in awaiting[:MAX_REQUESTS]:
                 self._ask(http, job, with_restarts=False)
                 self._turn = [*(id_ for id_ in self._turn if id_ != job.job), job.job]
@@ -143,7 +143,7 @@ class FlinkRest(Observer):
         self._over = {id_: job for id_, job in self._over.items() if id_ in jobs}
         self._rows = {id_: row for id_, row in self._rows.items() if id_ in jobs}
         self._asked_s = {id_: asked_s for id_, asked_s in self._asked_s.items() if id_ in jobs}
-        on_disk = self.current.flink_read_on_disk(self._cluster, now_ms() - ON_DISK_WITHIN_MS)
+        on_disk = self.current.flink.read_on_disk(self._cluster, now_ms() - ON_DISK_WITHIN_MS)
         early_s = time.monotonic() - ON_DISK_EVERY_S
         changed = [id_ for id_ in waiting if not _is_same(self._rows.get(id_), jobs[id_])]
         due = [
@@ -212,7 +212,7 @@ class FlinkRest(Observer):
                 self._errors.add(observation.error)
                 if len(self._errors) > ERRORS_KEPT:
                     self._errors = {observation.error}
-            elif self.current.knows_flink(observation):
+            elif self.current.flink.knows(observation):
                 continue
             position = Position(source=self.name, partition=0, offset=self._next_offset)
             observed.append(Observed(position=position, observation=observation))

@@ -26,13 +26,6 @@ from collector.records.facts import (
     of_record,
 )
 from collector.records.flink_job_facts import FlinkJobFacts, newest_first
-from collector.records.formats.flink_records import (
-    FlinkCheckpoint,
-    FlinkCommittables,
-    FlinkJob,
-    Listed,
-    UnreadCheckpoint,
-)
 from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.log_settings import LogSettings
 from collector.records.observations import BrokerRecord, Malformed, Observed, OperatorOrder
@@ -43,11 +36,11 @@ from collector.state.state import NO_FORM, State, take_ends
 from collector.state.transaction_pages import OpeningKey
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import judging, known_ends, loss_cases
-from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.judging import EvaluationContext, Judged, PipelineNow
 from collector.verdicts.known_ends import WrittenAt
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
 from collector.views.application_names import application_of_id
+from collector.views.current_flink import CurrentFlink
 from collector.views.kept_verdicts import KeptVerdicts
 from collector.views.replay import read_kept
 from lifecycle.application import Application
@@ -80,6 +73,7 @@ class CurrentState:
         self._listeners: list[Callable[[int], None]] = []
         self.log_settings: LogSettings | None = None
         self.version = 0
+        self.flink = CurrentFlink(self.reading, self.changed)
 
     def load(self) -> None:
         """Rebuild state from history; a damaged file is set aside, and what it had comes again. Raises StoreFailed."""
@@ -420,81 +414,6 @@ class CurrentState:
         """Return Flink's jobs, running ones first."""
         with self._lock:
             return newest_first(self._state.flink.jobs.values())
-
-    def knows_flink(self, seen: FlinkCheckpoint | FlinkJob) -> bool:
-        """Say whether folding it would add nothing: Flink reports its last ten checkpoints at every poll."""
-        with self._lock:
-            return self._state.flink.knows(seen)
-
-    def see_flink_committables(self, seen: Sequence[FlinkCommittables]) -> None:
-        """Note what checkpoints on disk list; it is not history, the files are read again after a restart."""
-        with self._lock:
-            for committables in seen:
-                self._state.flink.see_committables(committables)
-        self.changed()
-
-    def see_flink_gone(self, cluster: str, paths: Sequence[str]) -> None:
-        """Note which checkpoints that were read are not there any more."""
-        with self._lock:
-            for path in paths:
-                self._state.flink.see_gone(cluster, path)
-        self.changed()
-
-    def see_flink_out_of_reach(
-        self, cluster: str, why: dict[tuple[str, int | None], str], unread: Sequence[UnreadCheckpoint] = ()
-    ) -> None:
-        """Note which checkpoints' ``_metadata`` cannot be reached now, and why (FlinkState.out_of_reach, unread)."""
-        with self._lock:
-            flink = self._state.flink
-            is_same = (flink.out_of_reach.get(cluster, {}), flink.unread.get(cluster, ())) == (why, tuple(unread))
-            flink.out_of_reach[cluster], flink.unread[cluster] = why, tuple(unread)
-            flink.version += not is_same
-        if not is_same:
-            self.changed()
-
-    def flink_unread_checkpoints(self, cluster: str) -> list[tuple[UnreadCheckpoint, str]]:
-        """Return the checkpoints of a cluster that cannot be read and matter, each with its job's name, empty if not known."""
-        with self._lock:
-            flink = self._state.flink
-            return [(unread, flink.pipeline_of(unread.job) or "") for unread in flink.unread_that_matter(cluster)]
-
-    def flink_unread_list(self, view: TransactionView) -> FlinkCommittables | None:
-        """Return the place of the completed checkpoint that must list an open transaction and whose list is not read."""
-        with self._lock:
-            case = flink_case(self._state.flink, view, commit_overdue_ms=0, now_ms=now_ms())
-        return case.unread.as_place() if case is not None and case.unread is not None else None
-
-    def see_flink_polled(self, cluster: str, at_ms: int, *, answered: bool) -> None:
-        """Note whether a cluster's REST API answered a poll."""
-        with self._lock:
-            is_new = self._state.flink.see_polled(cluster, at_ms, answered=answered)
-        if is_new:
-            self.changed()
-
-    def flink_awaiting_end(self, cluster: str, since_ms: int) -> list[FlinkJob]:
-        """Return the jobs whose newest ``_metadata``, read since then (epoch ms), is of a checkpoint that has not ended yet."""
-        with self._lock:
-            return self._state.flink.awaiting_end(cluster, since_ms)
-
-    def flink_newest_completed(self, cluster: str, most: int) -> list[tuple[str, list[FlinkCheckpoint]]]:
-        """Return each job of a cluster with its last ``most`` completed checkpoints that have a path, the newest first."""
-        with self._lock:
-            return self._state.flink.newest_completed(cluster, most)
-
-    def flink_read_on_disk(self, cluster: str, since_ms: int) -> set[str]:
-        """Return the jobs of which a ``_metadata`` was read since then (epoch ms)."""
-        with self._lock:
-            return self._state.flink.read_on_disk(cluster, since_ms)
-
-    def flink_listings(self, committable: Listed) -> list[FlinkCommittables]:
-        """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
-        with self._lock:
-            return self._state.flink.listings(committable)
-
-    def transactions_of_flink_checkpoints(self) -> dict[tuple[str, int], int]:
-        """Return (Flink's job id, number) -> how many transactions the ``_metadata`` of that checkpoint lists."""
-        with self._lock:
-            return self._state.flink.listed_counts()
 
     def newest_runs(self) -> list[PipelineNow]:
         """Return every pipeline that ever started a run, with its newest one, in no order."""

@@ -223,7 +223,7 @@ def test_what_a_checkpoint_of_flink_lists_is_ordered_to_be_committed(sink: Sink,
         read_ms=read_ms,
         committables=frozenset({Committable(writer.id, opened.producer_id, opened.producer_epoch)}),
     )
-    collector.current.see_flink_committables([listed])
+    collector.current.flink.see_committables([listed])
     suspect = collector.suspect(opened)
     assert (suspect.doubt.rule, suspect.doubt.remedy) == (6, Remedy.COMMIT_MARKER)
     with pytest.raises(OrderRefused, match="can only be committed"):

@@ -207,7 +207,7 @@ def test_unread_ones_stand_by_their_directory_under_who_reads_it(current: Curren
         UnreadCheckpoint("s3://flink/savepoints/one", first, 5, "denied"),
         UnreadCheckpoint("s3://flink/savepoints/two", second, 5, "denied"),
     ]
-    current.see_flink_out_of_reach(CLUSTER, {}, unread)
+    current.flink.see_out_of_reach(CLUSTER, {}, unread)
     for offset, each in enumerate((job(first), job(second, name="bills"))):
         current.observe([Observed(position=Position(source="flink", partition=0, offset=offset), observation=each)])
     asks = status(f"{ObserverKind.FLINK.value} {CLUSTER}")

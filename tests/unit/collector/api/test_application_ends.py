@@ -102,7 +102,7 @@ def test_a_name_that_is_known_later_moves_nothing_that_was_counted(counted: Coun
         cluster="eu", job="a" * 32, number=3, path="/c/chk-3", kind=FlinkKind.CHECKPOINT, written_ms=T0, read_ms=T0,
         prefixes=frozenset({"orders"}),
     )  # fmt: skip
-    counted.current.see_flink_committables([listing])
+    counted.current.flink.see_committables([listing])
     counted.ended("orders-0-4")
     with counted.current.reading() as state:
         name = state.flink.pipeline_of("a" * 32)

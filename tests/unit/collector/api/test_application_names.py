@@ -79,7 +79,7 @@ def api(tmp_path: Path) -> Iterator[Api]:
         cluster="eu", job=job, number=3, path="/chk-3", kind=FlinkKind.CHECKPOINT, written_ms=5, read_ms=6,
         prefixes=frozenset({"orders-2", "lake1"}),
     )  # fmt: skip
-    served.current.see_flink_committables([listed])
+    served.current.flink.see_committables([listed])
     yield served
     served.store.close()
 
@@ -224,7 +224,7 @@ def test_a_flink_checkpoint_leads_to_its_transactions_and_back(api: Api) -> None
         for status in (BrokerStatus.PREPARE_COMMIT, BrokerStatus.COMPLETE_COMMIT)
     ]
     api.current.observe([observed(60 + n, one) for n, one in enumerate([completed, *records, *done])])
-    api.current.see_flink_committables([listed])
+    api.current.flink.see_committables([listed])
     (row,) = [row for row in api.rows("checkpoints") if row["number"] == 7]
     assert (row["pipeline"], row["transactions"]) == (FLINK_NAME, 3)
     of_it = f"transactions?checkpoint={row['number']}&pipeline={quote(row['pipeline'])}"

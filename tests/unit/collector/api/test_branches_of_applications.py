@@ -108,7 +108,7 @@ def test_branches_and_transactions_in_kafka_of_one_job_stand_under_one_name(api:
         cluster="eu", job=JOB, number=3, path="/chk-3", kind=FlinkKind.CHECKPOINT, written_ms=5, read_ms=6,
         prefixes=frozenset({"orders-2"}),
     )  # fmt: skip
-    api.current.see_flink_committables([names_the_prefix])
+    api.current.flink.see_committables([names_the_prefix])
     assert {row["resource_manager"] for row in rows_of(api, FLINK_NAME)} == {"kafka", "mysql", "postgres"}
     assert {row["resource_manager"] for row in rows_of(api, FLINK_NAME, "transactions?all=true&")} == {
         "kafka", "mysql", "postgres",

@@ -185,7 +185,7 @@ def test_a_flink_checkpoint_has_as_many_transactions_as_its_metadata_lists(fresh
         ]
     )  # fmt: skip
     read = {"cluster": "eu", "job": job, "kind": FlinkKind.CHECKPOINT, "written_ms": T0, "read_ms": T0}
-    fresh_api.current.see_flink_committables(
+    fresh_api.current.flink.see_committables(
         [
             FlinkCommittables(number=7, path="/chk-7", committables=frozenset(listed), **read),
             FlinkCommittables(number=8, path="/chk-8", committables=frozenset(listed[:1]), error="damaged", **read),

@@ -68,7 +68,7 @@ def put(directory: Path, name: str = RECORDING) -> Path:
 
 
 def seen_listings(current: CurrentState) -> list[FlinkCommittables]:
-    return current.flink_listings(listed()[0])
+    return current.flink.listings(listed()[0])
 
 
 def told_by_rest(current: CurrentState, *observations: Any) -> None:
@@ -198,7 +198,7 @@ def test_a_savepoint_is_read_where_rest_says(current: CurrentState, tmp_path: Pa
     put(tmp_path / "savepoint-aaaaaa-0123456789ab", "2.3-savepoint")
     told_by_rest(current, job(), checkpoint(4, path=f"file:{tmp_path}/savepoint-aaaaaa-0123456789ab"))
     reader(current).read_new()
-    (listing,) = current.flink_listings(listed("2.3-savepoint")[0])
+    (listing,) = current.flink.listings(listed("2.3-savepoint")[0])
     assert listing.kind is FlinkKind.SAVEPOINT
     assert listing.job == JOB
 

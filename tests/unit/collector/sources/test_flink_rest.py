@@ -412,7 +412,7 @@ def test_a_job_whose_checkpoints_are_on_disk_has_a_turn_less_often(watched: Watc
     read = FlinkCommittables(
         cluster=CLUSTER, job=FIRST_JOB, number=1, path="/c/chk-1", kind=FlinkKind.CHECKPOINT, written_ms=1, read_ms=now_ms()
     )  # fmt: skip
-    watched.current.see_flink_committables([read])
+    watched.current.flink.see_committables([read])
     watched.poll()
     assert watched.flink.requests.count(asked) == 1
     watched.flink.answers["/jobs/overview"]["jobs"][0]["last-modification"] += 1
@@ -430,14 +430,14 @@ def test_the_end_of_a_checkpoint_is_asked_for_once_its_metadata_is_there(watched
             cluster=CLUSTER, job=FIRST_JOB, number=number, path=f"/c/{FIRST_JOB}/chk-{number}",
             kind=FlinkKind.CHECKPOINT, written_ms=read_ms, read_ms=read_ms,
         )  # fmt: skip
-        watched.current.see_flink_committables([listing])
+        watched.current.flink.see_committables([listing])
 
     put(newest - 1, 2_000)
-    assert watched.current.flink_awaiting_end(CLUSTER, 1_000) == [], "REST told of its end"
+    assert watched.current.flink.awaiting_end(CLUSTER, 1_000) == [], "REST told of its end"
     put(newest + 5, 2_000)
-    assert [job.job for job in watched.current.flink_awaiting_end(CLUSTER, 1_000)] == [FIRST_JOB]
-    assert watched.current.flink_awaiting_end("another", 1_000) == []
-    assert watched.current.flink_awaiting_end(CLUSTER, 3_000) == [], "it was read long ago"
+    assert [job.job for job in watched.current.flink.awaiting_end(CLUSTER, 1_000)] == [FIRST_JOB]
+    assert watched.current.flink.awaiting_end("another", 1_000) == []
+    assert watched.current.flink.awaiting_end(CLUSTER, 3_000) == [], "it was read long ago"
 
 
 def test_a_job_that_is_over_is_asked_once_more_and_then_left(watched: Watched) -> None:

@@ -108,7 +108,7 @@ def test_both_are_listed_and_raise_alerts(tmp_path: Path, action: str, seen: lis
             else:
                 at = Position(source="test", partition=0, offset=number)
                 current.observe([Observed(position=at, observation=each)])
-        current.see_flink_committables([LISTS])
+        current.flink.see_committables([LISTS])
         (listed,) = aborts_and_losses.losses_in_memory(current)[0]
         assert listed.verdict is (LOST if action == "abort" else TWICE)
         recent = RecentLosses(

@@ -1,0 +1,100 @@
+"""What is known of Flink's clusters now: its observers fold into it, orders and alerts read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+
+from collector.records.formats.flink_records import (
+    FlinkCheckpoint,
+    FlinkCommittables,
+    FlinkJob,
+    Listed,
+    UnreadCheckpoint,
+)
+from collector.runtime.clock import now_ms
+from collector.state.state import State
+from collector.state.transaction_view import TransactionView
+from collector.verdicts.flink_cases import flink_case
+
+
+class CurrentFlink:
+    """A part of the current state, behind its lock. ``reading`` gives the state, ``changed`` notifies listeners."""
+
+    def __init__(self, reading: Callable[[], AbstractContextManager[State]], changed: Callable[[], None]) -> None:
+        self._reading, self._changed = reading, changed
+
+    def knows(self, seen: FlinkCheckpoint | FlinkJob) -> bool:
+        """Say whether folding it would add nothing: Flink reports its last ten checkpoints at every poll."""
+        with self._reading() as state:
+            return state.flink.knows(seen)
+
+    def see_committables(self, seen: Sequence[FlinkCommittables]) -> None:
+        """Note what checkpoints on disk list; it is not history, the files are read again after a restart."""
+        with self._reading() as state:
+            for committables in seen:
+                state.flink.see_committables(committables)
+        self._changed()
+
+    def see_gone(self, cluster: str, paths: Sequence[str]) -> None:
+        """Note which checkpoints that were read are not there any more."""
+        with self._reading() as state:
+            for path in paths:
+                state.flink.see_gone(cluster, path)
+        self._changed()
+
+    def see_out_of_reach(
+        self, cluster: str, why: dict[tuple[str, int | None], str], unread: Sequence[UnreadCheckpoint] = ()
+    ) -> None:
+        """Note which checkpoints' ``_metadata`` cannot be reached now, and why (FlinkState.out_of_reach, unread)."""
+        with self._reading() as state:
+            flink = state.flink
+            is_same = (flink.out_of_reach.get(cluster, {}), flink.unread.get(cluster, ())) == (why, tuple(unread))
+            flink.out_of_reach[cluster], flink.unread[cluster] = why, tuple(unread)
+            flink.version += not is_same
+        if not is_same:
+            self._changed()
+
+    def unread_checkpoints(self, cluster: str) -> list[tuple[UnreadCheckpoint, str]]:
+        """Return the checkpoints of a cluster that cannot be read and matter, each with its job's name, empty if not known."""
+        with self._reading() as state:
+            flink = state.flink
+            return [(unread, flink.pipeline_of(unread.job) or "") for unread in flink.unread_that_matter(cluster)]
+
+    def unread_list(self, view: TransactionView) -> FlinkCommittables | None:
+        """Return the place of the completed checkpoint that must list an open transaction and whose list is not read."""
+        with self._reading() as state:
+            case = flink_case(state.flink, view, commit_overdue_ms=0, now_ms=now_ms())
+        return case.unread.as_place() if case is not None and case.unread is not None else None
+
+    def see_polled(self, cluster: str, at_ms: int, *, answered: bool) -> None:
+        """Note whether a cluster's REST API answered a poll."""
+        with self._reading() as state:
+            is_new = state.flink.see_polled(cluster, at_ms, answered=answered)
+        if is_new:
+            self._changed()
+
+    def awaiting_end(self, cluster: str, since_ms: int) -> list[FlinkJob]:
+        """Return the jobs whose newest ``_metadata``, read since then (epoch ms), is of a checkpoint that has not ended yet."""
+        with self._reading() as state:
+            return state.flink.awaiting_end(cluster, since_ms)
+
+    def newest_completed(self, cluster: str, most: int) -> list[tuple[str, list[FlinkCheckpoint]]]:
+        """Return each job of a cluster with its last ``most`` completed checkpoints that have a path, the newest first."""
+        with self._reading() as state:
+            return state.flink.newest_completed(cluster, most)
+
+    def read_on_disk(self, cluster: str, since_ms: int) -> set[str]:
+        """Return the jobs of which a ``_metadata`` was read since then (epoch ms)."""
+        with self._reading() as state:
+            return state.flink.read_on_disk(cluster, since_ms)
+
+    def listings(self, committable: Listed) -> list[FlinkCommittables]:
+        """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
+        with self._reading() as state:
+            return state.flink.listings(committable)
+
+    def transactions_of_checkpoints(self) -> dict[tuple[str, int], int]:
+        """Return (Flink's job id, number) -> how many transactions the ``_metadata`` of that checkpoint lists."""
+        with self._reading() as state:
+            return state.flink.listed_counts()
