@@ -44,9 +44,10 @@ def a4_blocked_consumers(snapshot: AlertSnapshot, limits: AlertSettings) -> Iter
 
     It is shown with that transaction's batch or application: what ends the transaction ends the wait.
     """
-    if not snapshot.blocked:
-        return
-    holders = {judged.view.transaction: judged for judged in snapshot.transactions if judged.view.is_running}
+    named = {blocked.transaction for blocked in snapshot.blocked}
+    holders = {
+        j.view.transaction: j for j in snapshot.transactions if j.view.transaction in named and j.view.is_running
+    }
     for blocked in snapshot.blocked:
         waited_ms = snapshot.now_ms - blocked.since_ms
         if not blocked.groups or waited_ms < limits.blocked_ms:

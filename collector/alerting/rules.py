@@ -35,9 +35,7 @@ def findings(snapshot: AlertSnapshot, limits: AlertSettings) -> list[Finding]:
     for rule in RULES:
         if rule.number in unavailable_sources:
             continue
-        of_rule = [*rule.find(snapshot, limits)]
-        if unavailable_sources:
-            of_rule = [finding for finding in of_rule if finding.key not in unavailable_sources]
+        of_rule = [finding for finding in rule.find(snapshot, limits) if finding.key not in unavailable_sources]
         of_rule.sort(key=lambda finding: finding.subject)
         found += [
             finding if finding.for_ms == rule.for_ms else replace(finding, for_ms=rule.for_ms)

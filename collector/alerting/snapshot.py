@@ -23,7 +23,8 @@ class NearTimeouts:
     """What rule A1 found in earlier snapshots: of thousands that are past their time little changes."""
 
     def __init__(self) -> None:
-        self.standing: RememberedUntil[bool] = RememberedUntil()
+        self.standing: RememberedUntil[int | None] = RememberedUntil()
+        """The deadline of each that is near it."""
         self.findings: Remembered[Finding] = Remembered()
 
 

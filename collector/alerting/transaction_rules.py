@@ -34,27 +34,28 @@ def a1_timeout_near(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[
     near, now_ms = snapshot.near, snapshot.now_ms
     near.standing.next_round(limits)
     near.findings.next_round()
-    is_near = functools.partial(_is_near, now_ms, limits)
-    found = [judged for judged in snapshot.transactions if near.standing.of(judged, now_ms, is_near)]
+    look = functools.partial(_deadline_if_near, now_ms, limits)
+    looked = ((judged, near.standing.of(judged, now_ms, look)) for judged in snapshot.transactions)
+    found = [(judged, deadline_ms) for judged, deadline_ms in looked if deadline_ms is not None]
     # The text of each changes with every second: none is made that is then cut.
-    for judged in heapq.nsmallest(MAX_FINDINGS, found, key=lambda judged: judged.view.key):
-        t, needs_ms = judged.view, _needs_ms(judged, limits)
-        left_ms = (t.deadline_ms or 0) - now_ms
+    for judged, deadline_ms in heapq.nsmallest(MAX_FINDINGS, found, key=lambda pair: pair[0].view.key):
+        left_ms, needs_ms = deadline_ms - now_ms, _needs_ms(judged, limits)
         left = f"{seconds(left_ms)} left" if left_ms > 0 else "no time left"
-        yield near.findings.of(t.key, (judged, left, needs_ms), functools.partial(_near, judged, left, needs_ms))
+        make = functools.partial(_near, judged, left, needs_ms)
+        yield near.findings.of(judged.view.key, (judged, left, needs_ms), make)
 
 
-def _is_near(now_ms: int, limits: AlertSettings, judged: Judged) -> tuple[bool, int]:
-    """Say whether A1 finds a transaction, and until when it says the same."""
+def _deadline_if_near(now_ms: int, limits: AlertSettings, judged: Judged) -> tuple[int | None, int]:
+    """Return the deadline of a transaction that A1 finds, None for another one, and until when that stands (epoch ms)."""
     t, history = judged.view, judged.pipeline
     if t.deadline_ms is None or t.opened_ms is None or t.timeout_ms is None:
-        return False, MAX_WHOLE_NUMBER
+        return None, MAX_WHOLE_NUMBER
     usual_ms = history.interval_ms + history.checkpoint_p99_ms if history is not None else t.timeout_ms
     left_ms, needs_ms = t.deadline_ms - now_ms, _needs_ms(judged, limits)
     age_ms, least_age_ms = max(0, now_ms - t.opened_ms), min(usual_ms, t.timeout_ms // 2)
     if left_ms >= needs_ms or age_ms < least_age_ms:
-        return False, max(t.deadline_ms - needs_ms + 1, t.opened_ms + least_age_ms)
-    return True, MAX_WHOLE_NUMBER
+        return None, max(t.deadline_ms - needs_ms + 1, t.opened_ms + least_age_ms)
+    return t.deadline_ms, MAX_WHOLE_NUMBER
 
 
 def _needs_ms(judged: Judged, limits: AlertSettings) -> int:

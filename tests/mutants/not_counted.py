@@ -371,7 +371,7 @@ REVIEWED: tuple[NotCounted, ...] = (
     # What has a deadline has an opening and a timeout.
     NotCounted(
         module=TRANSACTION_RULES,
-        function="a1_timeout_near",
+        function="_deadline_if_near",
         change="t.deadline_ms is None or * -> t.deadline_ms is None or *",
         reason=TYPED,
     ),
@@ -379,7 +379,46 @@ REVIEWED: tuple[NotCounted, ...] = (
         module=TRANSACTION_RULES, function="a1_timeout_near", within="left = *", reason="wording: the time left"
     ),
     NotCounted(
-        module=TRANSACTION_RULES, function="a1_timeout_near", within="left_ms, age_ms = *", change="0 -> 1", reason=SAME
+        module=TRANSACTION_RULES,
+        function="_deadline_if_near",
+        within="age_ms, least_age_ms = *",
+        change="0 -> 1",
+        reason=SAME,
+    ),
+    # It is looked at again too soon, and the same is found.
+    NotCounted(
+        module=TRANSACTION_RULES,
+        function="a1_timeout_near",
+        change="near.standing.next_round(limits) -> pass",
+        reason=SAME,
+    ),
+    # Holders of other partitions are not asked for.
+    NotCounted(
+        module=PARTITION_RULES,
+        function="a4_blocked_consumers",
+        change="j.view.transaction in named and j.view.is_running -> j.view.is_running",
+        reason=SAME,
+    ),
+    NotCounted(
+        module=TRANSACTION_RULES,
+        function="_deadline_if_near",
+        within="return (None, max*",
+        change="max(* -> min(*",
+        reason=SAME,
+    ),
+    NotCounted(
+        module=TRANSACTION_RULES,
+        function="_deadline_if_near",
+        within="return (None, max*",
+        change="t.deadline_ms - needs_ms + 1 -> t.deadline_ms - needs_ms - 1",
+        reason=SAME,
+    ),
+    NotCounted(
+        module=TRANSACTION_RULES,
+        function="_deadline_if_near",
+        within="return (None, max*",
+        change="t.opened_ms + least_age_ms -> t.opened_ms - least_age_ms",
+        reason=SAME,
     ),
     NotCounted(module=TRANSACTION_RULES, function="_uncommitted", within="left = *", reason="wording: the time left"),
     NotCounted(module=TRANSACTION_RULES, function="a7_lost", within="rows = *", reason="wording: how many rows"),

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from collector.alerting import rules as alert_rules
-from collector.alerting.findings import LABELS, SOURCES_GROUP, Finding, Severity
+from collector.alerting import transaction_rules
+from collector.alerting.findings import LABELS, MAX_FINDINGS, SOURCES_GROUP, Finding, Severity
 from collector.alerting.snapshot import (
     AbortSeen,
     AlertSnapshot,
@@ -150,6 +151,15 @@ def test_a1_makes_a_finding_anew_only_when_something_of_it_changed() -> None:
     found("A1", foreign)
     (by_other_limits,) = found("A1", foreign, replace(LIMITS, foreign_recovery_ms=30_000))
     assert "recovery needs 30 s" in by_other_limits.summary
+
+
+def test_a1_finds_no_more_than_are_shown_the_lowest_by_key() -> None:
+    (judged,) = of_transaction(48_000, *FOREIGN).transactions
+    ids = [f"flink-orders-{number:05}" for number in range(MAX_FINDINGS + 5)]
+    many = [replace(judged, view=replace(judged.view, transaction=id_)) for id_ in ids]
+    snapshot = AlertSnapshot(now_ms=T0 + 48_000, transactions=tuple(reversed(many)))
+    findings = list(transaction_rules.a1_timeout_near(snapshot, LIMITS))
+    assert [finding.subject for finding in findings] == [each.view.key for each in many[:MAX_FINDINGS]]
 
 
 @pytest.mark.parametrize(
