@@ -471,6 +471,12 @@ REVIEWED: tuple[NotCounted, ...] = (
     NotCounted(
         module=STREAMS_RESTORES,
         function="find_restores",
+        change="changelogs -> True",
+        reason="performance: without a held changelog no application is looked for",
+    ),
+    NotCounted(
+        module=STREAMS_RESTORES,
+        function="find_restores",
         change="is_changelog(partition[0]) -> ",
         reason="performance: other topics name no application either",
     ),
