@@ -136,7 +136,7 @@ def test_a_log_that_was_cut_is_learned_from_its_snapshot_once(
             assert state.ledger.listing(late.handles[0].key) == (at, late)
             assert state.last_decided["L"].batch == 6
         events = current.counts()
-        assert observer.status.state is ObserverState.UP
+        wait_until("it is up", lambda: observer.status.state is ObserverState.UP, LIMIT_S)
     # Cut again, while nobody watches, and behind a newer snapshot.
     settle(log, late)
     again = log.snapshot("p", "run")
@@ -167,7 +167,8 @@ def test_a_log_without_its_head_is_unreadable_until_a_snapshot(
     with watching(connection, log.topic, tmp_path) as (current, observer):
         said = wait_for_status(current, DecisionLogStatus.UNREADABLE, "no snapshot stands for them")
         assert f"the records of {log.topic} from offset 0 to 0 are gone" in said
-        assert observer.status.state is ObserverState.DOWN
+        # The log's status is said first, then the observer's.
+        wait_until("it is down", lambda: observer.status.state is ObserverState.DOWN, LIMIT_S)
         with current.reading() as state:
             assert state.ledger.first(decision.batch_attempt) is None, "not taken for a void one"
         # A pipeline that had read all of it lives on.
@@ -175,7 +176,7 @@ def test_a_log_without_its_head_is_unreadable_until_a_snapshot(
         wait_for_status(current, DecisionLogStatus.READABLE)
         with current.reading() as state:
             assert state.ledger.counting(decision.batch_attempt) == decision
-        assert observer.status.state is ObserverState.UP
+        wait_until("it is up", lambda: observer.status.state is ObserverState.UP, LIMIT_S)
 
 
 def test_parts_of_a_decision_outlive_the_collectors_end_between_them(
