@@ -107,19 +107,19 @@ class ArrowTransaction:
     def _find_leaders(self) -> Mapping[int, int]:
         deadline = time.monotonic() + TOPIC_LIMIT_S
         while True:
+            error: ResourceManagerError
             try:
                 layout = KafkaPartitions(self._connection, "").layout([self._topic])
-            except Unreachable:
-                # One late answer of a busy broker does not fail the task.
-                if time.monotonic() > deadline:
-                    raise
-            else:
                 found = {partition: node for (_, partition), node in layout.leaders.items()}
                 found |= {partition: -1 for _, partition in layout.leaderless}
                 if found:
                     return found
-                if time.monotonic() > deadline:
-                    raise MissingTopic(f"topic {self._topic!r} does not exist: create it, or name another sink")
+                error = MissingTopic(f"topic {self._topic!r} does not exist: create it, or name another sink")
+            except Unreachable as late:
+                # One late answer of a busy broker does not fail the task.
+                error = late
+            if time.monotonic() > deadline:
+                raise error
             time.sleep(0.05)
 
     def begin(self, decisions_topic: str, group: str, marker: Marker) -> None:

@@ -1,0 +1,52 @@
+"""A broker that answers late, but within the limit, fails no task that asks it for the leaders of the sink's topic."""
+
+from __future__ import annotations
+
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from demo.broker import Broker
+from lifecycle.errors import Unreachable
+from resource_managers.kafka.arrow_transaction import ArrowProperties, ArrowTransaction
+from resource_managers.kafka.partitions import KafkaPartitions, Layout
+from tests.crash.processes import family, send
+from tests.integration.kafka_fixtures import LIMIT_S, connection_to, make_sink, wait_until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+
+
+def test_leaders_are_asked_for_again_after_an_answer_that_came_too_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, late = KafkaPartitions.layout, []
+
+    def layout(partitions: KafkaPartitions, topics: list[str]) -> Layout:
+        try:
+            return asked(partitions, topics)
+        except Unreachable as error:
+            late.append(error)
+            raise
+
+    monkeypatch.setattr(KafkaPartitions, "layout", layout)
+    with Broker(tmp_path / "broker") as broker, ThreadPoolExecutor(1) as pool:
+        connection = connection_to(broker)
+        sink = make_sink(connection)
+        transaction = ArrowTransaction(
+            connection, sink.topic, ArrowProperties.read({}), transactional_id=f"{sink.prefix}-0-0", timeout_ms=60_000
+        )
+        transaction.take_id()
+        assert broker.pid is not None
+        frozen = family(broker.pid)
+        send(signal.SIGSTOP, frozen)
+        try:
+            taken = pool.submit(transaction.take_id)
+            wait_until("an answer is too late", lambda: late or taken.done(), LIMIT_S)
+        finally:
+            send(signal.SIGCONT, frozen)
+        assert taken.result(LIMIT_S).is_certain
+        assert late
+        assert sorted(transaction.leaders) == [0, 1]
+        transaction.close()
