@@ -59,10 +59,9 @@ def parts_elsewhere(state: State, *, settled: bool) -> Iterator[tuple[ReportedTr
     """Yield what is known of each of them, and whether it is known to be committed."""
     for handle, reported in state.reported.items():
         if of_handle(state, handle) is None:
-            key = reported.key
             # There are thousands, and nearly all are known to be committed: whose they are is asked of the rest.
-            is_committed = is_known_committed(state, key)
-            if (settled or not is_committed) and _is_evident(state, reported, key):
+            is_committed = is_known_committed(state, reported)
+            if (settled or not is_committed) and _is_evident(state, reported):
                 yield reported, is_committed
     for branch in state.branches.values():
         if reported_of_branch(state, branch) is None:
@@ -71,11 +70,12 @@ def parts_elsewhere(state: State, *, settled: bool) -> Iterator[tuple[ReportedTr
                 yield branch, is_committed
 
 
-def _is_evident(state: State, reported: ReportedTransaction, key: str) -> bool:
+def _is_evident(state: State, reported: ReportedTransaction) -> bool:
     """Say whether more than the claim of an event speaks for a transaction: its id is ours, or a decision or database lists it."""
-    return (
-        our_id(state, reported.identity) is not None or state.ledger.listing(key) is not None or key in state.branches
-    )
+    if our_id(state, reported.identity) is not None:
+        return True
+    key = reported.key
+    return state.ledger.listing(key) is not None or key in state.branches
 
 
 def reported_of_branch(state: State, branch: BranchFacts) -> ReportedTransaction | None:
@@ -98,8 +98,9 @@ def is_quiet(state: State, broker: BrokerTransaction) -> bool:
     return reported is None or state.ledger.listing(reported.key) is None
 
 
-def is_known_committed(state: State, key: str) -> bool:
+def is_known_committed(state: State, reported: ReportedTransaction) -> bool:
     """Say whether it is known that a transaction was committed that no coordinator was seen to have."""
+    key = reported.key
     outcome, branch = state.ledger.outcome(key), state.branches.get(key)
     if branch is not None and branch.is_listed:
         return False
@@ -126,7 +127,7 @@ def of_batches(state: State, chosen: Callable[[BatchAttempt], bool]) -> Iterator
     """Yield in no order every transaction whose batch is known and ``chosen``."""
     for reported in state.reported.values():
         batch_attempt = batch_attempt_of(state, reported)
-        if batch_attempt is not None and chosen(batch_attempt) and _is_evident(state, reported, reported.key):
+        if batch_attempt is not None and chosen(batch_attempt) and _is_evident(state, reported):
             view = view_of(state, reported)
             if view.batch_attempt is not None and chosen(view.batch_attempt):
                 yield view
@@ -201,7 +202,7 @@ def find(state: State, key: str) -> TransactionView | None:
     if BranchId.parse(branch) is not None:
         named = HandleIdentity(branch, None, None)
         reported = state.reported.get(named)
-        is_known = reported is not None and reported.key == key and _is_evident(state, reported, reported.key)
+        is_known = reported is not None and reported.key == key and _is_evident(state, reported)
         return _view(state, named, None, reported) if is_known else None
     handle_and_start = named_by(key)
     if handle_and_start is None:
@@ -213,7 +214,7 @@ def find(state: State, key: str) -> TransactionView | None:
         same = older is not None and older.handle_identity == identity
         return _view(state, identity, older, None) if same else None
     reported = state.reported.get(identity)
-    if found is None and (reported is None or not _is_evident(state, reported, reported.key)):
+    if found is None and (reported is None or not _is_evident(state, reported)):
         return None
     return _view(state, identity, state.broker[found] if found else None, reported)
 

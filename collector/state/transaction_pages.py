@@ -202,7 +202,7 @@ def _settled_at_coordinators(
 
 def _settled_elsewhere(state: State) -> Iterator[tuple[OpeningKey, ReportedTransaction | BranchFacts]]:
     for reported in state.reported.values():
-        if of_handle(state, reported.identity) is None and is_known_committed(state, reported.key):
+        if of_handle(state, reported.identity) is None and is_known_committed(state, reported):
             opened_ms = opening_ms(reported, state.branches.get(reported.key)) or 0
             named = reported.identity
             yield (
@@ -230,9 +230,7 @@ def complete_attempts(state: State) -> dict[tuple[str, BatchAttempt], int]:
             continue
         identity = of_handle(state, reported.identity)
         broker = state.broker[identity] if identity is not None else None
-        if not (
-            is_known_committed(state, reported.key) if broker is None else broker.is_final and broker.is_committing
-        ):
+        if not (is_known_committed(state, reported) if broker is None else broker.is_final and broker.is_committing):
             unsure.add(batch_attempt)
             continue
         at_ms = (
