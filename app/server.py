@@ -63,7 +63,7 @@ Its welcome message would ask an outside host for the address of this machine.
 
 
 IMPORTED_BY_FIRST_RUN = ("numpy", "pandas", "PIL.ImageFile")
-"""Streamlit imports these while it writes its first page, and that page all screens: the first visitor would wait a second."""
+"""Streamlit imports these while it writes its first page, for half a second; that page also imports all screens."""
 
 
 class OwnNamesOnly:
@@ -117,7 +117,7 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
 
     @contextlib.asynccontextmanager
     async def lifespan(_: App) -> AsyncIterator[None]:
-        # Before the first request is answered: its page would wait for it, and take twice as long.
+        # Before the first request is answered: else its page waits for this.
         _load()
         hub.start()
         yield

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from app.client.collector_client import CollectorClient
 from lifecycle.rows.attention import Attention
 
-Needs = dict[tuple[str, int | None], Attention]
 
-
-def needs_of_lost(client: CollectorClient, keys: Sequence[str]) -> Needs:
+def needs_of_lost(client: CollectorClient, keys: Sequence[str]) -> dict[tuple[str, int | None], Attention]:
     """Return the cards about these lost transactions (keys), by pipeline and batch; nothing is asked where there are none."""
     return {(item.pipeline, item.batch): item for item in client.attention(keys=list(keys))} if keys else {}
