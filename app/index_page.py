@@ -8,7 +8,7 @@ which scripts will draw the page: it fetches them with the first ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -25,11 +25,12 @@ _UNWANTED = (b"accept-encoding", b"if-none-match", b"if-modified-since")
 class IndexPage:
     """ASGI middleware that adds this to each HTML page which a browser opens; all else passes as it is.
 
-    ``scripts``: the names of those of Streamlit's scripts that every page needs.
+    ``scripts``: the names of those of Streamlit's scripts that every page needs. ``opened`` is called for each page.
     """
 
-    def __init__(self, app: ASGIApp, scripts: Sequence[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, scripts: Sequence[str] = (), opened: Callable[[], None] = lambda: None) -> None:
         self._app, self._links = app, {name.encode(): _LINK % name.encode() for name in scripts}
+        self._opened = opened
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -40,6 +41,7 @@ class IndexPage:
         ):
             await self._app(scope, receive, send)
             return
+        self._opened()
         asked = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name not in _UNWANTED]}
         await self._app(asked, receive, _Answer(send, self._links).send)
 

@@ -19,6 +19,7 @@ from streamlit.starlette import App
 
 from app import screens
 from app.index_page import IndexPage
+from app.regions import component
 from app.regions.hub import Hub
 from app.regions.route import live_route
 from app.screens import old_addresses
@@ -120,11 +121,14 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
         # Before the first request is answered: else its page waits for this.
         _load()
         hub.start()
+        component.tell_before_shown(hub.expect)
         yield
         await hub.stop()
 
     guards = [Middleware(OwnNamesOnly, names=names - {""}), Middleware(SignedInOnly, way=_way(sign_in))]
-    middleware = [*guards, Middleware(StreamlitFiles), Middleware(IndexPage, scripts=scripts_of_every_page())]
+    # Every page has this region, and what it is made from takes longest.
+    index = Middleware(IndexPage, scripts=scripts_of_every_page(), opened=lambda: hub.expect("frame", {}))
+    middleware = [*guards, Middleware(StreamlitFiles), index]
     app = App(PAGE, lifespan=lifespan, routes=[live_route(hub), *old_addresses.routes()], middleware=middleware)
     app.run(config={**STREAMLIT_SETTINGS, "server.address": host, "server.port": port})
 

@@ -11,6 +11,8 @@ import streamlit as st
 import streamlit.components.v2 as components
 
 STATIC = Path(__file__).parent.parent / "static"
+Expect = Callable[[str, Mapping[str, str]], None]
+_told: list[Expect] = []
 _component = components.component(
     "indoubt_live",
     js="\n".join(
@@ -18,6 +20,11 @@ _component = components.component(
     ),
     isolate_styles=False,
 )
+
+
+def tell_before_shown(expect: Expect) -> None:
+    """Call ``expect`` with the name and the query of each region that a page writes, before the browser asks for it."""
+    _told[:] = [expect]
 
 
 def show(
@@ -38,6 +45,8 @@ def show(
     what is to ``remember`` in cookies of these names. ``zone``: of its times, by name.
     """
     key = f"live-{name}"
+    for expect in _told:
+        expect(name, query)
 
     def on_pressed() -> None:
         press: Any = getattr(st.session_state.get(key), "pressed", None)

@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.client.change_stream import ChangeStreamLost, change_stream
@@ -27,6 +27,8 @@ REFRESH_S = 5.0
 """Render at least this often while somebody watches: what changes by time alone has no event."""
 HEARTBEAT_S = 2.0
 RETRY_S = 1.0
+EXPECTED_S = 10.0
+"""A region that a page will show is kept ready for so long, until its viewer comes."""
 MAX_VIEWS = 200
 """Different regions and filters at once; a tab shows two or three."""
 
@@ -64,7 +66,10 @@ class Hub:
         self._client = CollectorClient(settings, shared_for_s=REFRESH_S)
         self._views: dict[tuple[str, frozenset[tuple[str, str]]], _View] = {}
         self._changed = asyncio.Condition()
-        self._watched, self._due, self._joined = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._watched, self._woken = asyncio.Event(), asyncio.Event()
+        self._is_due = False
+        """Whether something changed since the last rendering of all regions."""
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._lost = ""
         self._answered_at: float | None = None
         self._ahead_s = 0.0
@@ -76,14 +81,32 @@ class Hub:
 
     def start(self) -> None:
         """Start following the collector."""
+        self._loop = asyncio.get_running_loop()
         self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._render())]
 
     async def stop(self) -> None:
         """End all tasks and close the connections."""
+        self._loop = None
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._client.close()
+
+    def expect(self, name: str, query: Query) -> None:
+        """Render a region now that a page shows in a moment. Any thread may call it; it returns at once and raises nothing.
+
+        A page's markup takes the browser half a second. The region's first picture is made meanwhile.
+        """
+        loop = self._loop
+        if loop is not None:
+            # The server may stop between the two lines.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._expect, name, query)
+
+    def _expect(self, name: str, query: Query) -> None:
+        if self._loop is not None and self.knows(name):
+            with contextlib.suppress(TooManyViews):
+                self._loop.call_later(EXPECTED_S, self._leave, self._join(name, query))
 
     async def messages(self, name: str, query: Query) -> AsyncGenerator[str]:
         """Yield JSON messages for one viewer: the whole picture, then what changes, and a heartbeat each 2 s.
@@ -105,8 +128,7 @@ class Hub:
                 seen, lost = view.number, self._lost
                 yield message
         finally:
-            view.viewers -= 1
-            self._forget_unwatched()
+            self._leave(view)
 
     def _join(self, name: str, query: Query) -> _View:
         key = (name, frozenset(query.items()))
@@ -118,14 +140,20 @@ class Hub:
         view.viewers += 1
         self._watched.set()
         if view.is_new:
-            self._due.set()
-            self._joined.set()
+            self._woken.set()
         return view
 
-    def _forget_unwatched(self) -> None:
+    def _leave(self, view: _View) -> None:
+        view.viewers -= 1
         self._views = {key: view for key, view in self._views.items() if view.viewers}
         if not self._views:
             self._watched.clear()
+            # What changes from here on is not followed.
+            self._mark_due()
+
+    def _mark_due(self) -> None:
+        self._is_due = True
+        self._woken.set()
 
     def _message(self, view: _View, seen: int) -> str:
         facts = _json(
@@ -155,7 +183,7 @@ class Hub:
                     async for has_changed in stream:
                         await self._answered()
                         if has_changed:
-                            self._due.set()
+                            self._mark_due()
                         if not self._watched.is_set():
                             break
             except (ChangeStreamLost, CollectorError, IndoubtError) as error:
@@ -163,24 +191,30 @@ class Hub:
                 await asyncio.sleep(RETRY_S)
 
     async def _render(self) -> None:
+        """Render all regions after a change and every 5 s, with a pause between; and at once what somebody newly shows."""
+        now_s = asyncio.get_running_loop().time
+        after_pause_s = refresh_s = now_s()
         while True:
             await self._watched.wait()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(REFRESH_S):
-                    await self._due.wait()
-            self._due.clear()
-            self._joined.clear()
-            began = time.monotonic()
+                async with asyncio.timeout_at(after_pause_s if self._is_due else refresh_s):
+                    await self._woken.wait()
+            self._woken.clear()
+            began_s = now_s()
+            if began_s < (after_pause_s if self._is_due else refresh_s):
+                # From the answers that the last rendering had: the next one follows as soon as something changed.
+                await self._render_views([view for view in self._views.values() if view.is_new])
+                continue
+            self._is_due = False
             self._client.forget()
-            for view in list(self._views.values()):
-                await self._render_view(view)
-            await self._pause(time.monotonic() - began)
+            await self._render_views(sorted(self._views.values(), key=lambda view: not view.is_new))
+            took_s = now_s() - began_s
+            after_pause_s = now_s() + max(MIN_PAUSE_S - took_s, min(MAX_PAUSE_S, PAUSE_TIMES * took_s))
+            refresh_s = now_s() + REFRESH_S
 
-    async def _pause(self, took_s: float) -> None:
-        """Leave time between two renderings. Who comes meanwhile with a region that is not rendered yet waits no longer."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(MIN_PAUSE_S - took_s, min(MAX_PAUSE_S, PAUSE_TIMES * took_s))):
-                await self._joined.wait()
+    async def _render_views(self, views: Sequence[_View]) -> None:
+        for view in views:
+            await self._render_view(view)
 
     async def _render_view(self, view: _View) -> None:
         try:
@@ -209,7 +243,7 @@ class Hub:
         self._answered_at = self._clock()
         if self._lost:
             self._lost = ""
-            self._due.set()
+            self._mark_due()
             async with self._changed:
                 self._changed.notify_all()
 

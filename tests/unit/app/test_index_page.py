@@ -62,3 +62,14 @@ def test_the_browser_fetches_the_other_scripts_of_a_page_with_the_first_ones(cli
     answer = client.get("/transactions", headers=BROWSER)
     assert answer.text.count("modulepreload") == 1
     assert '<link rel="modulepreload" crossorigin href="./static/js/b.js"></head>' in answer.text
+
+
+def test_the_app_is_called_for_each_page_that_a_browser_opens():
+    opened: list[str] = []
+    routes = [Route("/transactions", page), Route("/text", text)]
+    index = Middleware(IndexPage, opened=lambda: opened.append("one"))
+    client = TestClient(Starlette(routes=routes, middleware=[index]))
+    client.get("/transactions", headers=BROWSER)
+    assert opened == ["one"]
+    client.get("/text", headers={"accept": "*/*"})
+    assert opened == ["one"]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from app.client.collector_client import CollectorClient
 from app.components.markup import el
+from app.regions import component
 from app.regions import hub as hub_module
 from app.regions.hub import Hub, TooManyViews
 from app.regions.picture import Picture, Query, changes, edits
@@ -122,6 +123,69 @@ def test_a_slow_rendering_is_followed_by_a_longer_pause_that_a_new_viewer_ends(s
             assert other["blocks"] == {"a": "<p>secondnew</p>"}
 
     asyncio.run(view())
+
+
+def test_an_expected_region_is_ready_when_its_viewer_comes(served, known):
+    async def view() -> None:
+        shown = Shown()
+        async with running(served, shown) as hub:
+            await asyncio.to_thread(hub.expect, "shown", {})
+            hub.expect("unknown", {})
+            await reached("a rendering without a viewer", lambda: shown.renderings == 1)
+            shown.blocks = {"a": "second"}
+            first = await until("blocks", hub.messages("shown", {}), has_blocks)
+            assert first["blocks"] == {"a": "<p>first</p>"}
+
+    asyncio.run(view())
+
+
+def test_a_region_that_was_expected_in_vain_is_left_alone(served, known, monkeypatch):
+    monkeypatch.setattr(hub_module, "EXPECTED_S", 0.2)
+
+    async def view() -> None:
+        shown = Shown()
+        async with running(served, shown) as hub:
+            hub.expect("shown", {})
+            await reached("an open stream of changes", lambda: known.streams == 1)
+            await reached("its end", lambda: known.streams == 0)
+        hub.expect("shown", {})
+        assert shown.renderings == 1
+
+    asyncio.run(view())
+
+
+def test_a_new_viewer_has_the_others_rendered_once_more_only_after_a_change(served, known):
+    async def view() -> None:
+        shown = Shown()
+        async with running(served, shown) as hub:
+            stays = hub.messages("shown", {"words": "a"})
+            await until("blocks", stays, has_blocks)
+            viewers = [hub.messages("shown", {"words": word}) for word in ("b", "c")]
+            before = shown.renderings
+            for messages in viewers:
+                await until("blocks", messages, has_blocks)
+            assert shown.renderings == before + 2
+            await stays.aclose()
+
+    asyncio.run(view())
+
+
+def test_a_page_says_which_region_it_writes_before_the_browser_asks_for_it(monkeypatch):
+    heard: list[object] = []
+    monkeypatch.setattr(component, "_told", [])
+    monkeypatch.setattr(component, "_component", lambda **_: heard.append("written"))
+    component.tell_before_shown(lambda name, query: heard.append((name, query)))
+    component.show(
+        "shown",
+        {"words": "x"},
+        pressed=lambda _: None,
+        may_order=False,
+        may_silence=False,
+        why_not="",
+        zone="UTC",
+        remember={},
+    )
+    assert heard == [("shown", {"words": "x"}), "written"]
 
 
 def test_one_rendering_serves_all_who_see_the_same(served, known):
