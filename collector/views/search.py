@@ -15,6 +15,7 @@ from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import infer
 from collector.views.current_state import CurrentState
 from collector.views.past_of_identities import pasts_of, views_in
+from collector.views.searched_in_memory import Place, newest_in_memory
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.search import SearchOutcome
 from lifecycle.states import TransactionState
@@ -26,8 +27,6 @@ RECORDS_OF_EACH, RECORDS_AT_ONCE = 5, 1_000
 """So many records are read for each transaction of the page, which has about four; where those do not fill it, more at once."""
 BUDGET_S = 1.5
 """What was not looked at by then is left to the next page."""
-Place = tuple[int, int, str]
-"""Where a page ended: start (epoch ms), producer id, transactional id."""
 _STATUS = {SearchOutcome.COMMITTED: "COMPLETE_COMMIT", SearchOutcome.ABORTED: "COMPLETE_ABORT"}
 _ABORTED = (TransactionState.ABORTED, TransactionState.LOST)
 
@@ -72,9 +71,8 @@ def search(
     current: CurrentState, store: Store, query: SearchQuery, clock: Callable[[], float] = time.monotonic
 ) -> SearchPage:
     """Return a page of a search. It may hold less than its limit, or nothing, though more is behind it. Raises StoreFailed."""
-    store.catch_up()
     page, place, ends_s = SearchPage(), query.after, clock() + BUDGET_S
-    for identities, behind in _chunks(store, query, _conditions(current, query)):
+    for identities, behind in _chunks(current, store, query, _conditions(current, query)):
         # Most pages are full long before all of these are joined: that reads what was reported and decided of each.
         at_once = _joined_at_once(query)
         for first in range(0, len(identities), at_once):
@@ -121,14 +119,32 @@ def beginnings(state: State, pipeline: str) -> list[str]:
 
 
 def _chunks(
-    store: Store, query: SearchQuery, wanted: dict[str, object]
+    current: CurrentState, store: Store, query: SearchQuery, wanted: dict[str, object]
 ) -> Iterator[tuple[list[BrokerIdentity], Place | None]]:
     """Yield transactions to look at, newest first, each once, with the place behind them; None: they are the last."""
     if wanted.get("partitions") == []:
         yield [], None
         return
-    statement, place = transaction_sql.search_records(wanted), query.after or transaction_sql.FROM_NEWEST
-    at_once = RECORDS_OF_EACH * _joined_at_once(query)
+    place: Place | None = query.after or transaction_sql.FROM_NEWEST
+    period, is_open = (query.since_ms, query.until_ms), query.outcome is SearchOutcome.OPEN
+    at_once = _joined_at_once(query)
+    while place is not None:
+        before = place
+        found, place = newest_in_memory(current, store, wanted, period, before, at_once, is_open=is_open)
+        if found or place is None:
+            yield found, place
+        if len(found) < at_once:
+            break
+        at_once = RECORDS_AT_ONCE
+    if place is not None:
+        yield from _in_history(store, query, wanted, place)
+
+
+def _in_history(
+    store: Store, query: SearchQuery, wanted: dict[str, object], place: Place
+) -> Iterator[tuple[list[BrokerIdentity], Place | None]]:
+    store.catch_up()
+    statement, at_once = transaction_sql.search_records(wanted), RECORDS_OF_EACH * _joined_at_once(query)
     while True:
         rows = store.rows(statement, query.since_ms, query.until_ms, *place, *wanted.values(), at_once)
         identities = list(dict.fromkeys(BrokerIdentity(*row) for row in rows))
