@@ -1,4 +1,4 @@
-"""What takes long to find out: found out now and then, however many ask; and before it is asked for, while somebody asks."""
+"""What takes long to find out: found out now and then, however many ask; and in advance where it is asked for often."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any, Generic, TypeVar
 from collector.runtime.clock import now_ms
 
 T = TypeVar("T")
-WANTED_MS = 60_000
-"""An answer is kept ready for so long after it was asked for last."""
 LOOK_S = 0.25
 log = logging.getLogger(__name__)
 
@@ -45,12 +43,12 @@ class NowAndThen(Generic[T]):
         self._most_ms = 2 * self._every_ms
 
     def refresh(self, at_ms: int) -> None:
-        """Make the next answer when it is time and one was asked for lately; meanwhile the last one is given.
+        """Make the next answer when it is time and the last one was given to others too; meanwhile that one is given.
 
-        Raises what ``find`` raises.
+        Who asks seldom has it made when they ask: all those between would be made for no one. Raises what ``find`` raises.
         """
         asked_ms, kept = self._asked_ms, self._kept
-        if asked_ms is None or kept is None or not 0 <= at_ms - asked_ms < WANTED_MS:
+        if asked_ms is None or kept is None or asked_ms <= kept[0]:
             return
         if 0 <= at_ms - kept[0] < self._every_ms:
             return
@@ -59,7 +57,7 @@ class NowAndThen(Generic[T]):
 
 
 class Refresher:
-    """Keeps answers ready, in a thread of its own: who asks again does not wait for the next one."""
+    """Keeps answers ready, in a thread of its own: who asks again and again does not wait for the next one."""
 
     def __init__(self, clock_ms: Callable[[], int] = now_ms) -> None:
         self._clock_ms = clock_ms

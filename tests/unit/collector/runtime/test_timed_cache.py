@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from collector.runtime.timed_cache import WANTED_MS, NowAndThen, Refresher
+from collector.runtime.timed_cache import NowAndThen, Refresher
 
 EVERY_MS = 2_000
 
@@ -16,8 +16,8 @@ def test_an_answer_is_kept_for_its_time_and_never_given_for_an_earlier_one() -> 
     assert [kept.at(at_ms) for at_ms in (10_000, 11_999, 12_000, 11_000)] == [10_000, 10_000, 12_000, 11_000]
 
 
-def test_what_is_asked_for_is_kept_ready_until_nobody_asks_any_more() -> None:
-    times_ms = [10_000, 11_999, 12_000, 13_000, 14_000, 18_000 + WANTED_MS]
+def test_what_is_asked_for_often_is_kept_ready_until_no_one_asks_any_more() -> None:
+    times_ms = [10_000, 11_999, 12_000, 14_000, 14_100, 18_000, 22_000]
     found: list[int] = []
 
     def find(at_ms: int) -> int:
@@ -27,15 +27,22 @@ def test_what_is_asked_for_is_kept_ready_until_nobody_asks_any_more() -> None:
     refresher = Refresher(iter(times_ms).__next__)
     kept = refresher.add(NowAndThen(find, EVERY_MS))
     refresher.refresh()
-    assert found == [], "nobody asked"
-    assert kept.at(10_000) == 10_000
-    for _ in range(4):
-        refresher.refresh()
-    assert found == [10_000, 12_000, 14_000]
-    assert kept.at(17_999) == 14_000, "it is as good as ready: the next one is late"
-    assert kept.at(18_000) == 18_000, "the refresher does not come"
+    assert found == [], "no one asked"
+    assert [kept.at(at_ms) for at_ms in (10_000, 10_500)] == [10_000, 10_000]
     refresher.refresh()
-    assert found[-1] == 18_000
+    assert found == [10_000], "it is not time yet"
+    refresher.refresh()
+    assert found == [10_000, 12_000]
+    refresher.refresh()
+    assert found == [10_000, 12_000], "no one has asked since"
+    assert kept.at(14_050) == 12_000
+    refresher.refresh()
+    assert found == [10_000, 12_000, 14_100]
+    assert kept.at(18_099) == 14_100, "it is as good as ready: the next one is late"
+    assert kept.at(18_100) == 18_100, "the refresher does not come"
+    refresher.refresh()
+    refresher.refresh()
+    assert found[-1] == 18_100
 
 
 def test_an_answer_that_cannot_be_kept_ready_is_asked_for_again_by_who_needs_it() -> None:
@@ -48,7 +55,7 @@ def test_an_answer_that_cannot_be_kept_ready_is_asked_for_again_by_who_needs_it(
 
     refresher = Refresher(lambda: 12_000)
     kept, other = refresher.add(NowAndThen(find, EVERY_MS)), refresher.add(NowAndThen(lambda at_ms: at_ms, EVERY_MS))
-    assert kept.at(10_000) == other.at(10_000) == 10_000
+    assert kept.at(10_000) == other.at(10_000) == kept.at(10_001) == other.at(10_001) == 10_000
     refresher.refresh()
     assert (kept.at(13_000), other.at(13_000)) == (10_000, 12_000)
     with pytest.raises(ValueError, match="cannot be read"):
@@ -67,7 +74,7 @@ def test_who_asks_while_the_next_answer_is_made_gets_the_last_one() -> None:
 
     refresher = Refresher(lambda: 12_000)
     kept = refresher.add(NowAndThen(find, EVERY_MS))
-    assert kept.at(10_000) == 10_000
+    assert kept.at(10_000) == kept.at(10_001) == 10_000
     refresher.start()
     assert begun.wait(10)
     assert kept.at(12_500) == 10_000
