@@ -6,6 +6,7 @@ is not asked for is not joined.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -25,6 +26,7 @@ from lifecycle.events import EventType
 from lifecycle.identity import TransactionalId, transaction_key
 from lifecycle.states import TransactionState
 
+PARSED_KEPT = 4_096
 _KEY_PATTERN = re.compile(
     r"[^:]*:(?P<id>.*):(?P<producer_id>[0-9]{1,19}):(?P<epoch>-?[0-9]{1,19})(?:@(?P<start>[0-9]{1,19}))?", re.DOTALL
 )
@@ -55,19 +57,19 @@ def elsewhere(state: State, *, settled: bool) -> Iterator[TransactionView]:
         yield view_of(state, part)
 
 
-def parts_elsewhere(state: State, *, settled: bool) -> Iterator[tuple[ReportedTransaction | BranchFacts, bool]]:
-    """Yield what is known of each of them, and whether it is known to be committed."""
+def parts_elsewhere(state: State, *, settled: bool) -> Iterator[tuple[ReportedTransaction | BranchFacts, int | None]]:
+    """Yield what is known of each of them, and the ``ended_ms`` of its view where it is known to be committed (0: no time is)."""
     for handle, reported in state.reported.items():
-        if of_handle(state, handle) is None:
-            # There are thousands, and nearly all are known to be committed: whose they are is asked of the rest.
-            is_committed = is_known_committed(state, reported)
-            if (settled or not is_committed) and _is_evident(state, reported):
-                yield reported, is_committed
+        # There are thousands, and nearly all are known to be committed: whose they are is asked of the rest.
+        committed_ms = _committed_ms(state, reported.key)
+        is_wanted = (settled or committed_ms is None) and of_handle(state, handle) is None
+        if is_wanted and _is_evident(state, reported):
+            yield reported, committed_ms
     for branch in state.branches.values():
         if reported_of_branch(state, branch) is None:
-            is_committed = branch.proof is BranchProof.COMMITTED
-            if settled or not is_committed:
-                yield branch, is_committed
+            committed_ms = _committed_ms(state, branch.key) if branch.proof is BranchProof.COMMITTED else None
+            if settled or committed_ms is None:
+                yield branch, committed_ms
 
 
 def _is_evident(state: State, reported: ReportedTransaction) -> bool:
@@ -100,13 +102,17 @@ def is_quiet(state: State, broker: BrokerTransaction) -> bool:
 
 def is_known_committed(state: State, reported: ReportedTransaction) -> bool:
     """Say whether it is known that a transaction was committed that no coordinator was seen to have."""
-    key = reported.key
+    return _committed_ms(state, reported.key) is not None
+
+
+def _committed_ms(state: State, key: str) -> int | None:
+    """Return when a transaction or branch that no coordinator has was committed (0: no time is known); None: that is not known."""
     outcome, branch = state.ledger.outcome(key), state.branches.get(key)
     if branch is not None and branch.is_listed:
-        return False
+        return None
     if branch is not None and branch.proof is BranchProof.COMMITTED:
-        return True
-    return outcome is not None and outcome.settled is Settled.COMMITTED
+        return (outcome.at_ms if outcome is not None else branch.gone_ms) or 0
+    return outcome.at_ms if outcome is not None and outcome.settled is Settled.COMMITTED else None
 
 
 def view_of(state: State, part: BrokerTransaction | ReportedTransaction | BranchFacts) -> TransactionView:
@@ -307,10 +313,13 @@ def _resource_manager(
     return branch.resource_manager if branch is not None else reported.resource_manager if reported is not None else ""
 
 
+# A slot has two ids, which are asked for again and again.
+_parsed_id = functools.lru_cache(maxsize=PARSED_KEPT)(TransactionalId.parse)
+
+
 def _parsed(identity: HandleIdentity) -> OurId | None:
     """Return the name parsed whole, or None for one that a pipeline of ours never has."""
-    parse = BranchId.parse if identity.producer_id is None else TransactionalId.parse
-    return parse(identity.transaction)
+    return BranchId.parse(identity.transaction) if identity.producer_id is None else _parsed_id(identity.transaction)
 
 
 def our_id(state: State, identity: HandleIdentity) -> OurId | None:

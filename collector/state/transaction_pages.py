@@ -86,36 +86,28 @@ def ended(
     final = [b for b in done if b.is_final and (with_committed or not b.is_committing)]
     final += () if with_committed else (state.broker[identity] for identity in also)
     parts = [*parts_elsewhere(state, settled=with_committed)]
-    committed = (
-        [(_committed_ms(state, part), part) for part, is_committed in parts if is_committed] if with_committed else []
-    )
+    committed = [(at_ms, part) for part, at_ms in parts if at_ms is not None] if with_committed else []
+    final_ms = [b.ended_ms or 0 for b in final]
     is_ranked = transaction is None and pipeline is None
-    ends = sorted([b.ended_ms or 0 for b in final] + [at_ms for at_ms, _ in committed]) if is_ranked else []
+    ends = sorted(final_ms + [at_ms for at_ms, _ in committed]) if is_ranked else []
     # A key is made, and what no coordinator has is joined, for those near this page alone: there may be tens of thousands.
     at = (len(ends) if before is None else bisect.bisect_left(ends, before[0])) - most
     floor = ends[at] if at > 0 else since_ms
     older = max(0, bisect.bisect_left(ends, floor) - bisect.bisect_left(ends, since_ms))
     # What is not done with at its coordinator has ended where the decision log says so.
     others = [at_coordinator(state, identity) for identity in _with_an_outcome(state)]
-    others += (view_of(state, part) for part, is_committed in parts if not is_committed)
+    others += (view_of(state, part) for part, at_ms in parts if at_ms is None)
     others = [view for view in others if view.state in wanted]
     others += (view_of(state, part) for at_ms, part in committed if at_ms >= floor)
     others = [view for view in (*others, *also_branches) if pipeline in (None, view.pipeline)]
     found = [view for view in others if fits(end_sort_key(view))]
-    keyed = ((_end_of(b), b.identity) for b in final if (b.ended_ms or 0) >= floor)
+    keyed = (((at_ms, *b.identity), b.identity) for at_ms, b in zip(final_ms, final, strict=True) if at_ms >= floor)
     chosen = [(key, identity) for key, identity in keyed if fits(key) and of_pipeline(KAFKA, key[1])]
     newest = heapq.nlargest(most, chosen)
     found += [at_coordinator(state, identity) for _, identity in newest]
     total = older + len(chosen) + len(found) - len(newest)
     found.sort(key=end_sort_key, reverse=True)
     return Newest(views=tuple(found[:most]), more=max(0, total - most))
-
-
-def _committed_ms(state: State, part: ReportedTransaction | BranchFacts) -> int:
-    """Return the ``ended_ms`` of the view of a part that is known to be committed, and that no coordinator has; 0: not known."""
-    key = part.key
-    outcome, branch = state.ledger.outcome(key), state.branches.get(key)
-    return (outcome.at_ms if outcome is not None else branch.gone_ms if branch is not None else None) or 0
 
 
 def _with_an_outcome(state: State) -> Iterator[BrokerIdentity]:
@@ -269,7 +261,3 @@ def _pipeline_of(state: State, resource_manager: str, transaction: str) -> str:
 
 def _resource_manager_of(known: Known) -> str:
     return KAFKA if isinstance(known, BrokerTransaction) else known.resource_manager
-
-
-def _end_of(broker: BrokerTransaction) -> EndKey:
-    return (broker.ended_ms or 0, *broker.identity)
