@@ -17,8 +17,8 @@ TRANSACTIONS_OF_PRODUCER = EACH_TRANSACTION.format(
 # Of one id the newest that began before one and not before a time, newest first. Bound: id, start, producer id, the time, how many.
 OF_ID_BEFORE = """
 select distinct producer_id, start_ms from transaction_records
-where transaction_id = ? and start_ms is not null and (start_ms, producer_id) < (?, ?) and start_ms >= ?
-order by start_ms desc, producer_id desc limit ?"""
+where transaction_id = $1 and start_ms >= $4 and start_ms <= $2 and (start_ms < $2 or producer_id < $3)
+order by start_ms desc, producer_id desc limit $5"""
 _CHOSEN = EACH_TRANSACTION.format(
     rows="transaction_records where transaction_id = ? and start_ms >= ? and start_ms <= ?",
     of_those="semi join chosen using (producer_id, start_ms)",

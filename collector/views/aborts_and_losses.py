@@ -11,15 +11,16 @@ from collector.history.store import Store
 from collector.records.facts import BrokerIdentity
 from collector.runtime.clock import now_ms
 from collector.state import transaction_join, transaction_pages, transactional_ids
-from collector.state.transaction_pages import EndKey
+from collector.state.transaction_pages import EndKey, Newest
 from collector.state.transaction_view import TransactionView
 from collector.state.transactional_ids import PrefixReport
 from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import AbortClues, infer
 from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossVerdict
+from collector.verdicts.loss_cases import LossInputs
 from collector.views import application_names
 from collector.views.current_state import CurrentState
-from collector.views.past_transactions import AROUND_MS, newest_of_id
+from collector.views.past_transactions import AROUND_MS, WINDOWS_MS, newest_of_id
 from lifecycle.durations import HOUR_MS
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.events import EARLIER_COUNTED
@@ -30,6 +31,8 @@ EVERY = 1 << 40
 """More than memory holds: no limit."""
 MOST_OF_WINDOW = 1_000
 """Larger pages of one id's transactions are put together of all of them."""
+SEEN_OFTEN, MORE_THAN_LIKELY = 5, 1.5
+"""So many commits of an id in memory tell how often it is used; its page is looked for in so many times their time."""
 DONE = (TransactionState.ABORTED, TransactionState.LOST)
 
 
@@ -128,7 +131,27 @@ def losses_in_history(
     """
     # What was seen a moment ago is in memory alone.
     store.catch_up()
+    page = partial(_page_in_history, current, store, transaction, since_ms, most, before)
+    first_ms = _likely_needed_ms(current, transaction, most) if before is None and not since_ms else 0
+    if first_ms:
+        found, inputs = page(first_ms)
+        if _is_whole(found, first_ms, most) and _counted_behind(store, transaction, found) >= EARLIER_COUNTED:
+            return loss_cases.judged(inputs), EARLIER_COUNTED
     first_ms = _first_needed_ms(store, transaction, most, before)
+    found, inputs = page(first_ms)
+    return loss_cases.judged(inputs), min(found.more, EARLIER_COUNTED) if first_ms else found.more
+
+
+def _page_in_history(
+    current: CurrentState,
+    store: Store,
+    transaction: str,
+    since_ms: int,
+    most: int,
+    before: EndKey | None,
+    first_ms: int,
+) -> tuple[Newest, LossInputs]:
+    """Return a page of an id's transactions, put together of those that began at ``first_ms`` or later, and what judges them."""
     with current.reading() as state:
         prefixes, offsets_topics = state.ledger.prefixes(), state.offsets_topics
     past = loss_cases.past_of(transaction, store.rows, prefixes, offsets_topics, first_ms)
@@ -138,8 +161,41 @@ def losses_in_history(
         found = transaction_pages.ended(
             past, wanted, most=most, before=before, since_ms=since_ms, transaction=transaction
         )
-        inputs = loss_cases.loss_inputs(past, status, found.views)
-    return loss_cases.judged(inputs), min(found.more, EARLIER_COUNTED) if first_ms else found.more
+        return found, loss_cases.loss_inputs(past, status, found.views)
+
+
+def _likely_needed_ms(current: CurrentState, transaction: str, most: int) -> int:
+    """Return the opening from which on the newest page of an id is likely to be whole (epoch ms), by how often it commits now.
+
+    0: memory does not say, or it is not often.
+    """
+    if most > MOST_OF_WINDOW:
+        return 0
+    with current.reading() as state:
+        commits, newest = state.commits_of_id.get(transaction, 0), state.latest_of_id.get(transaction)
+        whole_from_ms = state.evicted_until_ms
+    if newest is None or not whole_from_ms or commits < SEEN_OFTEN:
+        return 0
+    each_ms = max(0, newest.start_ms - whole_from_ms) / commits
+    window_ms = int(MORE_THAN_LIKELY * most * each_ms)
+    return newest.start_ms - window_ms - AROUND_MS if 0 < window_ms <= WINDOWS_MS[0] else 0
+
+
+def _is_whole(found: Newest, first_ms: int, most: int) -> bool:
+    """Say whether a page of an id is full, and put together of all that tells about its oldest."""
+    return len(found.views) == most and _oldest(found)[0] - AROUND_MS >= first_ms
+
+
+def _counted_behind(store: Store, transaction: str, found: Newest) -> int:
+    """Return how many there are behind a full page, at least; no more than EARLIER_COUNTED are looked for."""
+    if found.more >= EARLIER_COUNTED:
+        return found.more
+    oldest = _oldest(found)
+    return len(newest_of_id(store, transaction, oldest, oldest[0], EARLIER_COUNTED))
+
+
+def _oldest(found: Newest) -> tuple[int, int]:
+    return min((view.opened_ms or 0, view.producer_id or 0) for view in found.views)
 
 
 def _first_needed_ms(store: Store, transaction: str, most: int, before: EndKey | None) -> int:

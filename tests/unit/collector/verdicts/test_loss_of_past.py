@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -223,3 +224,47 @@ def test_of_an_id_with_very_many_transactions_a_page_is_put_together_of_the_newe
             current, kept, "sink-0-3", most=60, before=end_sort_key(behind[-1].view)
         )
         assert (last, left) == (whole[30:90], 60)
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast", "around_ms", "is_read_once"),
+    [(0, 150, 10, True), (200, 40, 10, True), (0, 100, 10, False), (200, 10, 10, False), (200, 16, 60_000, False)],
+    ids=[
+        "often all along",
+        "often since a while",
+        "too few behind the page",
+        "often for a moment",
+        "too little before the page",
+    ],
+)
+def test_how_often_memory_saw_an_id_tells_where_its_newest_page_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: int, fast: int, around_ms: int, is_read_once: bool
+) -> None:
+    monkeypatch.setattr(aborts_and_losses, "AROUND_MS", around_ms)
+    needed = aborts_and_losses._first_needed_ms
+    asked: list[int] = []
+
+    def first_needed_ms(*asked_for: Any) -> int:
+        asked.append(needed(*asked_for))
+        return asked[-1]
+
+    with closing(Store(tmp_path / "history.duckdb")) as kept:
+        current = CurrentState(kept, settled_kept=12, checkpoints_kept=10, limits=Limits())
+        at = now_ms() - T0 - 10_000_000
+        for number in range(slow + fast):
+            at += 20_000 if number < slow else 1_000
+            # The fifth from the end is still open: it takes no place on the page.
+            is_open = number == slow + fast - 5
+            records = transaction(3, at, at + 500, committed=number % 4 > 0)[: 1 if is_open else None]
+            current.observe([observed(number * 10 + at_record, one) for at_record, one in enumerate(records)])
+        kept.flushed()
+        whole, _ = aborts_and_losses.losses_in_history(current, kept, "sink-0-3")
+        assert len(whole) == slow + fast - 1
+        monkeypatch.setattr(aborts_and_losses, "_first_needed_ms", first_needed_ms)
+        found = aborts_and_losses.losses_in_history(current, kept, "sink-0-3", most=20)
+        assert found == (whole[:20], min(EARLIER_COUNTED, len(whole) - 20))
+        assert bool(asked) is not is_read_once
+        of_some_time = aborts_and_losses.losses_in_history(
+            current, kept, "sink-0-3", most=20, since_ms=whole[29].view.ended_ms or 0
+        )
+        assert of_some_time == (whole[:20], 10)
