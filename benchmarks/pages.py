@@ -42,7 +42,14 @@ VIEWERS = (0, 1, 0, 20, 0)
 IDS, RATE = 1_000, 5
 LIMIT_MS = 60_000
 SETTLING_S = 5.0
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,WebUIOmniboxAim",
+]
+"""A session of Playwright's is a window of its own, for whose address bar Chromium loads 260 files of its own meanwhile."""
 IS_SHOWN = """path => location.pathname.replace("/", "") === path
     && document.querySelector("[data-testid=stApp]")?.dataset.testScriptState === "notRunning"
     && [...document.querySelectorAll(".region-blocks")].length > 0
