@@ -193,6 +193,8 @@ class ReportedTransaction:
     event_times: Mapping[EventType, int] = field(default_factory=dict)
     lost_reason: str = ""
     listed: Listed | None = None
+    _key: str = field(default="", init=False, repr=False, compare=False)
+    """Put together when it is first asked for: lists ask thousands for it, again and again."""
 
     @property
     def resource_manager(self) -> str:
@@ -214,7 +216,9 @@ class ReportedTransaction:
     @property
     def key(self) -> str:
         """Return the handle's key, also before the handle is known."""
-        return transaction_key(self.resource_manager, *self.identity)
+        if not self._key:
+            object.__setattr__(self, "_key", transaction_key(self.resource_manager, *self.identity))
+        return self._key
 
 
 def merged_reports(known: ReportedTransaction, new: ReportedTransaction) -> ReportedTransaction:

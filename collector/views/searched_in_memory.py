@@ -77,9 +77,9 @@ def _newest(
     ]
     if "text" in wanted:
         known = [identity for identity in known if wanted["text"] in identity[0]]
-    begins = wanted.get("beginnings") or wanted.get("beginnings_or_xids")
+    begins = tuple(wanted.get("beginnings") or wanted.get("beginnings_or_xids") or ())
     if begins:
-        known = [identity for identity in known if identity[0].startswith(tuple(begins))]
+        known = [identity for identity in known if identity[0].startswith(begins)]
     # Memory has them nearly in this order, so it costs little; the rest is asked of those that the page takes alone.
     known.sort(key=_IN_ORDER, reverse=True)
     fitting = (
