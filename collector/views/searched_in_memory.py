@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -69,22 +69,23 @@ def _newest(
     (first_ms, until_ms), last_ms, behind = period, place[0], place[1:]
     partitions, status = wanted.get("partitions"), wanted.get("status")
     is_aborted = status == BrokerStatus.COMPLETE_ABORT.name
-    known: list[BrokerIdentity] = [
-        identity
-        for identity in (state.open if is_open else state.aborted if is_aborted else state.broker)
-        if first_ms <= (start_ms := identity[2]) < until_ms
-        and (start_ms < last_ms or (start_ms == last_ms and (identity[1], identity[0]) < behind))
-    ]
+    known: Collection[BrokerIdentity] = state.open if is_open else state.aborted if is_aborted else state.broker.keys()
     if "text" in wanted:
         known = [identity for identity in known if wanted["text"] in identity[0]]
     begins = tuple(wanted.get("beginnings") or wanted.get("beginnings_or_xids") or ())
     if begins:
         known = [identity for identity in known if identity[0].startswith(begins)]
-    # Memory has them nearly in this order, so it costs little; the rest is asked of those that the page takes alone.
-    known.sort(key=_IN_ORDER, reverse=True)
-    fitting = (
+    asked = [
         identity
         for identity in known
+        if first_ms <= (start_ms := identity[2]) < until_ms
+        and (start_ms < last_ms or (start_ms == last_ms and (identity[1], identity[0]) < behind))
+    ]
+    # Memory has them nearly in this order, so it costs little; the rest is asked of those that the page takes alone.
+    asked.sort(key=_IN_ORDER, reverse=True)
+    fitting = (
+        identity
+        for identity in asked
         if (partitions is None or not state.broker[identity].partitions.isdisjoint(partitions))
         and (status is None or _ended_so(state.broker[identity], status))
     )
