@@ -124,7 +124,10 @@ class BrokerTransaction:
     def ended_ms(self) -> int | None:
         """Return when its end began: a commit's or abort's first time that was seen."""
         first = self.prepare_commit_ms
-        # Asked of thousands at once: so without min() over a generator.
+        # Asked of thousands at once: so without min() over a generator, and first whether it is committed as nearly all are.
+        if first is not None and self.prepare_abort_ms is None and self.complete_abort_ms is None:
+            complete_ms = self.complete_commit_ms
+            return first if complete_ms is None or first <= complete_ms else complete_ms
         for at in (self.prepare_abort_ms, self.complete_commit_ms, self.complete_abort_ms):
             if at is not None and (first is None or at < first):
                 first = at

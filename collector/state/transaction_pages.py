@@ -82,8 +82,11 @@ def ended(
         return is_in_time and transaction in (None, key[1])
 
     with_committed = TransactionState.COMMITTED in wanted
-    done = (state.broker[identity] for identity in (state.broker if with_committed else state.aborted))
-    final = [b for b in done if b.is_final and (with_committed or not b.is_committing)]
+    if with_committed:
+        final = [b for b in state.broker.values() if b.is_final]
+    else:
+        undone = (state.broker[identity] for identity in state.aborted)
+        final = [b for b in undone if b.is_final and not b.is_committing]
     final += () if with_committed else (state.broker[identity] for identity in also)
     parts = [*parts_elsewhere(state, settled=with_committed)]
     committed = [(at_ms, part) for part, at_ms in parts if at_ms is not None] if with_committed else []

@@ -94,7 +94,8 @@ def judged(found: LossInputs) -> list[Loss]:
         loss = judge_loss(case)
         if loss is not None:
             seen = found.offsets.get(broker.identity, {}) if broker is not None else {}
-            losses.append(replace(loss, offsets=tuple(seen[partition] for partition in sorted(seen))))
+            offsets = tuple(seen[partition] for partition in sorted(seen))
+            losses.append(replace(loss, offsets=offsets) if offsets else loss)
     return losses
 
 
