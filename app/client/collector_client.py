@@ -270,12 +270,15 @@ class CollectorClient:
         """Return the records that could not be understood, newest first."""
         return self._rows("/api/v1/quarantined", partial(read_row, QuarantinedRow), {"limit": str(limit)})
 
-    def alerts(self, *, over: bool | None = None, limit: int = 500, after: str = "") -> Rows[AlertRow]:
+    def alerts(
+        self, *, over: bool | None = None, state: str | None = None, limit: int = 500, after: str = ""
+    ) -> Rows[AlertRow]:
         """Return alerts: firing ones first, then pending, then resolved.
 
-        ``over``: the resolved ones, newest first, or the others; ``after``: what the page before had as ``next``.
+        ``over``: the resolved ones, newest first, or the others; ``state``: those alone; ``after``: what the page before had as
+        ``next``.
         """
-        wanted = {"limit": str(limit)} | _part(over, after)
+        wanted = {"limit": str(limit)} | _part(over, after) | ({} if state is None else {"state": state})
         return self._rows("/api/v1/alerts", partial(read_row, AlertRow), wanted)
 
     def silences(self) -> Rows[SilenceRow]:

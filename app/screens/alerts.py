@@ -29,6 +29,7 @@ from lifecycle.rows.attention import Attention
 
 STANDING_SHOWN = 50
 ROWS_A_PAGE = 50
+_STATES = ("firing", "pending")
 SEVERITIES = {
     "critical": ("✖", Tone.URGENT, "rows are lost or invisible, or soon will be: act now"),
     "warning": ("△", Tone.WARNING, "nothing is lost yet: act within the hour"),
@@ -46,16 +47,16 @@ def show() -> None:
 
 def render(client: CollectorClient, query: Query) -> Picture:
     """Return a card for each batch or application that alerts are about, then silences and receivers."""
-    standing, silences, receivers = client.alerts(over=False), client.silences(), client.receivers()
+    standing, silences, receivers = _standing(client), client.silences(), client.receivers()
     active = {silence.silence: silence for silence in silences if silence.is_active}
-    needs = _needs(client, [alert.key for alert in standing[:STANDING_SHOWN]])
-    picture: Picture = {"head": el("h3", "Alerts", el("small", _how_many(standing)))}
+    needs = _needs(client, [alert.key for alert in standing])
+    picture: Picture = {"head": el("h3", "Alerts", el("small", _how_many(client, standing)))}
     if not standing:
         picture["none"] = el("p", "✔ No alert is firing or pending.", class_="quiet")
-    for group, about in _by_group(standing[:STANDING_SHOWN]).items():
+    for group, about in _by_group(standing).items():
         picture[f"group-{widget_token(group)}"] = _group_card(group, about, active, needs)
-    if less_urgent := max(0, len(standing) - STANDING_SHOWN) + standing.more:
-        text = f"{counted(less_urgent, 'less urgent alert')} not shown: python -m collector alerts lists them."
+    if standing.more:
+        text = f"{counted(standing.more, 'less urgent alert')} not shown: python -m collector alerts lists them."
         picture["more"] = el("p", text, class_="more")
     if active:
         why = " matching alerts stay visible, but send no notification"
@@ -91,12 +92,20 @@ def _needs(client: CollectorClient, alerts: Sequence[str]) -> dict[str, Attentio
     return {key: item for item in cards for key in (*item.alerts, item.target)}
 
 
-def _how_many(alerts: Rows[AlertRow]) -> str:
+def _standing(client: CollectorClient) -> Rows[AlertRow]:
+    # With thousands of transactions past their timeout there are as many alerts: all of them take long to read.
+    return client.alerts(over=False, limit=STANDING_SHOWN)
+
+
+def _how_many(client: CollectorClient, alerts: Rows[AlertRow]) -> str:
     count = Counter(alert.state for alert in alerts)
+    if alerts.more:
+        of_state = {state: client.alerts(state=state, limit=1) for state in _STATES}
+        count = Counter({state: len(found) + found.more for state, found in of_state.items()})
     silenced = sum(1 for alert in alerts if alert.silenced_by is not None)
-    parts = [f"{count[state]} {state}" for state in ("firing", "pending") if count[state]]
+    parts = [f"{count[state]:,} {state}" for state in _STATES if count[state]]
     if silenced:
-        parts.append(f"{silenced} of them silenced")
+        parts.append(f"{silenced} of {'those shown' if alerts.more else 'them'} silenced")
     return f" {', '.join(parts)}" if parts else ""
 
 

@@ -119,7 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
             rows = self.known.table(path, query.get("words", [""])[0])
             if path == "audit":
                 rows = self.known.orders_given(query)
-            for name in ("transaction", "pipeline", "batch", "cause", "verdict"):
+            for name in ("transaction", "pipeline", "batch", "cause", "verdict", "state"):
                 rows = [row for row in rows if name not in query or str(row[name]) in query[name]]
             if path in ("aborts", "losses", "checkpoints"):
                 first_ms, last_ms = int(query.get("since_ms", ["0"])[0]), int(query.get("until_ms", [str(2**62)])[0])

@@ -105,9 +105,11 @@ def test_while_none_is_resolved_the_page_says_so(answers):
 
 
 def test_of_very_many_the_most_urgent_are_shown_and_the_others_counted(answers):
-    answers.alerts = [alert(key=f"A2|{number}", summary=f"alert number {number}.") for number in range(60)]
+    answers.alerts = [alert(key=f"A2|{number}", summary=f"alert number {number}.") for number in range(57)]
+    answers.alerts += [alert(key=f"A1|{number}", state="pending") for number in range(3)]
+    answers.silences, answers.alerts[0]["silenced_by"] = [silence()], 1
     page = opened("alerts")
-    assert "60 firing" in said(page)
+    assert "57 firing, 3 pending, 1 of those shown silenced" in said(page)
     assert "alert number 49." in said(page)
     assert "alert number 50." not in said(page)
     assert "10 less urgent alerts not shown" in said(page)
