@@ -14,6 +14,8 @@ def config(app: ASGIApp, tls: TlsFiles | None, trusted_proxies: Sequence[str]) -
     """Return uvicorn's settings. ``trusted_proxies``: addresses or networks whose X-Forwarded-For says who calls."""
     return uvicorn.Config(
         app,
+        # Not whichever is installed: the collector's tests run on this one.
+        loop="asyncio",
         ws="none",
         log_config=None,
         log_level="warning",
