@@ -63,6 +63,7 @@ def cause(page: Page, fault: str) -> None:
     button.click()
 
 
+@pytest.mark.long
 def test_abort_of_a_foreign_transaction_lets_readers_go_on(page: Page, demo: DemoProcess) -> None:
     open_demo(page, demo)
     cause(page, "abandoned-producer")

@@ -163,6 +163,7 @@ def test_what_exists_is_answered_as_described_too(
         schema[path]["GET"].validate_response(answer)
 
 
+@pytest.mark.long
 def test_no_call_to_any_route_changes_an_audit_row(
     collector: CollectorProcess, client: httpx.Client, document: dict[str, Any], sink: Sink
 ) -> None:

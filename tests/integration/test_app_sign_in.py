@@ -143,6 +143,7 @@ def test_a_forged_cookie_counts_for_nothing(app):
             assert refused(nobody) == 403
 
 
+@pytest.mark.long
 def test_a_session_ends_in_time_and_its_websockets_with_it(provider, tmp_path):
     options = [*provider.options(), "--session-hours", "0.0008"]
     with running_app(tmp_path, *options, **provider.variables()) as port, browser(f"http://127.0.0.1:{port}") as carla:

@@ -196,6 +196,7 @@ def test_a_group_behind_an_abandoned_transaction_is_freed_by_its_abort(
     uncommitted.close()
 
 
+@pytest.mark.long
 def test_a_lag_of_markers_alone_is_no_stopped_group(
     collector: CollectorProcess, connection: KafkaConnection, topic: str
 ) -> None:
@@ -217,6 +218,7 @@ def test_a_lag_of_markers_alone_is_no_stopped_group(
     stopped.close()
 
 
+@pytest.mark.long
 def test_an_uncoordinated_transaction_is_found_and_aborted_by_an_order(
     collector: CollectorProcess, connection: KafkaConnection, topic: str
 ) -> None:

@@ -183,6 +183,7 @@ def test_what_is_not_listed_any_more_or_ended_meanwhile_is_not_committed(
         assert branch.seen() == []
 
 
+@pytest.mark.long
 def test_what_is_rolled_back_although_its_checkpoint_counts_is_lost(
     collector: CollectorProcess, manager: JobManager, branches: dict[str, Branch], checkpoints: Path
 ) -> None:

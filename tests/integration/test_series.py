@@ -35,6 +35,7 @@ def series(collector: CollectorProcess) -> dict[str, Any] | None:
     return found if any(sum(filter(None, one["commits"])) for one in found["applications"]) else None
 
 
+@pytest.mark.long
 def test_a_collector_that_was_down_leaves_a_gap_and_no_zeros(
     broker: Broker, connection: KafkaConnection, tmp_path: Path
 ) -> None:
