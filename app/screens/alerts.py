@@ -47,7 +47,9 @@ def show() -> None:
 
 def render(client: CollectorClient, query: Query) -> Picture:
     """Return a card for each batch or application that alerts are about, then silences and receivers."""
-    standing, silences, receivers = _standing(client), client.silences(), client.receivers()
+    # With thousands of transactions past their timeout there are as many alerts: all of them take long to read.
+    standing = client.alerts(over=False, limit=STANDING_SHOWN)
+    silences, receivers = client.silences(), client.receivers()
     active = {silence.silence: silence for silence in silences if silence.is_active}
     needs = _needs(client, [alert.key for alert in standing])
     picture: Picture = {"head": el("h3", "Alerts", el("small", _how_many(client, standing)))}
@@ -90,11 +92,6 @@ def _needs(client: CollectorClient, alerts: Sequence[str]) -> dict[str, Attentio
     """Return the cards of the overview that say the same as these alerts, by the alert's key."""
     cards = client.attention(keys=alerts) if alerts else ()
     return {key: item for item in cards for key in (*item.alerts, item.target)}
-
-
-def _standing(client: CollectorClient) -> Rows[AlertRow]:
-    # With thousands of transactions past their timeout there are as many alerts: all of them take long to read.
-    return client.alerts(over=False, limit=STANDING_SHOWN)
 
 
 def _how_many(client: CollectorClient, alerts: Rows[AlertRow]) -> str:
