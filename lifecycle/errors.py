@@ -8,6 +8,7 @@ IndoubtError
 ├── ResourceManagerError      a broker or database refused or could not be reached
 │   ├── Unreachable           … no answer within the limit
 │   ├── MissingTopic          … a topic that is needed does not exist
+│   ├── RecordsGone           … records were deleted before they were read
 │   ├── RecordTooLarge        … a record is larger than the topic takes
 │   └── Fenced                … a newer producer took this transactional id
 ├── DecisionLogUnreadable     the decision log cannot be read, so nothing may be decided
@@ -56,6 +57,10 @@ class Unreachable(ResourceManagerError):
 
 class MissingTopic(ResourceManagerError):
     """A topic that is needed does not exist; the message names it and how to create it."""
+
+
+class RecordsGone(ResourceManagerError):
+    """Records of the source were deleted before they were read; the message names the partition and the offset."""
 
 
 class RecordTooLarge(ResourceManagerError):

@@ -34,7 +34,8 @@ _LENGTH_OFFSET = 12
 _LZ4_BLOCK_BYTES = 64 << 10
 _LZ4_HEAD = bytes.fromhex("04224d18604082")
 """Magic, version 1 with independent blocks of at most 64 KiB and no checksums, and the checksum of these two bytes."""
-_SNAPPY_HEAD = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+_SNAPPY_MAGIC = b"\x82SNAPPY\x00"
+_SNAPPY_HEAD = _SNAPPY_MAGIC + struct.pack(">ii", 1, 1)
 """Frame of snappy-java, which Kafka's own clients write and read."""
 
 
@@ -145,6 +146,14 @@ class Codec:
             return pa.py_buffer(b"".join([_SNAPPY_HEAD, struct.pack(">i", len(compressed)), compressed]))
         return compressed
 
+    def decompress(self, records: pa.Buffer) -> pa.Buffer:
+        """Return the records that any of Kafka's producers compressed. Raises OSError where they are damaged."""
+        if self.name == "none":
+            return records
+        if self.name == "snappy":
+            return _snappy_blocks(records)
+        return pa.CompressedInputStream(pa.BufferReader(records), self.name).read_buffer()
+
 
 CODECS = {
     name: Codec(name, number) for name, number in {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}.items()
@@ -170,3 +179,29 @@ def _lz4_frame(records: pa.Buffer) -> pa.Buffer:
             parts += [struct.pack("<I", len(block) | 1 << 31), block]
     parts.append(struct.pack("<I", 0))
     return pa.py_buffer(b"".join(parts))
+
+
+def _snappy_blocks(records: pa.Buffer) -> pa.Buffer:
+    """Return what snappy's blocks hold: one alone, as some clients write it, or several in the frame of snappy-java."""
+    octets = bytes(records)
+    if not octets.startswith(_SNAPPY_MAGIC):
+        return _snappy_block(octets)
+    parts, place = [], len(_SNAPPY_HEAD)
+    while place < len(octets):
+        length = int.from_bytes(octets[place : place + 4], "big")
+        place += 4
+        if place + length > len(octets):
+            raise OSError("a block is cut off")
+        parts.append(_snappy_block(octets[place : place + length]))
+        place += length
+    return pa.py_buffer(b"".join(parts))
+
+
+def _snappy_block(block: bytes) -> pa.Buffer:
+    # A block begins with its size once it is decompressed, 7 bits a byte.
+    size = 0
+    for place, octet in enumerate(block[:5]):
+        size |= (octet & 0x7F) << 7 * place
+        if octet < 0x80:
+            break
+    return pa.decompress(block, decompressed_size=size, codec="snappy")

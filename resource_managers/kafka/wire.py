@@ -24,6 +24,7 @@ from resource_managers.kafka import oauth_properties
 from resource_managers.kafka.answers import MISSING_ROW, AnswerKind, BrokerAnswer, answer_of, answer_of_error
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.descriptions import Described, TransactionDescription
+from resource_managers.kafka.large_answers import receive_in_large_pieces
 
 IN_FLIGHT = 200
 REQUEST_LIMIT_MS = 10_000
@@ -66,6 +67,7 @@ class KafkaWire:
             )
         except kafka_errors.KafkaError as error:
             raise Unreachable(f"no Kafka broker answers at {connection.bootstrap_servers}: {error}") from None
+        receive_in_large_pieces(self.admin._manager)
 
     def end_transactions(self, items: Sequence[tuple[str, int, int]], *, commit: bool) -> list[BrokerAnswer]:
         """Send EndTxn for each (transactional id, producer id, epoch); return an answer each, in order.
