@@ -10,7 +10,7 @@ import dataclasses
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -24,7 +24,7 @@ from benchmarks.figures import Mark
 from benchmarks.null_sink import NullSink
 from demo.children import die_with_parent
 from lifecycle.guarantees import DeliveryGuarantee
-from pipeline.config.settings import PipelineSettings
+from pipeline.config.settings import ARROW, PipelineSettings
 from pipeline.jobs.job import passthrough, read_source
 from pipeline.recovery.recovery import Recovery
 from pipeline.run.arrow_batches import batch_limits
@@ -32,6 +32,7 @@ from pipeline.run.driver import make_spark
 from pipeline.run.group_offsets import GroupOffsets
 from pipeline.run.query_progress import follow_progress
 from pipeline.sink.data_source import TwoPhaseCommitSink
+from pipeline.sink.range_copy import copy_ranges
 from resource_managers.kafka.connection import DEFAULT_PRODUCER, KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,6 +80,7 @@ class SparkRun:
     batch_records: int
     prefix: str = "bench"
     kafka_producer: str = DEFAULT_PRODUCER
+    source_reader: str = ARROW
     spark_properties: str = ""
 
     def run(self, others: dict[str, int] | None = None) -> Ran:
@@ -117,6 +119,7 @@ class SparkRun:
             max_offsets_per_trigger=self.batch_records,
             delivery_guarantee=self.side if self.side in GUARANTEES else DeliveryGuarantee.EXACTLY_ONCE.value,
             kafka_producer=self.kafka_producer,
+            source_reader=self.source_reader,
             spark_properties=self.spark_properties,
         )
 
@@ -138,9 +141,18 @@ def read_progress(progress: dict[str, Any]) -> Batch:
         number=int(progress["batchId"]),
         started_s=started_s,
         ended_s=started_s + durations_ms["triggerExecution"] / 1000,
-        rows=int(progress["numInputRows"]),
+        rows=_rows(progress),
         durations_ms=durations_ms,
     )
+
+
+def _rows(progress: Mapping[str, Any]) -> int:
+    """Return how many records a batch has, by its offsets: what the sink's own tasks read, Spark does not count."""
+
+    def end(offsets: Mapping[str, Mapping[str, int]] | None) -> int:
+        return sum(offset for partitions in (offsets or {}).values() for offset in partitions.values())
+
+    return sum(end(source["endOffset"]) - end(source["startOffset"]) for source in progress["sources"])
 
 
 def _writer(run: SparkRun, spark: SparkSession, connection: KafkaConnection) -> DataStreamWriter:
@@ -155,6 +167,8 @@ def _writer(run: SparkRun, spark: SparkSession, connection: KafkaConnection) -> 
     options = recovery.options(recovery.recover()).to_spark()
     spark.dataSource.register(TwoPhaseCommitSink)
     follow_progress(spark, GroupOffsets(connection, settings.prefix).note)
+    if settings.source_reader == ARROW:
+        return rows.writeStream.foreachBatch(copy_ranges(options))
     return rows.writeStream.format(TwoPhaseCommitSink.name()).options(**options)
 
 

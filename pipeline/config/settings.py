@@ -16,6 +16,8 @@ from lifecycle.errors import SettingsError
 from pipeline.config.sink_settings import UPDATE, SinkSettings, check_output_mode, setting
 from pipeline.config.sinks import KAFKA, read_sinks
 
+ARROW, SPARK = READERS = ("arrow", "spark")
+"""What may read the source of a job that copies."""
 ROOT = Path(__file__).resolve().parents[__name__.count(".")]
 """Where the packages are imported from: a checkout, or what they are installed in."""
 _CHECKOUT = (ROOT / "ivy.xml").exists()
@@ -41,6 +43,10 @@ class PipelineSettings(SinkSettings):
     source_tasks: int = setting(
         "tasks that read the source, each several of its partitions; 0: one for each. Takes a local spark_master",
         default=0,
+    )
+    source_reader: str = setting(
+        "what reads the source for job passthrough: arrow, the sink's own tasks; or spark. Other jobs: always spark",
+        default="arrow",
     )
     tasks: int = setting("shuffle partitions: the slots of ip_count", default=2)
     restart_attempts: int = setting("restarts in a row before the pipeline gives up", default=3)
@@ -78,6 +84,8 @@ class PipelineSettings(SinkSettings):
             raise SettingsError(f"starting_offsets is {self.starting_offsets!r}; it takes earliest or latest")
         check_output_mode(self.output_mode)
         self._require_positive("tasks")
+        if self.source_reader not in READERS:
+            raise SettingsError(f"source_reader is {self.source_reader!r}; it takes {' or '.join(READERS)}")
         if self.source_tasks < 0:
             raise SettingsError(f"source_tasks is {self.source_tasks}; it takes a number of tasks, or 0 for one each")
         if self.source_tasks and not self.spark_master.startswith("local"):

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from lifecycle.errors import SettingsError
 from pipeline.config.connections import connect
-from pipeline.config.settings import PipelineSettings
+from pipeline.config.settings import ARROW, PipelineSettings
 from pipeline.config.sinks import KAFKA, read_sinks
 from pipeline.jobs.imported_job import import_job
 from pipeline.jobs.word_count import word_count
@@ -25,12 +25,14 @@ LATENESS = "5 seconds"
 class Job:
     """What is written, and its columns (name, Arrow type); None: only the rows themselves say.
 
-    ``updates``: rows replace earlier rows of the same key (Spark's update mode), else each row is a new one.
+    ``updates``: rows replace earlier rows of the same key (Spark's update mode), else each row is a new one. ``copies``: the
+    rows are the source's keys and values as they came, so the sink's tasks may read them themselves.
     """
 
     rows: Callable[[SparkSession], DataFrame]
     columns: tuple[tuple[str, pa.DataType], ...] | None
     updates: bool = False
+    copies: bool = False
 
 
 def read_source(spark: SparkSession, settings: PipelineSettings) -> DataFrame:
@@ -109,11 +111,12 @@ def find_job(settings: PipelineSettings) -> Job:
         case "ip_count":
             return Job(rows=of_source(ip_count), columns=RECORD)
         case "passthrough":
-            return Job(rows=of_source(passthrough), columns=(("key", pa.binary()), ("value", pa.binary())))
+            columns = (("key", pa.binary()), ("value", pa.binary()))
+            return Job(rows=of_source(passthrough), columns=columns, copies=settings.source_reader == ARROW)
         case "word_count":
             records = any(sink.resource_manager == KAFKA for sink in read_sinks(settings.sink))
-            columns = (("word", pa.string()), ("count", pa.int64()), *(RECORD if records else ()))
-            return Job(rows=of_source(partial(word_count, records=records)), columns=columns, updates=True)
+            counts = (("word", pa.string()), ("count", pa.int64()), *(RECORD if records else ()))
+            return Job(rows=of_source(partial(word_count, records=records)), columns=counts, updates=True)
         case name if settings.is_own_job:
             function = import_job(name)
             return Job(rows=lambda spark: function(spark, settings), columns=None, updates=settings.updates)

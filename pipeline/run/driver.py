@@ -149,7 +149,9 @@ class Driver:
         follow_progress(spark, offsets.note)
         try:
             _check_columns(rows, self._job)
-            code = self._run.watch(self._run.start(rows, updates=self._job.updates), self._stop.is_set)
+            code = self._run.watch(
+                self._run.start(rows, updates=self._job.updates, copies=self._job.copies), self._stop.is_set
+            )
             # Tells its listeners of the last batch before it returns.
             spark.stop()
         finally:

@@ -28,6 +28,7 @@ from pipeline.runtime.crash_points import CrashPoints
 from pipeline.runtime.event_sender import EventSender
 from pipeline.runtime.exit_codes import FAILED, STOPPED, SUPERSEDED
 from pipeline.sink.data_source import TwoPhaseCommitSink, write_updates
+from pipeline.sink.range_copy import copy_ranges
 from resource_managers.topics.creation import ensure_topic
 
 log = logging.getLogger(__name__)
@@ -79,9 +80,12 @@ class SinkRun:
         """Send the event that the pipeline runs, after ``recover``."""
         self._sender().pipeline(EventType.PIPELINE_STARTED, self._job, settings=self._reported())
 
-    def start(self, rows: DataFrame, *, updates: bool, trigger: Mapping[str, Any] | None = None) -> StreamingQuery:
+    def start(
+        self, rows: DataFrame, *, updates: bool, copies: bool = False, trigger: Mapping[str, Any] | None = None
+    ) -> StreamingQuery:
         """Start the query that writes ``rows``, after ``recover``; ``updates``: in Spark's update mode.
 
+        ``copies``: the rows are keys and values of Spark's Kafka source as they came, and the sink's tasks read them.
         ``trigger`` is what DataStreamWriter.trigger takes; none: the setting trigger_interval_ms.
         """
         assert self._recovered is not None, "recover() comes first"
@@ -97,6 +101,8 @@ class SinkRun:
             .queryName(self._settings.prefix)
             .trigger(**(trigger or every))
         )
+        if copies:
+            return writer.foreachBatch(copy_ranges(options)).start()
         if updates:
             return writer.outputMode("update").foreachBatch(write_updates(options)).start()
         return writer.format(TwoPhaseCommitSink.name()).options(**options).start()

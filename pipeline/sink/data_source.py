@@ -80,7 +80,7 @@ class StreamBatchWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Decide and commit the batch (beside the driver). Raises the first error after every handle was tried."""
         _coordinator(self._options).commit(_slots(messages), batchId)
-        _freeze_modules()
+        freeze_modules()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Roll the batch back unless it was decided to be committed: Spark calls this after a failed commit, too."""
@@ -100,7 +100,7 @@ class UpdateBatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Decide and commit the batch (beside the driver). Raises the first error after every handle was tried."""
         _coordinator(self._options).commit(_slots(messages), self._options.batch)
-        _freeze_modules()
+        freeze_modules()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Roll the batch back unless it was decided to be committed: Spark calls this after a failed commit, too."""
@@ -126,11 +126,11 @@ def _write(options: SinkOptions, task: TaskContext, batch: int, rows: Iterator[p
     try:
         return SlotWriter(options, slot=task.partitionId(), batch=batch, steps=options.steps()).write(rows)
     finally:
-        _freeze_modules()
+        freeze_modules()
 
 
 @functools.cache
-def _freeze_modules() -> None:
+def freeze_modules() -> None:
     """Take what is loaded out of the garbage collector's sight, once a process.
 
     A reused worker collects after every task, and each time walks all of its modules: 0.1 s of processor time.

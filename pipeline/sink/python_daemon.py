@@ -14,7 +14,7 @@ import pyspark.sql.worker.write_into_data_source
 import pyspark.worker  # noqa: F401
 from pyspark import daemon
 
-import pipeline.sink.data_source
+import pipeline.sink.range_copy
 import pipeline.sink.slot_writer  # noqa: F401
 import resource_managers.kafka.resource_manager  # noqa: F401
 

@@ -13,6 +13,7 @@ from typing import Any
 from confluent_kafka.admin import NewTopic
 
 from demo.readers import LiveReader
+from pipeline.config.settings import READERS
 from tests.crash.catalogue import Sink
 from tests.crash.full_disk import small_disk
 from tests.crash.judge import Record
@@ -56,6 +57,8 @@ def running(schedule: Schedule, servers: Servers, directory: Path, given_up: thr
         "restart_attempts": ALL_RESTARTS,
         "kafka_producer": schedule.kafka_producer,
         "producer_properties": f"message.max.bytes={LARGEST_MESSAGE_BYTES}",
+        # In turns of two, so that either reads for either producer.
+        "source_reader": READERS[schedule.seed // 2 % 2],
         # In each third run a task for each partition, or all of them in one task, or in two.
         "source_tasks": schedule.seed % 3,
         # Two tasks at once; Spark retries a failed task twice, as on a cluster.

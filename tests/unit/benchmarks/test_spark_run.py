@@ -12,7 +12,10 @@ def test_progress_becomes_a_batch():
     progress = {
         "batchId": 3,
         "timestamp": "2026-11-21T12:00:00.250Z",
-        "numInputRows": 1_250_000,
+        "numInputRows": 0,  # as where Spark does not read the records itself
+        "sources": [
+            {"startOffset": {"s": {"0": 1_000_000, "1": 5}}, "endOffset": {"s": {"0": 2_000_000, "1": 250_005}}}
+        ],
         "durationMs": {"addBatch": 1700, "triggerExecution": 2000},
     }
     batch = read_progress(progress)

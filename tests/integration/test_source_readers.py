@@ -1,0 +1,56 @@
+"""Both readers of the source: a batch that one began and that was lost in part, the other writes again, and only that part."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from lifecycle.decisions import Settled
+from pipeline.config.settings import READERS
+from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.topics.decision_log import DecisionLog
+from tests.integration.kafka_fixtures import LIMIT_S
+from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, wait_until
+from tests.integration.test_pipeline_protocol import expect_exactly, values
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600), pytest.mark.long]
+PARTITIONS, TASKS = 5, 2
+
+
+@pytest.mark.parametrize("source_tasks", [0, TASKS])
+@pytest.mark.parametrize(("first", "second"), list(itertools.permutations(READERS)))
+def test_one_replays_what_the_other_began(
+    connection: KafkaConnection, tmp_path: Path, first: str, second: str, source_tasks: int
+) -> None:
+    name = f"readers-{first}-{source_tasks}"
+    source, sink = f"in-{name}", f"out-{name}"
+    log = DecisionLog(connection)
+    log.ensure_topic()
+    make_topics(connection, "transaction_lifecycle", sink)
+    make_topics(connection, source, partitions=PARTITIONS)
+    produce(connection, source, values(0, 200))
+    settings = {"source": source, "sink": sink, "prefix": name, "source_tasks": source_tasks}
+    with PipelineProcess(connection, tmp_path, source_reader=first, **settings) as pipeline:
+        expect_exactly(connection, sink, values(0, 200))
+        pipeline.arm("mid-commit", "freeze")
+        produce(connection, source, values(200, 200))
+        wait_until("a part of the transactions is committed", lambda: pipeline.reached("mid-commit"))
+        unsettled = log.read_to_end().unsettled(name)
+        for _, handle in unsettled:
+            # Whoever takes the id aborts what is open under it; what is committed stays.
+            producer = Producer(connection.for_librdkafka(**{"transactional.id": handle.transaction}))
+            producer.init_transactions(LIMIT_S)
+        # The supervisor first: it would start a run with the same reader.
+        pipeline.process.kill()
+        pipeline.process.wait(LIMIT_S)
+        pipeline.kill_driver()
+    (pipeline.crash_points / "mid-commit.reached").unlink()
+    with PipelineProcess(connection, tmp_path, source_reader=second, **settings):
+        expect_exactly(connection, sink, values(0, 400))
+    ledger = log.read_to_end()
+    ends = [ledger.outcome(handle.key) for decision, _ in unsettled for handle in decision.handles]
+    assert {end.settled for end in ends if end is not None} == {Settled.COMMITTED, Settled.LOST}
+    assert max(len(decision.handles) for decision, _ in unsettled) <= (source_tasks or PARTITIONS)
