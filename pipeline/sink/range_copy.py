@@ -71,8 +71,11 @@ def ranges_by_slot(rows: DataFrame) -> list[list[OffsetRange]]:
 
 
 def _parts(partition: Any) -> list[Any]:
-    """Return the source's partitions of a task: several where ``source_tasks`` joins them."""
-    if not partition.getClass().getSimpleName().startswith("Coalesced"):
+    """Return the source's partitions of a task: several where ``source_tasks`` joins them, none where nothing is to be read."""
+    kind = partition.getClass().getSimpleName()
+    if kind.startswith("Empty"):
+        return []
+    if not kind.startswith("Coalesced"):
         return [partition]
     parents = partition.parents()
     return [part for place in range(parents.size()) for part in _parts(parents.apply(place))]

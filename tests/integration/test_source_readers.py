@@ -20,6 +20,21 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(600), pytest.mark.lon
 PARTITIONS, TASKS = 5, 2
 
 
+@pytest.mark.parametrize("source_tasks", [0, 1])
+def test_a_source_that_is_empty_at_first_is_read(
+    connection: KafkaConnection, tmp_path: Path, source_tasks: int
+) -> None:
+    name = f"readers-empty-{source_tasks}"
+    source, sink = f"in-{name}", f"out-{name}"
+    make_topics(connection, source, sink, "transaction_lifecycle")
+    settings = {"source": source, "sink": sink, "prefix": name, "source_tasks": source_tasks}
+    with PipelineProcess(connection, tmp_path, **settings) as pipeline:
+        wait_until("a batch without rows has ended", lambda: (tmp_path / "checkpoint" / "commits" / "0").exists())
+        produce(connection, source, values(0, 100))
+        expect_exactly(connection, sink, values(0, 100))
+        assert pipeline.status["restarts"] == 0
+
+
 @pytest.mark.parametrize("source_tasks", [0, TASKS])
 @pytest.mark.parametrize(("first", "second"), list(itertools.permutations(READERS)))
 def test_one_replays_what_the_other_began(
