@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import queue
 import time
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from resource_managers.kafka.answers import MISSING_ROW, NO_LEADER, BrokerAnswer
 from resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
 from resource_managers.kafka.partitions import KafkaPartitions
 from resource_managers.kafka.reading.fetch_request import FetchCommitted, FetchedRecords
-from resource_managers.kafka.reading.fetched_batches import batches_of, committed
+from resource_managers.kafka.reading.fetched_batches import FetchedBatch, batches_of, committed
 from resource_managers.kafka.reading.record_columns import columns_of
 from resource_managers.kafka.wire import wire
 
@@ -50,11 +51,21 @@ def read_committed(connection: KafkaConnection, wanted: OffsetRange) -> Iterator
     return _Reader(connection, wanted).read()
 
 
+@functools.cache
+def _leaders(connection: KafkaConnection) -> dict[tuple[str, int], int]:
+    """Return where partitions were led when last asked, which a task does not ask again for each of its ranges.
+
+    A process that is forked begins with what its parent knew. An answer that says that a leader moved has it asked again.
+    """
+    return {}
+
+
 class _Reader:
     def __init__(self, connection: KafkaConnection, wanted: OffsetRange) -> None:
         self._connection, self._wanted = connection, wanted
         self._answers: queue.Queue[Any] = queue.Queue()
-        self._position, self._leader = wanted.start, -1
+        self._position = wanted.start
+        self._leader = _leaders(connection).get((wanted.topic, wanted.partition), -1)
 
     def read(self) -> Iterator[pa.RecordBatch]:
         end = self._wanted.end
@@ -71,7 +82,7 @@ class _Reader:
         except MalformedRecord as error:
             raise MalformedRecord(f"{self._wanted}: {error}") from None
 
-    def _next(self) -> tuple[FetchedRecords, list[Any]]:
+    def _next(self) -> tuple[FetchedRecords, list[FetchedBatch]]:
         """Return the next answer with records, and its batches. Raises as ``read_committed``."""
         deadline = time.monotonic() + CALL_LIMIT_S
         for pause_s in RETRY.pauses():
@@ -107,7 +118,9 @@ class _Reader:
             layout = KafkaPartitions(self._connection, "").layout([self._wanted.topic])
         except Unreachable:
             return -1
-        return layout.leaders.get((self._wanted.topic, self._wanted.partition), -1)
+        known = _leaders(self._connection)
+        known |= layout.leaders
+        return known.get((self._wanted.topic, self._wanted.partition), -1)
 
     def _late(self, answer: BrokerAnswer) -> Unreachable:
         why = f"the leader has no record at offset {self._position}" if answer.is_done else str(answer)
