@@ -46,7 +46,7 @@ class PipelineSettings(SinkSettings):
     )
     source_reader: str = setting(
         "what reads the source for job passthrough: arrow, the sink's own tasks; or spark. Other jobs: always spark",
-        default="arrow",
+        default=ARROW,
     )
     tasks: int = setting("shuffle partitions: the slots of ip_count", default=2)
     restart_attempts: int = setting("restarts in a row before the pipeline gives up", default=3)

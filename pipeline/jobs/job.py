@@ -97,6 +97,7 @@ def _epoch_ms(column: str) -> Column:
 
 
 RECORD = (("key", pa.string()), ("value", pa.string()))
+BINARY_RECORD = (("key", pa.binary()), ("value", pa.binary()))
 
 JOBS = ("ip_count", "passthrough", "word_count")
 
@@ -111,12 +112,11 @@ def find_job(settings: PipelineSettings) -> Job:
         case "ip_count":
             return Job(rows=of_source(ip_count), columns=RECORD)
         case "passthrough":
-            columns = (("key", pa.binary()), ("value", pa.binary()))
-            return Job(rows=of_source(passthrough), columns=columns, copies=settings.source_reader == ARROW)
+            return Job(rows=of_source(passthrough), columns=BINARY_RECORD, copies=settings.source_reader == ARROW)
         case "word_count":
             records = any(sink.resource_manager == KAFKA for sink in read_sinks(settings.sink))
-            counts = (("word", pa.string()), ("count", pa.int64()), *(RECORD if records else ()))
-            return Job(rows=of_source(partial(word_count, records=records)), columns=counts, updates=True)
+            columns = (("word", pa.string()), ("count", pa.int64()), *(RECORD if records else ()))
+            return Job(rows=of_source(partial(word_count, records=records)), columns=columns, updates=True)
         case name if settings.is_own_job:
             function = import_job(name)
             return Job(rows=lambda spark: function(spark, settings), columns=None, updates=settings.updates)

@@ -24,17 +24,17 @@ def copy_ranges(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
     """Return what ``writeStream.foreachBatch`` takes to write batches of Spark's Kafka source, keys and values as they came."""
 
     def write(rows: DataFrame, batch: int) -> None:
-        read = SinkOptions.read(options)
-        coordinator = Coordinator(read, read.steps())
+        own = SinkOptions.read(options)
+        coordinator = Coordinator(own, own.steps())
         messages: list[SlotMessage] = []
         try:
             slots = ranges_by_slot(rows)
             if slots:
-                jobs = rows.sparkSession.sparkContext.parallelize(slots, len(slots))
-                messages = jobs.mapPartitions(_CopyTask(options, batch)).collect()
+                tasks = rows.sparkSession.sparkContext.parallelize(slots, len(slots))
+                messages = tasks.mapPartitions(_CopyTask(options, batch)).collect()
             coordinator.commit(messages, batch)
         except BaseException:
-            # Those of a task that failed, or whose messages are lost with it, the sweep rolls back when the query has ended.
+            # Where a task failed, the messages of all are lost: the sweep rolls back what they prepared, when the query ends.
             coordinator.abort(messages, batch)
             raise
 

@@ -31,5 +31,24 @@ def make_authority(directory: Path) -> Path:
     return directory
 
 
+def tls_listener(authority: Path) -> dict[str, str]:
+    """Return the settings of a broker whose client listener takes TLS only."""
+    chain = authority / "server.pem"
+    chain.write_text((authority / "key.pem").read_text() + (authority / "cert.pem").read_text())
+    return {
+        "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(chain),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(authority / "ca.pem"),
+    }
+
+
+def tls_client(authority: Path, name: str = "ca.pem") -> dict[str, str]:
+    """Return the properties of a client that trusts this authority."""
+    return {"security.protocol": "SSL", "ssl.ca.location": str(authority / name)}
+
+
 def _openssl(directory: Path, *arguments: str) -> None:
     subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True, timeout=60)

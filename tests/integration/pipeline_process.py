@@ -94,6 +94,12 @@ def open_transactions(connection: KafkaConnection, prefix: str) -> list[str]:
         admin.close()
 
 
+def abort_by_taking_ids(connection: KafkaConnection, ids: Sequence[str]) -> None:
+    """Take transactional ids: that aborts what is open under them; what is committed stays."""
+    for id_ in ids:
+        Producer(connection.for_librdkafka(**{"transactional.id": id_})).init_transactions(30)
+
+
 class PipelineProcess:
     """``python -m pipeline run``: a context manager that leaves no process behind."""
 

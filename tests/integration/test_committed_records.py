@@ -6,7 +6,6 @@ import random
 import time
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -23,7 +22,7 @@ from resource_managers.kafka.reading import committed_records
 from resource_managers.kafka.reading.committed_records import FETCH_BYTES, OffsetRange, read_committed
 from resource_managers.kafka.record_batch import CODECS
 from resource_managers.kafka.wire import wire
-from tests.integration.certificates import make_authority
+from tests.integration.certificates import make_authority, tls_client, tls_listener
 from tests.integration.kafka_fixtures import LIMIT_S, make_sink, rows, wait_until
 
 pytestmark = pytest.mark.integration
@@ -314,6 +313,14 @@ def test_no_record_is_lost_or_doubled_when_connections_close(connection, monkeyp
     assert len(closed) >= 3
 
 
+def test_a_leader_that_moved_is_asked_for_again(connection):
+    topic = make_topic(connection)
+    produce(producer_to(connection), topic, *many(5))
+    committed_records._leaders(connection)[topic, 0] = 99
+    assert rows_of(columns(connection, topic, 0, 10)) == many(5)
+    assert committed_records._leaders(connection)[topic, 0] != 99
+
+
 def set_quota(connection: KafkaConnection, bytes_per_s: float | None) -> None:
     """Hold every client back to so many bytes/s that it reads; None: no longer."""
     entry = AlterClientQuotasRequest.EntryData
@@ -375,18 +382,8 @@ def test_what_compaction_left_is_read(tmp_path):
 @pytest.mark.long
 def test_megabytes_are_read_over_tls(tmp_path):
     authority = make_authority(tmp_path)
-    chain = authority / "server.pem"
-    chain.write_text((authority / "key.pem").read_text() + (authority / "cert.pem").read_text())
-    settings = {
-        "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(chain),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(authority / "ca.pem"),
-    }
-    client = {"security.protocol": "SSL", "ssl.ca.location": str(authority / "ca.pem")}
-    with Broker(Path(tmp_path / "broker"), settings=settings, client=client) as broker:
+    settings, client = tls_listener(authority), tls_client(authority)
+    with Broker(tmp_path / "broker", settings=settings, client=client) as broker:
         connection = KafkaConnection(broker.bootstrap_servers, client)
         topic = make_topic(connection)
         noise = random.Random(3).randbytes(100_000)

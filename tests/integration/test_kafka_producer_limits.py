@@ -20,7 +20,7 @@ from resource_managers.kafka.batch_delivery import BatchDelivery
 from resource_managers.kafka.connection import ARROW, LIBRDKAFKA, PRODUCERS, KafkaConnection
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import SlotAttempt
-from tests.integration.certificates import make_authority
+from tests.integration.certificates import make_authority, tls_client, tls_listener
 from tests.integration.kafka_fixtures import Sink, fingerprint_of, make_sink
 from tests.integration.pipeline_process import read_committed
 
@@ -39,24 +39,10 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def connection(authority: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaConnection]:
     """Connect to a broker whose only client listener takes TLS, and which takes small batches only."""
-    chain = authority / "server.pem"
-    chain.write_text((authority / "key.pem").read_text() + (authority / "cert.pem").read_text())
-    settings = {
-        "listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(chain),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(authority / "ca.pem"),
-        "message.max.bytes": str(MESSAGE_BYTES),
-    }
-    client = properties(authority)
+    settings, client = tls_listener(authority), tls_client(authority)
+    settings |= {"message.max.bytes": str(MESSAGE_BYTES)}
     with Broker(tmp_path_factory.mktemp("tls-broker"), settings=settings, client=client) as running:
         yield KafkaConnection(running.bootstrap_servers, client)
-
-
-def properties(authority: Path, name: str = "ca.pem") -> dict[str, str]:
-    return {"security.protocol": "SSL", "ssl.ca.location": str(authority / name)}
 
 
 def large_sink(connection: KafkaConnection, producer: str) -> Sink:
@@ -108,7 +94,7 @@ def test_megabytes_are_written_over_tls(connection, producer):
 
 def test_a_broker_of_another_authority_is_not_written_to(connection, authority, monkeypatch):
     monkeypatch.setattr("resource_managers.kafka.wire.BOOTSTRAP_LIMIT_MS", 1_000)
-    other = KafkaConnection(connection.bootstrap_servers, properties(authority, "other-ca.pem"))
+    other = KafkaConnection(connection.bootstrap_servers, tls_client(authority, "other-ca.pem"))
     with pytest.raises(Unreachable):
         Sink(connection=other, topic="any", prefix="any", producer=ARROW).begin()
 

@@ -6,14 +6,13 @@ import itertools
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from lifecycle.decisions import Settled
 from pipeline.config.settings import READERS
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.kafka_fixtures import LIMIT_S
-from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, wait_until
+from tests.integration.pipeline_process import PipelineProcess, abort_by_taking_ids, make_topics, produce, wait_until
 from tests.integration.test_pipeline_protocol import expect_exactly, values
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600), pytest.mark.long]
@@ -54,10 +53,7 @@ def test_one_replays_what_the_other_began(
         produce(connection, source, values(200, 200))
         wait_until("a part of the transactions is committed", lambda: pipeline.reached("mid-commit"))
         unsettled = log.read_to_end().unsettled(name)
-        for _, handle in unsettled:
-            # Whoever takes the id aborts what is open under it; what is committed stays.
-            producer = Producer(connection.for_librdkafka(**{"transactional.id": handle.transaction}))
-            producer.init_transactions(LIMIT_S)
+        abort_by_taking_ids(connection, [handle.transaction for _, handle in unsettled])
         # The supervisor first: it would start a run with the same reader.
         pipeline.process.kill()
         pipeline.process.wait(LIMIT_S)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from lifecycle.decisions import Settled
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
-from tests.integration.kafka_fixtures import LIMIT_S
-from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, wait_until
+from tests.integration.pipeline_process import PipelineProcess, abort_by_taking_ids, make_topics, produce, wait_until
 from tests.integration.test_pipeline_protocol import expect_exactly, values
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600), pytest.mark.long]
@@ -32,10 +30,7 @@ def test_a_part_of_a_batch_that_was_lost_is_replayed(connection: KafkaConnection
         produce(connection, SOURCE, values(200, 200))
         wait_until("one of the transactions is committed", lambda: pipeline.reached("mid-commit"))
         unsettled = log.read_to_end().unsettled(PREFIX)
-        for _, handle in unsettled:
-            # Whoever takes the id aborts what is open under it; what is committed stays.
-            producer = Producer(connection.for_librdkafka(**{"transactional.id": handle.transaction}))
-            producer.init_transactions(LIMIT_S)
+        abort_by_taking_ids(connection, [handle.transaction for _, handle in unsettled])
         expect_exactly(connection, SINK, values(0, 400))
         ledger = log.read_to_end()
         decisions = ledger.checkpoint_commits(pipeline.status["checkpoint_id"])

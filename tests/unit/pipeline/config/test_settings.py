@@ -51,6 +51,7 @@ WRONG = [
     ({"sink": "mysql:t", "database_properties": "f", "prefix": "x" * 39}, "at most 38"),
     ({"delivery_guarantee": "exactly-once"}, "exactly_once, at_least_once, none"),
     ({"kafka_producer": "java"}, "librdkafka or arrow"),
+    ({"source_reader": "java"}, "arrow or spark"),
     ({"max_offsets_per_trigger": "0"}, "max_offsets_per_trigger"),
     ({"transaction_timeout_ms": "soon"}, "transaction_timeout_ms"),
     ({"transaction_timeout_ms": "1000"}, "commit_margin_ms"),
