@@ -7,6 +7,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from lifecycle import page_paths
 from lifecycle.decisions import BatchAttempt, Ruling
+from lifecycle.events import EventType
 from tests.browser.shown_page import SHOWN_LIMIT_MS, open_whole
 from tests.browser.stuck_cluster import LIMIT_S, TIMEOUT_MS, StuckCluster
 from tests.integration.kafka_fixtures import wait_until
@@ -45,6 +46,8 @@ def test_a_decided_batch_is_settled_and_readers_get_its_rows(page: Page, stuck: 
 
 def test_an_undecided_batch_is_settled_on_its_page_and_its_rows_are_gone(page: Page, stuck: StuckCluster) -> None:
     pipeline = ReportedPipeline(stuck.connection, stuck.lifecycle_topic, TIMEOUT_MS)
+    # Three of its intervals may pass without a heartbeat; without this event an interval counts as 10 s.
+    pipeline.tell(EventType.PIPELINE_STARTED, pipeline.prefix, job="word_count", settings={"interval_ms": 100})
     handle = pipeline.prepare(b"never decided")
     stuck.collector.wait_for(handle.transaction, verdict="abort it", may_abort=True)
     open_whole(page, stuck.app + page_paths.batch(pipeline.prefix, 0))

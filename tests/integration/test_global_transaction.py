@@ -58,11 +58,8 @@ def nobody_restarts(pipeline: PipelineProcess, point: str) -> Iterator[None]:
 @pytest.mark.long
 def test_kill_at_any_step_leaves_the_rows_everywhere_or_nowhere(connection, sinks, tmp_path):
     settings = sinks.settings("kafka", "mysql", "postgres", restart_delay_ms=3_000, restart_attempts=9)
-    seen_before_the_restart = {
-        "after-prepare": {"kafka": 0, "mysql": 0, "postgres": 0},
-        "mid-commit": {"kafka": 100, "mysql": 0, "postgres": 0},
-        "after-decision": {"kafka": 0, "mysql": 0, "postgres": 0},
-    }
+    # Where rows of the batch are seen before the restart; a busy machine may plan two batches for the 100 rows.
+    seen_before_the_restart = {"after-prepare": set(), "mid-commit": {"kafka"}, "after-decision": set()}
     with PipelineProcess(connection, tmp_path, **settings) as pipeline:
         produce(connection, sinks.source, values(0, 100))
         expect_everywhere(sinks, values(0, 100))
@@ -72,8 +69,9 @@ def test_kill_at_any_step_leaves_the_rows_everywhere_or_nowhere(connection, sink
                 pipeline.arm("mid-recovery", "kill")
             produce(connection, sinks.source, values(done * 100, 100))
             with nobody_restarts(pipeline, point):
-                left = {name: seen.total() - done * 100 for name, seen in sinks.everywhere().items()}
-                assert left == expected, point
+                assert {name for name, seen in sinks.everywhere().items() if seen.total() > done * 100} == expected, (
+                    point
+                )
                 assert sinks.prepared("mysql") == sinks.prepared("postgres") > 0, point
             expect_everywhere(sinks, values(0, done * 100 + 100))
         assert pipeline.reached("mid-recovery")
@@ -92,7 +90,7 @@ def test_what_only_kafka_lost_is_replayed_only_into_kafka(connection, sinks, tmp
         pipeline.arm("mid-commit", "freeze")
         produce(connection, sinks.source, values(100, 100))
         wait_until("the driver stands still between two branches", lambda: pipeline.reached("mid-commit"), LIMIT_S)
-        wait_until("MariaDB's branches are committed", lambda: sinks.in_table("mysql").total() == 200)
+        wait_until("MariaDB's branches are committed", lambda: sinks.in_table("mysql").total() > 100)
         assert sinks.in_topic().total() == 100
         wait_until("the broker's timeout", lambda: not open_transactions(connection, sinks.name), LIMIT_S)
         assert sinks.in_topic().total() == 100

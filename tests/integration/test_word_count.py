@@ -51,7 +51,8 @@ def test_counts_are_exact_after_kill_9_between_two_databases_commits(connection,
         pipeline.arm("mid-commit", "kill")
         produce(connection, sinks.source, encoded(LINES))
         wait_until("the driver to be killed between two databases", lambda: pipeline.reached("mid-commit"), LIMIT_S)
-        assert sinks.counts("mysql") == twice(COUNTED)
+        # The batch may hold a part of the lines: a batch ends where the topic ended when it was planned.
+        assert Counter(COUNTED) < Counter(sinks.counts("mysql")) <= Counter(twice(COUNTED))
         for name in sinks.databases:
             wait_until(f"second counts in {name}", lambda n=name: sinks.counts(n) == twice(COUNTED), LIMIT_S)
         wait_until("nothing is in doubt", lambda: not any(sinks.prepared(name) for name in sinks.databases), LIMIT_S)
