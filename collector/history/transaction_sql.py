@@ -19,14 +19,10 @@ OF_ID_BEFORE = """
 select distinct producer_id, start_ms from transaction_records
 where transaction_id = $1 and start_ms >= $4 and start_ms <= $2 and (start_ms < $2 or producer_id < $3)
 order by start_ms desc, producer_id desc limit $5"""
-_CHOSEN = EACH_TRANSACTION.format(
-    rows="transaction_records where transaction_id = ? and start_ms >= ? and start_ms <= ?",
-    of_those="semi join chosen using (producer_id, start_ms)",
+# Bound: id, the first and the last start (epoch ms).
+TRANSACTIONS_OF_ID = EACH_TRANSACTION.format(
+    rows="transaction_records where transaction_id = ? and start_ms >= ? and start_ms <= ?", of_those=""
 )
-# Bound: producer ids and starts, of the same length; id, the first and the last start.
-TRANSACTIONS_OF_ID = f"""
-with chosen as (select unnest(?::bigint[]) as producer_id, unnest(?::bigint[]) as start_ms)
-{_CHOSEN}"""
 # What tells which runs there were, and what was decided in a stretch of time. Bound: prefix, from, until, how many.
 DECISIONS_OF_PERIOD = f"""
 select partition, "offset", record, counts from decision_records

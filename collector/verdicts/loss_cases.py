@@ -112,17 +112,24 @@ def _is(order: OperatorOrder | None, action: Action) -> bool:
 
 
 def past_of(
-    transaction: str, rows: Rows, prefixes: frozenset[str], offsets_topics: tuple[str, ...], since_ms: int = 0
+    transaction: str,
+    rows: Rows,
+    prefixes: frozenset[str],
+    offsets_topics: tuple[str, ...],
+    since_ms: int = 0,
+    *,
+    alone: bool = False,
 ) -> State:
     """Return a state of what history knows of one id and of those beside it, also what memory has let go. Raises StoreFailed.
 
     The id may be the name of a database's branch. ``prefixes`` are those of our own pipelines: their decisions are read too.
-    ``since_ms``: of transactions that began since then (epoch ms).
+    ``since_ms``: of transactions that began since then (epoch ms). ``alone``: without those of the ids beside it.
     """
     parsed = FlinkId.parse(transaction)
-    stem = f"{parsed.prefix}-{parsed.subtask}-" if parsed is not None else transaction
+    stem = transaction if alone or parsed is None else f"{parsed.prefix}-{parsed.subtask}-"
     past = State(settled_kept=MAX_RECORDS, offsets_topics=offsets_topics)
-    for known in row_decoding.transactions(rows(sql.TRANSACTIONS_OF_IDS, stem, since_ms, MAX_RECORDS)):
+    transactions = sql.TRANSACTIONS_OF_ONE_ID if alone else sql.TRANSACTIONS_OF_IDS
+    for known in row_decoding.transactions(rows(transactions, stem, since_ms, MAX_RECORDS)):
         put_transaction(past, known)
     for id_, init in row_decoding.inits(rows(sql.INITS_OF_IDS, stem, MAX_RECORDS)):
         put_init(past, id_, init)

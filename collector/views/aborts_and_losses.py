@@ -8,9 +8,11 @@ from functools import partial
 
 from collector.history.rollups import Aborted
 from collector.history.store import Store
+from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerIdentity
 from collector.runtime.clock import now_ms
 from collector.state import transaction_join, transaction_pages, transactional_ids
+from collector.state.state import State
 from collector.state.transaction_pages import EndKey, Newest
 from collector.state.transaction_view import TransactionView
 from collector.state.transactional_ids import PrefixReport
@@ -20,7 +22,7 @@ from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossVerdict
 from collector.verdicts.loss_cases import LossInputs
 from collector.views import application_names
 from collector.views.current_state import CurrentState
-from collector.views.past_transactions import AROUND_MS, WINDOWS_MS, newest_of_id
+from collector.views.past_transactions import AROUND_MS, likely_ms, newest_of_id
 from lifecycle.durations import HOUR_MS
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.events import EARLIER_COUNTED
@@ -31,8 +33,8 @@ EVERY = 1 << 40
 """More than memory holds: no limit."""
 MOST_OF_WINDOW = 1_000
 """Larger pages of one id's transactions are put together of all of them."""
-SEEN_OFTEN, MORE_THAN_LIKELY = 5, 1.5
-"""So many commits of an id in memory tell how often it is used; its page is looked for in so many times their time."""
+CLOCKS_DIFFER_MS = 10_000
+"""Coordinators' clocks differ by less: an id's transactions end in the order in which they began, but for that."""
 DONE = (TransactionState.ABORTED, TransactionState.LOST)
 
 
@@ -131,71 +133,70 @@ def losses_in_history(
     """
     # What was seen a moment ago is in memory alone.
     store.catch_up()
-    page = partial(_page_in_history, current, store, transaction, since_ms, most, before)
-    first_ms = _likely_needed_ms(current, transaction, most) if before is None and not since_ms else 0
-    if first_ms:
-        found, inputs = page(first_ms)
-        if _is_whole(found, first_ms, most) and _counted_behind(store, transaction, found) >= EARLIER_COUNTED:
-            return loss_cases.judged(inputs), EARLIER_COUNTED
+    if before is None and not since_ms and most <= MOST_OF_WINDOW:
+        newest = _newest_page(current, store, transaction, most)
+        if newest is not None:
+            return newest, EARLIER_COUNTED
     first_ms = _first_needed_ms(store, transaction, most, before)
-    found, inputs = page(first_ms)
+    past = _past_of(current, store, transaction, first_ms)
+    found, inputs = _page_of(current, past, transaction, since_ms=since_ms, most=most, before=before)
     return loss_cases.judged(inputs), min(found.more, EARLIER_COUNTED) if first_ms else found.more
 
 
-def _page_in_history(
-    current: CurrentState,
-    store: Store,
-    transaction: str,
-    since_ms: int,
-    most: int,
-    before: EndKey | None,
-    first_ms: int,
-) -> tuple[Newest, LossInputs]:
-    """Return a page of an id's transactions, put together of those that began at ``first_ms`` or later, and what judges them."""
+def _newest_page(current: CurrentState, store: Store, transaction: str, most: int) -> list[Loss] | None:
+    """Return the newest page of an id that is used often, if EARLIER_COUNTED or more are behind it; None: look further back."""
+    window_ms = likely_ms(current, transaction, most)
+    with current.reading() as state:
+        newest, watches_flink = state.latest_of_id.get(transaction), bool(state.flink.jobs)
+    if not window_ms or newest is None:
+        return None
+    # Of a sink of Flink the ids beside it tell too, and what was before.
+    is_alone = not watches_flink or FlinkId.parse(transaction) is None
+    margin_ms = CLOCKS_DIFFER_MS if is_alone else AROUND_MS
+    first_ms = newest.start_ms - window_ms - margin_ms
+    past = _past_of(current, store, transaction, first_ms, alone=is_alone)
+    found, inputs = _page_of(current, past, transaction, most=most)
+    if len(found.views) < most:
+        return None
+    oldest = min((view.opened_ms or 0, view.producer_id or 0) for view in found.views)
+    if oldest[0] - margin_ms < first_ms:
+        return None
+    behind = found.more
+    if behind < EARLIER_COUNTED:
+        behind = len(newest_of_id(store, transaction, oldest, oldest[0], EARLIER_COUNTED, 2 * window_ms))
+    return loss_cases.judged(inputs) if behind >= EARLIER_COUNTED else None
+
+
+def _past_of(current: CurrentState, store: Store, transaction: str, first_ms: int, *, alone: bool = False) -> State:
+    """Return what history has of an id's transactions that began at ``first_ms`` or later, with what only memory has."""
     with current.reading() as state:
         prefixes, offsets_topics = state.ledger.prefixes(), state.offsets_topics
-    past = loss_cases.past_of(transaction, store.rows, prefixes, offsets_topics, first_ms)
-    wanted, status = (*COMMITTED, *UNDONE), current.decision_log_status[0]
+    past = loss_cases.past_of(transaction, store.rows, prefixes, offsets_topics, first_ms, alone=alone)
     with current.reading() as state:
         loss_cases.share(past, state)
+        # That it writes the offsets of its input is known of the id, whichever of its transactions showed it.
+        longest_ms = state.longest_with_offsets.get(transaction)
+    if longest_ms is not None:
+        past.longest_with_offsets.setdefault(transaction, longest_ms)
+    return past
+
+
+def _page_of(
+    current: CurrentState,
+    past: State,
+    transaction: str,
+    *,
+    most: int,
+    since_ms: int = 0,
+    before: EndKey | None = None,
+) -> tuple[Newest, LossInputs]:
+    """Return a page of an id's transactions in a past, and what judges them."""
+    wanted, status = (*COMMITTED, *UNDONE), current.decision_log_status[0]
+    with current.reading():
         found = transaction_pages.ended(
             past, wanted, most=most, before=before, since_ms=since_ms, transaction=transaction
         )
         return found, loss_cases.loss_inputs(past, status, found.views)
-
-
-def _likely_needed_ms(current: CurrentState, transaction: str, most: int) -> int:
-    """Return the opening from which on the newest page of an id is likely to be whole (epoch ms), by how often it commits now.
-
-    0: memory does not say, or it is not often.
-    """
-    if most > MOST_OF_WINDOW:
-        return 0
-    with current.reading() as state:
-        commits, newest = state.commits_of_id.get(transaction, 0), state.latest_of_id.get(transaction)
-        whole_from_ms = state.evicted_until_ms
-    if newest is None or not whole_from_ms or commits < SEEN_OFTEN:
-        return 0
-    each_ms = max(0, newest.start_ms - whole_from_ms) / commits
-    window_ms = int(MORE_THAN_LIKELY * most * each_ms)
-    return newest.start_ms - window_ms - AROUND_MS if 0 < window_ms <= WINDOWS_MS[0] else 0
-
-
-def _is_whole(found: Newest, first_ms: int, most: int) -> bool:
-    """Say whether a page of an id is full, and put together of all that tells about its oldest."""
-    return len(found.views) == most and _oldest(found)[0] - AROUND_MS >= first_ms
-
-
-def _counted_behind(store: Store, transaction: str, found: Newest) -> int:
-    """Return how many there are behind a full page, at least; no more than EARLIER_COUNTED are looked for."""
-    if found.more >= EARLIER_COUNTED:
-        return found.more
-    oldest = _oldest(found)
-    return len(newest_of_id(store, transaction, oldest, oldest[0], EARLIER_COUNTED))
-
-
-def _oldest(found: Newest) -> tuple[int, int]:
-    return min((view.opened_ms or 0, view.producer_id or 0) for view in found.views)
 
 
 def _first_needed_ms(store: Store, transaction: str, most: int, before: EndKey | None) -> int:

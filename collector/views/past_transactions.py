@@ -32,6 +32,8 @@ NEAR_MS = 2_000
 MOST_RECORDS = 20_000
 WINDOWS_MS = (2 * HOUR_MS, 8 * HOUR_MS)
 """Transactions of an id are searched for in so much time first: all of history takes ten times as long."""
+SEEN_OFTEN, MORE_THAN_LIKELY = 5, 1.5
+"""So many commits of an id in memory tell how often it is used; some are looked for in so many times the time that they take."""
 
 
 def find(current: CurrentState, store: Store, key: str) -> tuple[Judged, Loss | None, list[str]] | None:
@@ -79,28 +81,50 @@ def earlier(
         return [], 0
     store.catch_up()
     id_, place = view.transaction, before or (view.opened_ms, view.producer_id)
-    found = newest_of_id(store, id_, place, place[0], most + EARLIER_COUNTED)
+    wanted = most + EARLIER_COUNTED
+    found = newest_of_id(store, id_, place, place[0], wanted, likely_ms(current, id_, wanted))
     if not found:
         return [], 0
-    producer_ids, starts = (list(column) for column in zip(*found[:most], strict=True))
-    rows = store.rows(transaction_sql.TRANSACTIONS_OF_ID, producer_ids, starts, id_, min(starts), max(starts))
-    past = past_of(current, store, row_decoding.transactions(rows))
+    chosen = set(found[:most])
+    starts = [start_ms for _, start_ms in chosen]
+    # All between them: to leave out the few that are not chosen costs the database as much as to read the others.
+    between = row_decoding.transactions(store.rows(transaction_sql.TRANSACTIONS_OF_ID, id_, min(starts), max(starts)))
+    past = past_of(current, store, (each for each in between if each.identity[1:] in chosen))
     judged = current.judged_of_past(past, lambda state: transaction_join.views(state, settled=True))
     views = [each.view for each in judged if each.view.broker is not None]
     views.sort(key=lambda each: (each.opened_ms or 0, each.producer_id or 0), reverse=True)
     return views, max(0, len(found) - most)
 
 
-def newest_of_id(store: Store, id_: str, before: tuple[int, int], from_ms: int, most: int) -> list[tuple[int, int]]:
+def newest_of_id(
+    store: Store, id_: str, before: tuple[int, int], from_ms: int, most: int, window_ms: int = 0
+) -> list[tuple[int, int]]:
     """Return producer id and start of an id's newest ``most`` transactions that began before one, newest first.
 
-    ``before``: its start (epoch ms) and producer id; ``from_ms``: where to begin to search back. Raises StoreFailed.
+    ``before``: its start (epoch ms) and producer id; ``from_ms``: where to begin to search back; ``window_ms``: in how much
+    time to search first, 0 where that is not known. Raises StoreFailed.
     """
-    for since_ms in (*(from_ms - window_ms for window_ms in WINDOWS_MS), 0):
+    windows_ms = (window_ms, *WINDOWS_MS) if window_ms else WINDOWS_MS
+    for since_ms in (*(from_ms - each_ms for each_ms in windows_ms), 0):
         found = store.rows(transaction_sql.OF_ID_BEFORE, id_, *before, since_ms, most)
         if len(found) == most:
             break
     return [(producer_id, start_ms) for producer_id, start_ms in found]
+
+
+def likely_ms(current: CurrentState, id_: str, transactions: int) -> int:
+    """Return in how much time an id is likely to have so many transactions, by how often it commits now (ms).
+
+    0: memory does not say, or it is not often.
+    """
+    with current.reading() as state:
+        commits, newest = state.commits_of_id.get(id_, 0), state.latest_of_id.get(id_)
+        whole_from_ms = state.evicted_until_ms
+    if newest is None or not whole_from_ms or commits < SEEN_OFTEN:
+        return 0
+    each_ms = max(0, newest.start_ms - whole_from_ms) / commits
+    window_ms = int(MORE_THAN_LIKELY * transactions * each_ms)
+    return window_ms if window_ms <= WINDOWS_MS[0] else 0
 
 
 def past_of_branches(current: CurrentState, store: Store, names: Sequence[str]) -> State:

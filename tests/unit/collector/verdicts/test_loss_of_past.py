@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collector.history import transaction_sql
 from collector.history.store import Store
 from collector.records.facts import BrokerTransaction, Init
 from collector.records.observations import (
     BranchProof,
+    BrokerRecord,
     DecisionSeen,
     EventSeen,
     Observation,
@@ -22,6 +24,7 @@ from collector.records.observations import (
     Position,
 )
 from collector.runtime.clock import now_ms
+from collector.state import transaction_join
 from collector.state.fold import put_transaction
 from collector.state.state import State, holds_offsets
 from collector.state.transaction_pages import end_sort_key
@@ -29,12 +32,13 @@ from collector.verdicts import loss_cases
 from collector.verdicts.data_loss import LossVerdict
 from collector.verdicts.loss_cases import MAX_RECORDS, past_of, share
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views import aborts_and_losses
+from collector.views import aborts_and_losses, past_transactions
 from collector.views.current_state import CurrentState
 from lifecycle import decisions, events
 from lifecycle.decisions import Handle, Settled
 from lifecycle.events import EventType
 from lifecycle.rows.events import EARLIER_COUNTED
+from tests.unit.collector.flink_observations import job
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,
@@ -115,6 +119,12 @@ def past(store: Store, id_: str, prefixes: frozenset[str] = frozenset({PREFIX}))
 )
 def test_history_returns_an_id_and_those_beside_it(store: Store, id_: str, found: set[str]) -> None:
     assert {identity.transaction for identity in past(store, id_).broker} == found
+
+
+@pytest.mark.parametrize(("id_", "found"), [("sink-0-3", {"sink-0-3"}), ("sink-0", set())])
+def test_an_id_alone_is_read_without_those_beside_it(store: Store, id_: str, found: set[str]) -> None:
+    alone = past_of(id_, store.rows, frozenset(), (), alone=True)
+    assert {identity.transaction for identity in alone.broker} == found
 
 
 def test_history_returns_who_took_an_id(store: Store) -> None:
@@ -226,45 +236,118 @@ def test_of_an_id_with_very_many_transactions_a_page_is_put_together_of_the_newe
         assert (last, left) == (whole[30:90], 60)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Used:
+    """An id that is used each 20 s, and then each second; ``margin_ms``: what is read before its page."""
+
+    id_: str = "sink-0-3"
+    slow: int = 200
+    fast: int
+    margin_ms: int = 10
+    watches_flink: bool = False
+    is_read_once: bool = True
+    reads_others: bool = False
+    """Whether the ids beside it are read in the short time, too."""
+
+    def records(self, first_ms: int) -> Iterator[list[BrokerRecord]]:
+        """Yield those of each transaction. The first one alone, of all, holds the offsets of its input."""
+        at = first_ms
+        for number in range(self.slow + self.fast):
+            at += 20_000 if number < self.slow else 1_000
+            # The fifth from the end is still open: it takes no place on the page.
+            is_open = number == self.slow + self.fast - 5
+            records = transaction(3, at, at + 500, committed=number % 4 > 0 or not number)
+            partitions = ("__consumer_offsets-7",) if not number else ("sink-0",)
+            yield [
+                replace(one, transaction=self.id_, partitions=partitions) for one in records[: 1 if is_open else None]
+            ]
+
+
 @pytest.mark.parametrize(
-    ("slow", "fast", "around_ms", "is_read_once"),
-    [(0, 150, 10, True), (200, 40, 10, True), (0, 100, 10, False), (200, 10, 10, False), (200, 16, 60_000, False)],
+    "used",
+    [
+        Used(slow=0, fast=150),
+        Used(fast=40),
+        Used(fast=40, id_="shop"),
+        Used(fast=40, id_="shop", watches_flink=True),
+        Used(fast=40, watches_flink=True, reads_others=True),
+        Used(slow=0, fast=100, is_read_once=False),
+        Used(fast=10, is_read_once=False),
+        Used(fast=16, margin_ms=60_000, is_read_once=False),
+    ],
     ids=[
         "often all along",
         "often since a while",
+        "of another form",
+        "of another form, Flink watched",
+        "Flink watched",
         "too few behind the page",
         "often for a moment",
         "too little before the page",
     ],
 )
 def test_how_often_memory_saw_an_id_tells_where_its_newest_page_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: int, fast: int, around_ms: int, is_read_once: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: Used
 ) -> None:
-    monkeypatch.setattr(aborts_and_losses, "AROUND_MS", around_ms)
-    needed = aborts_and_losses._first_needed_ms
+    monkeypatch.setattr(aborts_and_losses, "AROUND_MS", used.margin_ms)
+    monkeypatch.setattr(aborts_and_losses, "CLOCKS_DIFFER_MS", used.margin_ms)
+    needed, read = aborts_and_losses._first_needed_ms, loss_cases.past_of
     asked: list[int] = []
+    alone: list[bool] = []
 
     def first_needed_ms(*asked_for: Any) -> int:
         asked.append(needed(*asked_for))
         return asked[-1]
 
+    def past_of_id(*asked_for: Any, **how: Any) -> State:
+        alone.append(how["alone"])
+        return read(*asked_for, **how)
+
     with closing(Store(tmp_path / "history.duckdb")) as kept:
-        current = CurrentState(kept, settled_kept=12, checkpoints_kept=10, limits=Limits())
-        at = now_ms() - T0 - 10_000_000
-        for number in range(slow + fast):
-            at += 20_000 if number < slow else 1_000
-            # The fifth from the end is still open: it takes no place on the page.
-            is_open = number == slow + fast - 5
-            records = transaction(3, at, at + 500, committed=number % 4 > 0)[: 1 if is_open else None]
+        offsets = ("__consumer_offsets",)
+        current = CurrentState(kept, settled_kept=12, checkpoints_kept=10, limits=Limits(), offsets_topics=offsets)
+        if used.watches_flink:
+            current.observe([observed(9_999, job())])
+        for number, records in enumerate(used.records(now_ms() - T0 - 10_000_000)):
             current.observe([observed(number * 10 + at_record, one) for at_record, one in enumerate(records)])
         kept.flushed()
-        whole, _ = aborts_and_losses.losses_in_history(current, kept, "sink-0-3")
-        assert len(whole) == slow + fast - 1
+        whole, _ = aborts_and_losses.losses_in_history(current, kept, used.id_)
+        assert len(whole) == used.slow + used.fast - 1
         monkeypatch.setattr(aborts_and_losses, "_first_needed_ms", first_needed_ms)
-        found = aborts_and_losses.losses_in_history(current, kept, "sink-0-3", most=20)
+        monkeypatch.setattr(loss_cases, "past_of", past_of_id)
+        found = aborts_and_losses.losses_in_history(current, kept, used.id_, most=20)
         assert found == (whole[:20], min(EARLIER_COUNTED, len(whole) - 20))
-        assert bool(asked) is not is_read_once
+        assert bool(asked) is not used.is_read_once
+        assert alone[0] is not used.reads_others
         of_some_time = aborts_and_losses.losses_in_history(
-            current, kept, "sink-0-3", most=20, since_ms=whole[29].view.ended_ms or 0
+            current, kept, used.id_, most=20, since_ms=whole[29].view.ended_ms or 0
         )
         assert of_some_time == (whole[:20], 10)
+
+
+@pytest.mark.parametrize(("fast", "looks"), [(200, 1), (60, 2)], ids=["often", "often since a while"])
+def test_how_often_memory_saw_an_id_tells_in_how_much_time_its_earlier_ones_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fast: int, looks: int
+) -> None:
+    with closing(Store(tmp_path / "history.duckdb")) as kept:
+        current = CurrentState(kept, settled_kept=12, checkpoints_kept=10, limits=Limits())
+        for number, records in enumerate(Used(fast=fast).records(0)):
+            current.observe([observed(number * 10 + at_record, one) for at_record, one in enumerate(records)])
+        kept.flushed()
+        with current.reading() as state:
+            newest = transaction_join.at_coordinator(state, state.latest_of_id["sink-0-3"])
+        asked: list[int] = []
+        rows = kept.rows
+
+        def noted(query: str, *values: Any) -> list[tuple[Any, ...]]:
+            if query == transaction_sql.OF_ID_BEFORE:
+                asked.append(values[3])
+            return rows(query, *values)
+
+        monkeypatch.setattr(kept, "rows", noted)
+        found, more = past_transactions.earlier(current, kept, newest, before=None, most=20)
+    starts = [view.opened_ms for view in found]
+    assert starts == [(newest.opened_ms or 0) - 1_000 * number for number in range(1, 21)]
+    assert more == EARLIER_COUNTED
+    assert len(asked) == looks
+    assert asked[0] > (newest.opened_ms or 0) - past_transactions.WINDOWS_MS[0]
