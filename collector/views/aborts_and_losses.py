@@ -147,7 +147,8 @@ def _newest_page(current: CurrentState, store: Store, transaction: str, most: in
     """Return the newest page of an id that is used often, if EARLIER_COUNTED or more are behind it; None: look further back."""
     window_ms = likely_ms(current, transaction, most)
     with current.reading() as state:
-        newest, watches_flink = state.latest_of_id.get(transaction), bool(state.flink.jobs)
+        newest = state.latest_of_id.get(transaction)
+        watches_flink = bool(state.flink.jobs or state.flink.committables)
     if not window_ms or newest is None:
         return None
     # Of a sink of Flink the ids beside it tell too, and what was before.

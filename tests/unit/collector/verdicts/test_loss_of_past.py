@@ -13,6 +13,7 @@ import pytest
 from collector.history import transaction_sql
 from collector.history.store import Store
 from collector.records.facts import BrokerTransaction, Init
+from collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkKind
 from collector.records.observations import (
     BranchProof,
     BrokerRecord,
@@ -236,6 +237,11 @@ def test_of_an_id_with_very_many_transactions_a_page_is_put_together_of_the_newe
         assert (last, left) == (whole[30:90], 60)
 
 
+LISTING = FlinkCommittables(
+    cluster="eu", job="b" * 32, number=1, path="file:/c/chk-1", kind=FlinkKind.CHECKPOINT, written_ms=T0, read_ms=T0
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Used:
     """An id that is used each 20 s, and then each second; ``margin_ms``: what is read before its page."""
@@ -244,7 +250,10 @@ class Used:
     slow: int = 200
     fast: int
     margin_ms: int = 10
-    watches_flink: bool = False
+    jobs: tuple[FlinkJob, ...] = ()
+    """What Flink's REST API tells."""
+    listings: tuple[FlinkCommittables, ...] = ()
+    """What its checkpoints on disk list."""
     is_read_once: bool = True
     reads_others: bool = False
     """Whether the ids beside it are read in the short time, too."""
@@ -269,8 +278,9 @@ class Used:
         Used(slow=0, fast=150),
         Used(fast=40),
         Used(fast=40, id_="shop"),
-        Used(fast=40, id_="shop", watches_flink=True),
-        Used(fast=40, watches_flink=True, reads_others=True),
+        Used(fast=40, id_="shop", jobs=(job(),)),
+        Used(fast=40, jobs=(job(),), reads_others=True),
+        Used(fast=40, listings=(LISTING,), reads_others=True),
         Used(slow=0, fast=100, is_read_once=False),
         Used(fast=10, is_read_once=False),
         Used(fast=16, margin_ms=60_000, is_read_once=False),
@@ -281,6 +291,7 @@ class Used:
         "of another form",
         "of another form, Flink watched",
         "Flink watched",
+        "Flink's checkpoints watched, and no REST API",
         "too few behind the page",
         "often for a moment",
         "too little before the page",
@@ -306,8 +317,8 @@ def test_how_often_memory_saw_an_id_tells_where_its_newest_page_is(
     with closing(Store(tmp_path / "history.duckdb")) as kept:
         offsets = ("__consumer_offsets",)
         current = CurrentState(kept, settled_kept=12, checkpoints_kept=10, limits=Limits(), offsets_topics=offsets)
-        if used.watches_flink:
-            current.observe([observed(9_999, job())])
+        current.observe([observed(9_999, one) for one in used.jobs])
+        current.flink.see_committables(used.listings)
         for number, records in enumerate(used.records(now_ms() - T0 - 10_000_000)):
             current.observe([observed(number * 10 + at_record, one) for at_record, one in enumerate(records)])
         kept.flushed()
