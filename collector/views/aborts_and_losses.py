@@ -33,6 +33,8 @@ EVERY = 1 << 40
 """More than memory holds: no limit."""
 MOST_OF_WINDOW = 1_000
 """Larger pages of one id's transactions are put together of all of them."""
+OUT_OF_PLACE = 3
+"""So many of an id's newest transactions may take no place: the one that is open, the one that a page begins behind."""
 CLOCKS_DIFFER_MS = 10_000
 """Coordinators' clocks differ by less: an id's transactions end in the order in which they began, but for that."""
 DONE = (TransactionState.ABORTED, TransactionState.LOST)
@@ -133,39 +135,25 @@ def losses_in_history(
     """
     # What was seen a moment ago is in memory alone.
     store.catch_up()
-    if before is None and not since_ms and most <= MOST_OF_WINDOW:
-        newest = _newest_page(current, store, transaction, most)
-        if newest is not None:
-            return newest, EARLIER_COUNTED
-    first_ms = _first_needed_ms(store, transaction, most, before)
-    past = _past_of(current, store, transaction, first_ms)
-    found, inputs = _page_of(current, past, transaction, since_ms=since_ms, most=most, before=before)
-    return loss_cases.judged(inputs), min(found.more, EARLIER_COUNTED) if first_ms else found.more
-
-
-def _newest_page(current: CurrentState, store: Store, transaction: str, most: int) -> list[Loss] | None:
-    """Return the newest page of an id that is used often, if EARLIER_COUNTED or more are behind it; None: look further back."""
-    window_ms = likely_ms(current, transaction, most)
+    starts = _starts_of_many(current, store, transaction, most, before)
     with current.reading() as state:
-        newest = state.latest_of_id.get(transaction)
         watches_flink = bool(state.flink.jobs or state.flink.committables)
-    if not window_ms or newest is None:
-        return None
-    # Of a sink of Flink the ids beside it tell too, and what was before.
-    is_alone = not watches_flink or FlinkId.parse(transaction) is None
+    # Of a sink of Flink the ids beside it tell too, and what was before; without its checkpoints only where ids are used once.
+    is_alone = bool(starts) and (not watches_flink or FlinkId.parse(transaction) is None)
     margin_ms = CLOCKS_DIFFER_MS if is_alone else AROUND_MS
-    first_ms = newest.start_ms - window_ms - margin_ms
-    past = _past_of(current, store, transaction, first_ms, alone=is_alone)
-    found, inputs = _page_of(current, past, transaction, most=most)
-    if len(found.views) < most:
-        return None
-    oldest = min((view.opened_ms or 0, view.producer_id or 0) for view in found.views)
-    if oldest[0] - margin_ms < first_ms:
-        return None
-    behind = found.more
-    if behind < EARLIER_COUNTED:
-        behind = len(newest_of_id(store, transaction, oldest, oldest[0], EARLIER_COUNTED, 2 * window_ms))
-    return loss_cases.judged(inputs) if behind >= EARLIER_COUNTED else None
+    # First a page, with as much behind it as is counted; then what is counted too; then all.
+    firsts_ms = [starts[most + OUT_OF_PLACE - 1] - margin_ms, starts[-1] - margin_ms] if starts else []
+    behind = 0 if since_ms else EARLIER_COUNTED
+    for first_ms in (*firsts_ms, 0):
+        past = _past_of(current, store, transaction, first_ms, alone=is_alone)
+        found, inputs = _page_of(current, past, transaction, since_ms=since_ms, most=most, before=before)
+        oldest_ms = min((view.opened_ms or 0 for view in found.views), default=0)
+        is_page = len(found.views) == most and oldest_ms - margin_ms >= first_ms
+        if (is_page and max(found.more, behind) >= EARLIER_COUNTED) or since_ms - 2 * margin_ms >= first_ms:
+            break
+        behind = 0
+    more = max(found.more, behind) if first_ms else found.more
+    return loss_cases.judged(inputs), min(more, EARLIER_COUNTED) if starts else more
 
 
 def _past_of(current: CurrentState, store: Store, transaction: str, first_ms: int, *, alone: bool = False) -> State:
@@ -200,17 +188,21 @@ def _page_of(
         return found, loss_cases.loss_inputs(past, status, found.views)
 
 
-def _first_needed_ms(store: Store, transaction: str, most: int, before: EndKey | None) -> int:
-    """Return the opening from which on an id's transactions are needed for a page (epoch ms): 0, unless it has very many.
+def _starts_of_many(
+    current: CurrentState, store: Store, transaction: str, most: int, before: EndKey | None
+) -> list[int]:
+    """Return when an id's newest transactions began, newest first (epoch ms): those of a page, and EARLIER_COUNTED behind it.
 
-    An id that is used again and again has thousands, and what became of one of them the later ones tell.
+    Empty where it has no more, or the page is large: then all of them are read. An id that is used again and again has
+    thousands, and what became of one of them the later ones tell.
     """
     if most > MOST_OF_WINDOW:
-        return 0
+        return []
+    wanted = most + EARLIER_COUNTED + OUT_OF_PLACE
     last_ms = now_ms() if before is None else before[0] + 1
     place = (MAX_WHOLE_NUMBER if before is None else last_ms, 0)
-    newest = newest_of_id(store, transaction, place, last_ms, most + EARLIER_COUNTED + 1)
-    return newest[-1][1] - AROUND_MS if len(newest) > most + EARLIER_COUNTED else 0
+    newest = newest_of_id(store, transaction, place, last_ms, wanted, likely_ms(current, transaction, wanted))
+    return [start_ms for _, start_ms in newest] if len(newest) == wanted else []
 
 
 def loss(current: CurrentState, view: TransactionView) -> Loss | None:

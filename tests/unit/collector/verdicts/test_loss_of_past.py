@@ -209,6 +209,7 @@ def test_of_an_id_with_very_many_transactions_a_page_is_put_together_of_the_newe
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aborts_and_losses, "AROUND_MS", 10)
+    monkeypatch.setattr(aborts_and_losses, "CLOCKS_DIFFER_MS", 10)
     with closing(Store(tmp_path / "history.duckdb")) as kept:
         current = CurrentState(kept, settled_kept=0, checkpoints_kept=10, limits=Limits())
         begun = now_ms() - T0 - 1_000_000
@@ -230,7 +231,7 @@ def test_of_an_id_with_very_many_transactions_a_page_is_put_together_of_the_newe
         behind, left = aborts_and_losses.losses_in_history(
             current, kept, "sink-0-3", most=10, before=end_sort_key(page[-1].view)
         )
-        assert (behind, left, len(read)) == (whole[20:30], EARLIER_COUNTED, 130)
+        assert (behind, left, len(read)) == (whole[20:30], EARLIER_COUNTED, 32)
         last, left = aborts_and_losses.losses_in_history(
             current, kept, "sink-0-3", most=60, before=end_sort_key(behind[-1].view)
         )
@@ -244,31 +245,38 @@ LISTING = FlinkCommittables(
 
 @dataclass(frozen=True, kw_only=True)
 class Used:
-    """An id that is used each 20 s, and then each second; ``margin_ms``: what is read before its page."""
+    """An id that is used each 20 s, and then each second."""
 
     id_: str = "sink-0-3"
     slow: int = 200
     fast: int
-    margin_ms: int = 10
     jobs: tuple[FlinkJob, ...] = ()
     """What Flink's REST API tells."""
     listings: tuple[FlinkCommittables, ...] = ()
     """What its checkpoints on disk list."""
-    is_read_once: bool = True
+    reads: int = 1
+    """How often it is read."""
     reads_others: bool = False
-    """Whether the ids beside it are read in the short time, too."""
+    """Whether the ids beside it are read, too."""
+    without_end: tuple[int, ...] = (5,)
+    """Those of which history has no end, counted from the newest: they take no place on the page."""
+    early_ms: int = 0
+    """So much before its place the tenth from the end began, by the clock of its coordinator."""
+    margin_ms: int = 10
+    """What is read before its page."""
 
     def records(self, first_ms: int) -> Iterator[list[BrokerRecord]]:
         """Yield those of each transaction. The first one alone, of all, holds the offsets of its input."""
         at = first_ms
         for number in range(self.slow + self.fast):
             at += 20_000 if number < self.slow else 1_000
-            # The fifth from the end is still open: it takes no place on the page.
-            is_open = number == self.slow + self.fast - 5
-            records = transaction(3, at, at + 500, committed=number % 4 > 0 or not number)
+            from_newest = self.slow + self.fast - number
+            early_ms = self.early_ms if from_newest == 10 else 0
+            records = transaction(3, at - early_ms, at + 500, committed=number % 4 > 0 or not number)
             partitions = ("__consumer_offsets-7",) if not number else ("sink-0",)
             yield [
-                replace(one, transaction=self.id_, partitions=partitions) for one in records[: 1 if is_open else None]
+                replace(one, transaction=self.id_, partitions=partitions)
+                for one in records[: 1 if from_newest in self.without_end else None]
             ]
 
 
@@ -281,9 +289,10 @@ class Used:
         Used(fast=40, id_="shop", jobs=(job(),)),
         Used(fast=40, jobs=(job(),), reads_others=True),
         Used(fast=40, listings=(LISTING,), reads_others=True),
-        Used(slow=0, fast=100, is_read_once=False),
-        Used(fast=10, is_read_once=False),
-        Used(fast=16, margin_ms=60_000, is_read_once=False),
+        Used(slow=0, fast=100, reads_others=True),
+        Used(fast=10),
+        Used(fast=40, early_ms=14_800, margin_ms=5_000, reads=2),
+        Used(fast=40, without_end=(5, 7, 8, 9), reads=3),
     ],
     ids=[
         "often all along",
@@ -294,7 +303,8 @@ class Used:
         "Flink's checkpoints watched, and no REST API",
         "too few behind the page",
         "often for a moment",
-        "too little before the page",
+        "one began early",
+        "history has no end of some",
     ],
 )
 def test_how_often_memory_saw_an_id_tells_where_its_newest_page_is(
@@ -302,13 +312,8 @@ def test_how_often_memory_saw_an_id_tells_where_its_newest_page_is(
 ) -> None:
     monkeypatch.setattr(aborts_and_losses, "AROUND_MS", used.margin_ms)
     monkeypatch.setattr(aborts_and_losses, "CLOCKS_DIFFER_MS", used.margin_ms)
-    needed, read = aborts_and_losses._first_needed_ms, loss_cases.past_of
-    asked: list[int] = []
+    read = loss_cases.past_of
     alone: list[bool] = []
-
-    def first_needed_ms(*asked_for: Any) -> int:
-        asked.append(needed(*asked_for))
-        return asked[-1]
 
     def past_of_id(*asked_for: Any, **how: Any) -> State:
         alone.append(how["alone"])
@@ -323,13 +328,11 @@ def test_how_often_memory_saw_an_id_tells_where_its_newest_page_is(
             current.observe([observed(number * 10 + at_record, one) for at_record, one in enumerate(records)])
         kept.flushed()
         whole, _ = aborts_and_losses.losses_in_history(current, kept, used.id_)
-        assert len(whole) == used.slow + used.fast - 1
-        monkeypatch.setattr(aborts_and_losses, "_first_needed_ms", first_needed_ms)
+        assert len(whole) == used.slow + used.fast - len(used.without_end)
         monkeypatch.setattr(loss_cases, "past_of", past_of_id)
         found = aborts_and_losses.losses_in_history(current, kept, used.id_, most=20)
         assert found == (whole[:20], min(EARLIER_COUNTED, len(whole) - 20))
-        assert bool(asked) is not used.is_read_once
-        assert alone[0] is not used.reads_others
+        assert alone == [not used.reads_others] * used.reads
         of_some_time = aborts_and_losses.losses_in_history(
             current, kept, used.id_, most=20, since_ms=whole[29].view.ended_ms or 0
         )
