@@ -21,6 +21,7 @@ from collector.alerting.state_machine import Alert, AlertState, AlertStates, mov
 from collector.alerting.store import AlertStore
 from collector.config.alerts import AlertSettings
 from collector.history.store import StoreFailed
+from collector.runtime.answers import ANSWERS
 from collector.runtime.clock import CLOCK, now_ms
 
 log = logging.getLogger(__name__)
@@ -155,7 +156,7 @@ class AlertEvaluator:
         return time.monotonic() < self._settled_s
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._interval_s):
+        while not self._stopping.wait(self._interval_s) and not ANSWERS.give_way(self._stopping.wait):
             try:
                 self.judge()
             except StoreFailed as error:

@@ -22,6 +22,7 @@ from collector.rows.attention.listing import AttentionList, in_progress
 from collector.rows.attention.observers import existing, up
 from collector.rows.attention.pipelines import alive
 from collector.rows.attention.situation import AttentionLimits, Situation
+from collector.runtime.answers import ANSWERS
 from collector.runtime.clock import now_ms
 from collector.runtime.remembered import Remembered
 from collector.runtime.timed_cache import NowAndThen
@@ -205,7 +206,7 @@ class Watch:
     def _run(self) -> None:
         seen: tuple[object, object] = (None, None)
         before: object = None
-        while not self._stopping.wait(WATCH_EVERY_MS / 1000):
+        while not self._stopping.wait(WATCH_EVERY_MS / 1000) and not ANSWERS.give_way(self._stopping.wait):
             look = self.look()
             if look.situation.judged is seen[0] and look.attention is seen[1]:
                 continue

@@ -78,8 +78,8 @@ class Store:
         """Hand observations to the writer, and rows that stand in columns already; they are committed together.
 
         ``offsets``: how far the sources were read with them, (source, partition) -> next offset; by default up to the
-        last observation of each. Blocks while too much waits. Committed within about half a second, and where little arrives
-        within about a second: ``catch_up`` has it committed at once.
+        last observation of each. Blocks while too much waits. Committed within about a second; ``catch_up`` has it committed
+        at once.
         """
         if offsets is None:
             at = [observation.position for observation in observed]
@@ -170,7 +170,7 @@ class Store:
         self._in_writer(lambda connection: None, limit_s)
 
     def catch_up(self, limit_s: float = CATCH_UP_LIMIT_S) -> None:
-        """Have what was handed over more than a moment (0.1 to 0.5 s) ago committed before history is read.
+        """Have what was handed over more than a moment (0.1 to 0.8 s) ago committed before history is read.
 
         While much arrives it soon is without that. Where history cannot be written now, or not within the limit, what it has
         is read.

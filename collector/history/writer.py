@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from collector.history import rollups, row_encoding, sql
 from collector.history.write_queue import Order, Task, Write, WriteQueue
+from collector.runtime.answers import ANSWERS
 
 BATCH_ROWS = 50_000
 """Large commits write history twice as fast as small ones (10,000 rows); they only form while there is a backlog."""
 COMMIT_PAUSE_S = 0.1
 """What is observed is in memory, and so in the API, before it is committed: fewer commits leave more time for answers."""
-PAUSE_TIMES, MAX_PAUSE_S = 4, 0.3
+PAUSE_TIMES, MAX_PAUSE_S = 6, 0.5
 """The pause lasts so many times as long as the commit before it: where commits take long, requests do too."""
 FEW_ROWS = 100
 PAUSE_TIMES_OF_FEW, MAX_PAUSE_OF_FEW_S = 100, 1.0
@@ -91,8 +92,8 @@ class HistoryWriter:
             for step in self.when_idle:
                 self._maintain(cursor, step)
             # A pause lets the next commit hold more than one row; nothing is lost by it: sources are read again from their offsets.
-            if self.queue.rows < BATCH_ROWS:
-                self.queue.rest(rest_s)
+            if self.queue.rows < BATCH_ROWS and not self.queue.rest(rest_s):
+                ANSWERS.give_way(self.queue.rest)
         cursor.close()
 
     def _commit(self, cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write]) -> duckdb.DuckDBPyConnection:

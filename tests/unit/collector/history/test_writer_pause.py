@@ -21,9 +21,9 @@ COUNT = "select count(*) from lifecycle_events"
         (1, 0.002, 0.2),
         (99, 0.009, 0.9),
         (99, 5.0, 1.0),
-        (100, 0.02, 0.1),
-        (100, 0.05, 0.2),
-        (50_000, 5.0, 0.3),
+        (100, 0.01, 0.1),
+        (100, 0.05, 0.3),
+        (50_000, 5.0, 0.5),
     ],
 )
 def test_a_small_commit_is_followed_by_a_pause_for_its_cost(rows: int, commit_s: float, pause_s: float) -> None:
