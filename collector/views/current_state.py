@@ -41,6 +41,7 @@ from collector.verdicts.known_ends import WrittenAt
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
 from collector.views.application_names import application_of_id
 from collector.views.current_flink import CurrentFlink
+from collector.views.ended_transactions import EndedTransactions
 from collector.views.kept_verdicts import KeptVerdicts
 from collector.views.replay import read_kept
 from lifecycle.application import Application
@@ -74,6 +75,7 @@ class CurrentState:
         self.log_settings: LogSettings | None = None
         self.version = 0
         self.flink = CurrentFlink(self.reading, self.changed)
+        self.ended = EndedTransactions()
 
     def load(self) -> None:
         """Rebuild state from history; a damaged file is set aside, and what it had comes again. Raises StoreFailed."""

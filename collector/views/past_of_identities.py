@@ -46,9 +46,7 @@ def views_in(state: State, identities: Sequence[BrokerIdentity]) -> Iterator[tup
 
 
 def _past_of(current: CurrentState, store: Store, identities: Sequence[BrokerIdentity]) -> State:
-    ids, producer_ids, starts = (list(column) for column in zip(*identities, strict=True))
-    rows = store.rows(transaction_sql.TRANSACTIONS_OF_IDENTITIES, ids, producer_ids, starts, min(starts), max(starts))
-    past = joined_past_of(current, store, row_decoding.transactions(rows))
+    past = joined_past_of(current, store, current.ended.read(store, identities))
     aborted = [past.broker[identity] for identity in past.aborted]
     if aborted:
         first_ms = min(transaction.identity.start_ms for transaction in aborted)
