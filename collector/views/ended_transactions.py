@@ -12,7 +12,7 @@ from collector.history.store import Store
 from collector.records.facts import BrokerIdentity, BrokerTransaction
 
 KEPT, KEPT_S = 2_000, 60.0
-"""What becomes known of one afterwards, and it is little (a log that can be read at last), shows within this time."""
+"""So many for so long (s). What becomes known of one later, from a log that can be read at last, shows within this time."""
 
 
 class EndedTransactions:
