@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+import orjson
 from fastapi import Depends, FastAPI, Query, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 
 from collector.api import listings
 from collector.api.arrow_stream import arrow_stream
@@ -305,9 +306,13 @@ def table_answer(request: Request, row: type, page: Page) -> Response:
     rest: dict[str, Any] = {"more": page.more, "next": page.next}
     if ARROW in request.headers.get("accept", ""):
         return Response(arrow_stream(row, page.rows, rest), media_type=ARROW)
-    return JSONResponse({"rows": [row_to_json(item) for item in page.rows], **rest})
+    return _json({"rows": [row_to_json(item) for item in page.rows], **rest})
 
 
 def row_answer(row: Any) -> Response:
     """Return one row as JSON."""
-    return JSONResponse(row_to_json(row))
+    return _json(row_to_json(row))
+
+
+def _json(content: Mapping[str, Any]) -> Response:
+    return Response(orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS), media_type="application/json")
