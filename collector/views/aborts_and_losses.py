@@ -156,7 +156,7 @@ def losses_in_history(
     return loss_cases.judged(inputs), min(more, EARLIER_COUNTED) if starts else more
 
 
-def _past_of(current: CurrentState, store: Store, transaction: str, first_ms: int, *, alone: bool = False) -> State:
+def _past_of(current: CurrentState, store: Store, transaction: str, first_ms: int, *, alone: bool) -> State:
     """Return what history has of an id's transactions that began at ``first_ms`` or later, with what only memory has."""
     with current.reading() as state:
         prefixes, offsets_topics = state.ledger.prefixes(), state.offsets_topics

@@ -44,6 +44,6 @@ class EndedTransactions:
                 if transaction.is_final:
                     self._kept.pop(transaction.identity, None)
                     self._kept[transaction.identity] = at_s, transaction
-            for earliest in list(self._kept)[: max(0, len(self._kept) - KEPT)]:
-                del self._kept[earliest]
+            while len(self._kept) > KEPT:
+                del self._kept[next(iter(self._kept))]
         return known + read

@@ -87,9 +87,8 @@ def earlier(
         return [], 0
     chosen = set(found[:most])
     starts = [start_ms for _, start_ms in chosen]
-    period = min(starts), max(starts)
     # All between them: to leave out the few that are not chosen costs the database as much as to read the others.
-    rows = store.rows(transaction_sql.TRANSACTIONS_OF_ID, id_, *period, MOST_RECORDS)
+    rows = store.rows(transaction_sql.TRANSACTIONS_OF_ID, id_, max(starts), min(starts), MOST_RECORDS)
     between = row_decoding.transactions(rows)
     past = past_of(current, store, (each for each in between if each.identity[1:] in chosen))
     judged = current.judged_of_past(past, lambda state: transaction_join.views(state, settled=True))

@@ -25,6 +25,7 @@ from collector.history.store import Store
 from collector.rows.attention.situation import AttentionLimits
 from collector.runtime.answers import MOMENT_S, MOST_S, Answers
 from collector.runtime.clock import now_ms
+from collector.sources.source import ObserverStatus
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from tests.unit.collector.alerting.http_receiver import wait_until
@@ -152,8 +153,13 @@ def test_alerts_and_verdicts_are_looked_at_after_an_answer(tmp_path: Path, monke
     alerts = AlertEvaluator(
         AlertStore(store), snapshot, settings=settings, receivers=[], changed=lambda: None, notified=lambda: None
     )
+
+    def observers() -> list[ObserverStatus]:
+        looks.append(2)
+        return []
+
     limits = AttentionLimits(foreign_old_ms=30_000, waiting_ms=30_000, observer_down_ms=15_000)
-    watch = Watch(current, limits, Surroundings(observers=lambda: looks.append(2) or []))
+    watch = Watch(current, limits, Surroundings(observers=observers))
     for user, work in ((evaluator, alerts), (overview, watch)):
         held = Held(monkeypatch, user)
         work.start()
