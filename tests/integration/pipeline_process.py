@@ -50,11 +50,11 @@ def make_topics(connection: KafkaConnection, *topics: str, partitions: int = 2) 
         future.result(30)
 
 
-def produce(connection: KafkaConnection, topic: str, values: list[bytes]) -> None:
-    """Write values and wait until all are there."""
+def produce(connection: KafkaConnection, topic: str, values: list[bytes], partitions: int = 0) -> None:
+    """Write values and wait until all are there; over so many partitions in turns, or where the producer puts them."""
     producer = Producer(connection.for_librdkafka(**{"message.max.bytes": 10_000_000}))
-    for value in values:
-        producer.produce(topic, value)
+    for number, value in enumerate(values):
+        producer.produce(topic, value, partition=number % partitions if partitions else -1)
         producer.poll(0)
     assert producer.flush(60) == 0
 

@@ -50,7 +50,8 @@ def test_one_replays_what_the_other_began(
     with PipelineProcess(connection, tmp_path, source_reader=first, **settings) as pipeline:
         expect_exactly(connection, sink, values(0, 200))
         pipeline.arm("mid-commit", "freeze")
-        produce(connection, source, values(200, 200))
+        # Over every partition, so that the batch has several transactions, whatever part of the records it holds.
+        produce(connection, source, values(200, 200), PARTITIONS)
         wait_until("a part of the transactions is committed", lambda: pipeline.reached("mid-commit"))
         unsettled = log.read_to_end().unsettled(name)
         abort_by_taking_ids(connection, [handle.transaction for _, handle in unsettled])

@@ -27,7 +27,7 @@ def test_a_part_of_a_batch_that_was_lost_is_replayed(connection: KafkaConnection
     with PipelineProcess(connection, tmp_path, **settings) as pipeline:
         expect_exactly(connection, SINK, values(0, 200))
         pipeline.arm("mid-commit", "kill")
-        produce(connection, SOURCE, values(200, 200))
+        produce(connection, SOURCE, values(200, 200), PARTITIONS)
         wait_until("one of the transactions is committed", lambda: pipeline.reached("mid-commit"))
         unsettled = log.read_to_end().unsettled(PREFIX)
         abort_by_taking_ids(connection, [handle.transaction for _, handle in unsettled])
