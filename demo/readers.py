@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from resource_managers.kafka.stalled_partitions import StalledPartitions
 
 LIMIT_S = 60.0
 POLL_S = 0.2
@@ -55,14 +59,24 @@ class LiveReader:
 
     def _run(self) -> None:
         try:
-            with _consumer(self._bootstrap_servers, "read_committed", eof=False) as consumer:
-                consumer.assign(_partitions(consumer, self._topic))
-                while not self._stop.is_set():
-                    for message in consumer.consume(1000, timeout=POLL_S):
-                        if _is_record(message):
-                            self._records.append(_record(message))
+            while not self._stop.is_set():
+                self._read_on(StalledPartitions())
         except KafkaException as error:
             self._failure = str(error)
+
+    def _read_on(self, stalled: StalledPartitions) -> None:
+        """Read until stopped, or until librdkafka has ceased to read a partition: a new consumer goes on with it."""
+        more = stalled.properties()
+        with _consumer(self._bootstrap_servers, "read_committed", eof=False, more=more) as consumer:
+            behind = {record.partition: record.offset + 1 for record in self._records}
+            begin = _partitions(consumer, self._topic)
+            consumer.assign(
+                [TopicPartition(at.topic, at.partition, behind.get(at.partition, at.offset)) for at in begin]
+            )
+            while not self._stop.is_set() and not stalled.found():
+                for message in consumer.consume(1000, timeout=POLL_S):
+                    if _is_record(message):
+                        self._records.append(_record(message))
 
 
 def scan(bootstrap_servers: str, topic: str, *, committed_only: bool = True) -> list[Record]:
@@ -97,7 +111,7 @@ def end_offsets(bootstrap_servers: str, topic: str) -> dict[int, int]:
         }
 
 
-def _consumer(bootstrap_servers: str, isolation: str, *, eof: bool) -> Consumer:
+def _consumer(bootstrap_servers: str, isolation: str, *, eof: bool, more: Mapping[str, Any] | None = None) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -110,6 +124,7 @@ def _consumer(bootstrap_servers: str, isolation: str, *, eof: bool) -> Consumer:
             "fetch.wait.max.ms": 100,
             # Reconnects while the broker is down must not fill the demo's terminal.
             "log_level": 2,
+            **(more or {}),
         }
     )
 

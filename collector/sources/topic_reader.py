@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lifecycle.errors import MissingTopic, ResourceManagerError, Unreachable
 from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.stalled_partitions import StalledPartitions
 
 ANSWER_LIMIT_S = 5.0
 CHECK_EVERY_S = 2.0
@@ -76,7 +77,7 @@ class TopicReader:
     """A consumer without a group: offsets are the caller's. For one thread; use it as a context manager."""
 
     def __init__(self, connection: KafkaConnection, topic: str) -> None:
-        self._topic = topic
+        self._connection, self._topic = connection, topic
         self.topic_id = ""
         """Kafka's own id of the topic, which a new topic of the same name does not have; empty where brokers report none."""
         self._next: dict[int, int] = {}
@@ -84,20 +85,8 @@ class TopicReader:
         self._asked: Future[TopicDescription] | None = None
         self._asked_s = self._confirmed_s = time.monotonic()
         """When the topic's id was asked for last, and when that was asked to which the last answer came."""
-        settings = {
-            # librdkafka asks for a group even where none is joined; nothing is ever committed to it.
-            "group.id": "indoubt-collector",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "isolation.level": "read_uncommitted",
-            "enable.partition.eof": True,
-            # A record that arrives is sent at once; an empty fetch comes back soon, which keeps new partitions from waiting.
-            "fetch.wait.max.ms": 100,
-            "fetch.error.backoff.ms": 100,
-            "fetch.queue.backoff.ms": 50,
-            "socket.timeout.ms": 6_000,
-        }
-        self._consumer = Consumer(connection.for_librdkafka(**settings), logger=log)
+        self._stalled = StalledPartitions()
+        self._consumer = self._made()
         self._admin = admin_of(connection)
 
     def __enter__(self) -> TopicReader:
@@ -128,6 +117,8 @@ class TopicReader:
         Raises MissingTopic, ReadDenied, Unreachable, TopicRecreated, ResourceManagerError.
         """
         # consume() alone waits until its batch is full or its time is over; this returns with the first record.
+        if stalled := self._stalled.found():
+            self._go_on_by_another(stalled)
         first = self._consumer.poll(limit_s)
         arrived = [] if first is None else [first, *self._consumer.consume(BATCH, 0)]
         found = self._taken(arrived)
@@ -136,6 +127,14 @@ class TopicReader:
         elif time.monotonic() - self._confirmed_s > CHECK_EVERY_S:
             self._check_topic()
         return found
+
+    def _go_on_by_another(self, stalled: Sequence[tuple[str, int]]) -> None:
+        numbers = ", ".join(str(partition) for _, partition in stalled)
+        log.warning("%s: partition %s is not read any more: a new consumer reads on", self._topic, numbers)
+        self._consumer.close()
+        self._stalled = StalledPartitions()
+        self._consumer = self._made()
+        self._consumer.assign([TopicPartition(self._topic, partition, at) for partition, at in self._next.items()])
 
     def _taken(self, arrived: list[Message]) -> Records:
         messages = [message for message in arrived if message.error() is None]
@@ -232,6 +231,23 @@ class TopicReader:
             self._next[partition] = max(wanted, low)
             begin.append(TopicPartition(self._topic, partition, self._next[partition]))
         self._consumer.assign(begin)
+
+    def _made(self) -> Consumer:
+        settings = {
+            # librdkafka asks for a group even where none is joined; nothing is ever committed to it.
+            "group.id": "indoubt-collector",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_uncommitted",
+            "enable.partition.eof": True,
+            # A record that arrives is sent at once; an empty fetch comes back soon, which keeps new partitions from waiting.
+            "fetch.wait.max.ms": 100,
+            "fetch.error.backoff.ms": 100,
+            "fetch.queue.backoff.ms": 50,
+            "socket.timeout.ms": 6_000,
+            **self._stalled.properties(),
+        }
+        return Consumer(self._connection.for_librdkafka(**settings), logger=log)
 
     def _partitions(self) -> list[int]:
         """Ask a broker for the topic's partitions: proof that one answers. New ones are assigned too."""

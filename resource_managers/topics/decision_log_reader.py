@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 READ_LIMIT_S = 30.0
 """How long a reader waits for the next record that is there."""
+ANOTHER_AFTER_S = 5.0
+"""How long it waits before another consumer reads on: librdkafka may have ceased to read (stalled_partitions.py)."""
 SNAPSHOT_HEADER = ("type", b"snapshot")
 """Header of each record of a snapshot, so that it is found without reading what lies between."""
 SHORT_LOG = 5_000
@@ -159,16 +161,19 @@ class DecisionLogReader:
         assert self._next is not None
         if self._next > offset:
             return
-        consumer = self._reader(self._next)
-        deadline = time.monotonic() + READ_LIMIT_S
+        came_s = opened_s = time.monotonic()
         while self._next <= offset:
-            if time.monotonic() > deadline:
+            now_s = time.monotonic()
+            if now_s - came_s > READ_LIMIT_S:
                 raise DecisionLogUnreadable(
                     f"{self._topic.name!r} was read to {self._next}, not to {offset}: nothing came for {READ_LIMIT_S:.0f} s"
                 )
-            for message in consumer.consume(min(1000, offset + 1 - self._next), 0.05):
+            if now_s - max(came_s, opened_s) > ANOTHER_AFTER_S:
+                self.close()
+                opened_s = now_s
+            for message in self._reader(self._next).consume(min(1000, offset + 1 - self._next), 0.05):
                 self._fold(message)
-                deadline = time.monotonic() + READ_LIMIT_S
+                came_s = time.monotonic()
 
     def _reader(self, offset: int) -> Consumer:
         if self._consumer is None:

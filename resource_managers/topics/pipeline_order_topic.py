@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from lifecycle.errors import Unreachable
 from lifecycle.pipeline_orders import PipelineOrder, encode
 from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.stalled_partitions import StalledPartitions
 
 CALL_LIMIT_S = 10.0
 log = logging.getLogger(__name__)
@@ -34,6 +35,8 @@ class OrderReader:
 
     def __init__(self, connection: KafkaConnection, topic: str) -> None:
         settings = {"group.id": "indoubt-pipeline-orders", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        self._stalled = StalledPartitions()
+        settings |= self._stalled.properties()
         self._consumer = Consumer(connection.for_librdkafka(**settings, log_level=2), logger=log)
         self._topic = topic
 
@@ -54,4 +57,6 @@ class OrderReader:
         message = self._consumer.poll(limit_s)
         if message is not None and message.error() is not None:
             raise Unreachable(f"topic {self._topic!r} cannot be read: {message.error().str()}")
+        if message is None and self._stalled.found():
+            raise Unreachable(f"topic {self._topic!r} is not read any more: it must be opened again")
         return message
