@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
 
 from resource_managers.kafka.stalled_partitions import StalledPartitions
 
@@ -59,24 +66,31 @@ class LiveReader:
 
     def _run(self) -> None:
         try:
+            admin = AdminClient({"bootstrap.servers": self._bootstrap_servers, "log_level": 2})
             while not self._stop.is_set():
-                self._read_on(StalledPartitions())
+                self._read_on(StalledPartitions(admin, self._topic, IsolationLevel.READ_COMMITTED))
         except KafkaException as error:
             self._failure = str(error)
 
     def _read_on(self, stalled: StalledPartitions) -> None:
-        """Read until stopped, or until librdkafka has ceased to read a partition: a new consumer goes on with it."""
-        more = stalled.properties()
-        with _consumer(self._bootstrap_servers, "read_committed", eof=False, more=more) as consumer:
-            behind = {record.partition: record.offset + 1 for record in self._records}
+        """Read until stopped, or until the consumer has ceased to read a partition: another one goes on with it."""
+        behind = {record.partition: record.offset + 1 for record in self._records}
+        with _consumer(self._bootstrap_servers, "read_committed", eof=True) as consumer:
             begin = _partitions(consumer, self._topic)
-            consumer.assign(
-                [TopicPartition(at.topic, at.partition, behind.get(at.partition, at.offset)) for at in begin]
-            )
-            while not self._stop.is_set() and not stalled.found():
-                for message in consumer.consume(1000, timeout=POLL_S):
+            read_to = {at.partition: behind.get(at.partition, 0) for at in begin}
+            for at in begin:
+                at.offset = behind.get(at.partition, at.offset)
+            consumer.assign(begin)
+            while not self._stop.is_set():
+                messages = consumer.consume(1000, timeout=POLL_S)
+                for message in messages:
                     if _is_record(message):
                         self._records.append(_record(message))
+                        read_to[message.partition()] = message.offset() + 1
+                    else:
+                        read_to[message.partition()] = message.offset()
+                if not messages and stalled.found(read_to):
+                    return
 
 
 def scan(bootstrap_servers: str, topic: str, *, committed_only: bool = True) -> list[Record]:
@@ -111,7 +125,7 @@ def end_offsets(bootstrap_servers: str, topic: str) -> dict[int, int]:
         }
 
 
-def _consumer(bootstrap_servers: str, isolation: str, *, eof: bool, more: Mapping[str, Any] | None = None) -> Consumer:
+def _consumer(bootstrap_servers: str, isolation: str, *, eof: bool) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap_servers,
@@ -124,7 +138,6 @@ def _consumer(bootstrap_servers: str, isolation: str, *, eof: bool, more: Mappin
             "fetch.wait.max.ms": 100,
             # Reconnects while the broker is down must not fill the demo's terminal.
             "log_level": 2,
-            **(more or {}),
         }
     )
 

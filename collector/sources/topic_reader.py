@@ -81,13 +81,14 @@ class TopicReader:
         self.topic_id = ""
         """Kafka's own id of the topic, which a new topic of the same name does not have; empty where brokers report none."""
         self._next: dict[int, int] = {}
-        self._ends: set[int] = set()
+        self._ends: dict[int, int] = {}
+        """Partition -> where its end was when it was reached last."""
         self._asked: Future[TopicDescription] | None = None
         self._asked_s = self._confirmed_s = time.monotonic()
         """When the topic's id was asked for last, and when that was asked to which the last answer came."""
-        self._stalled = StalledPartitions()
-        self._consumer = self._made()
         self._admin = admin_of(connection)
+        self._stalled = StalledPartitions(self._admin, topic)
+        self._consumer = self._made()
 
     def __enter__(self) -> TopicReader:
         return self
@@ -117,22 +118,24 @@ class TopicReader:
         Raises MissingTopic, ReadDenied, Unreachable, TopicRecreated, ResourceManagerError.
         """
         # consume() alone waits until its batch is full or its time is over; this returns with the first record.
-        if stalled := self._stalled.found():
-            self._go_on_by_another(stalled)
         first = self._consumer.poll(limit_s)
         arrived = [] if first is None else [first, *self._consumer.consume(BATCH, 0)]
         found = self._taken(arrived)
+        if len(arrived) < BATCH and (stalled := self._stalled.found(self._read_to())):
+            self._go_on_by_another(stalled)
         if found.messages:
             self._make_certain(time.monotonic())
         elif time.monotonic() - self._confirmed_s > CHECK_EVERY_S:
             self._check_topic()
         return found
 
-    def _go_on_by_another(self, stalled: Sequence[tuple[str, int]]) -> None:
-        numbers = ", ".join(str(partition) for _, partition in stalled)
-        log.warning("%s: partition %s is not read any more: a new consumer reads on", self._topic, numbers)
+    def _read_to(self) -> dict[int, int]:
+        return {partition: max(at, self._ends.get(partition, at)) for partition, at in self._next.items()}
+
+    def _go_on_by_another(self, stalled: Sequence[int]) -> None:
+        numbers = ", ".join(map(str, stalled))
+        log.warning("%s: nothing of partition %s is read any more: a new consumer reads on", self._topic, numbers)
         self._consumer.close()
-        self._stalled = StalledPartitions()
         self._consumer = self._made()
         self._consumer.assign([TopicPartition(self._topic, partition, at) for partition, at in self._next.items()])
 
@@ -141,7 +144,7 @@ class TopicReader:
         if len(messages) < len(arrived):
             for message in arrived:
                 if (error := message.error()) is not None:
-                    self._note(error, message.partition())
+                    self._note(error, message)
         found = _records(messages)
         if not messages:
             return found
@@ -153,10 +156,10 @@ class TopicReader:
         self._next.update(found.next_offsets)
         return found
 
-    def _note(self, error: KafkaError, partition: int) -> None:
+    def _note(self, error: KafkaError, message: Message) -> None:
         if error.code() != KafkaError._PARTITION_EOF:
             raise self._classified(error)
-        self._ends.add(partition)
+        self._ends[message.partition()] = message.offset()
 
     def _is_next(self, message: Message) -> bool:
         """Say whether a record was not read before, and count it as read."""
@@ -245,7 +248,6 @@ class TopicReader:
             "fetch.error.backoff.ms": 100,
             "fetch.queue.backoff.ms": 50,
             "socket.timeout.ms": 6_000,
-            **self._stalled.properties(),
         }
         return Consumer(self._connection.for_librdkafka(**settings), logger=log)
 

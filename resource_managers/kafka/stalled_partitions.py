@@ -1,52 +1,80 @@
-"""Notices partitions that a librdkafka consumer has ceased to read without an error.
+"""Notices partitions that a consumer has ceased to read without an error: their ends, asked for beside, say that there is more.
 
-When a broker leaves the cluster while librdkafka checks a partition's offset there (OffsetForLeaderEpoch, KIP-320), the check
-ends with the broker's handle, and the partition stays in ``validate-epoch-wait``, for ever and in silence. Seen with librdkafka
-2.16.0 when one of two brokers is killed (docs/brokers.md).
+librdkafka 2.16.0 does so in rare cases after a broker left the cluster (docs/brokers.md), for ever and in silence.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Any
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
 
-STATISTICS_MS = 2_000
-LATER = 3
-"""In so many statistics in a row a partition is not read before it counts as stalled."""
-_READ = "active"
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ListOffsetsResultInfo, OffsetSpec
+
+ASK_EVERY_S = 5.0
+ANSWER_LIMIT_S = 5.0
+STALLED_AFTER_S = 10.0
+"""How long a partition with unread records has not moved before it counts as stalled. A fetch takes far less."""
 
 
 class StalledPartitions:
-    """What one consumer does not read though it should: by the statistics that librdkafka gives at poll() and consume().
+    """Watches one consumer of one topic; ``isolation`` is the consumer's. For one thread."""
 
-    A partition counts that has a leader, and that is assigned to no broker or is not in the state in which records are fetched.
-    """
+    def __init__(
+        self, admin: AdminClient, topic: str, isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
+    ) -> None:
+        self._admin, self._topic, self._isolation = admin, topic, isolation
+        self._asked: dict[TopicPartition, Future[ListOffsetsResultInfo]] = {}
+        self._ask_s = time.monotonic() + ASK_EVERY_S
+        self._behind: dict[int, tuple[int, float]] = {}
+        """Partition -> the offset that was to be read next when records were there, and when that was first seen."""
 
-    def __init__(self) -> None:
-        self._for: dict[tuple[str, int], int] = {}
+    def found(self, read_to: Mapping[int, int]) -> list[int]:
+        """Return the partitions that are stalled, in order; each counts anew from now on.
 
-    def properties(self) -> dict[str, Any]:
-        """Return what the consumer must be configured with."""
-        return {"statistics.interval.ms": STATISTICS_MS, "stats_cb": self.note}
-
-    def note(self, statistics: str) -> None:
-        """Take in one statistics object of librdkafka: JSON, topics.<name>.partitions.<number>."""
-        self._for = {
-            (topic, int(number)): self._for.get((topic, int(number)), 0) + 1
-            for topic, of_topic in json.loads(statistics)["topics"].items()
-            for number, partition in of_topic["partitions"].items()
-            if _is_unread(partition)
-        }
-
-    def found(self) -> list[tuple[str, int]]:
-        """Return (topic, partition) of each that is stalled; they count anew from now on."""
-        stalled = sorted(partition for partition, times in self._for.items() if times >= LATER)
+        ``read_to``: partition -> the offset behind what was read, the end where it was reached. Call it when no record waits in
+        the consumer: a partition is not stalled while its records are behind those of others. Does not wait for answers.
+        """
+        now_s = time.monotonic()
+        if not self._asked and now_s >= self._ask_s:
+            self._ask(list(read_to), now_s)
+        elif self._asked and all(answer.done() for answer in self._asked.values()):
+            self._note(_ends_of(self._asked), read_to, now_s)
+            self._asked = {}
+        stalled = sorted(
+            partition
+            for partition, (at, since_s) in self._behind.items()
+            if read_to.get(partition) == at and now_s - since_s > STALLED_AFTER_S
+        )
         if stalled:
-            self._for = {}
+            self._behind = {}
         return stalled
 
+    def _ask(self, partitions: list[int], now_s: float) -> None:
+        self._ask_s = now_s + ASK_EVERY_S
+        if not partitions:
+            return
+        wanted = {TopicPartition(self._topic, partition): OffsetSpec.latest() for partition in partitions}
+        self._asked = self._admin.list_offsets(wanted, isolation_level=self._isolation, request_timeout=ANSWER_LIMIT_S)
 
-def _is_unread(partition: dict[str, Any]) -> bool:
-    if not partition["desired"] or partition["leader"] < 0:
-        return False
-    return bool(partition["broker"] < 0 or partition["fetch_state"] != _READ)
+    def _note(self, ends: Mapping[int, int], read_to: Mapping[int, int], now_s: float) -> None:
+        behind: dict[int, tuple[int, float]] = {}
+        for partition, at in read_to.items():
+            known = self._behind.get(partition)
+            is_known = known is not None and known[0] == at
+            # Without an answer what was known stays: a broker that is away must not hide what another one's partition does.
+            if ends[partition] > at if partition in ends else is_known:
+                behind[partition] = known if known is not None and is_known else (at, now_s)
+        self._behind = behind
+
+
+def _ends_of(answers: Mapping[TopicPartition, Future[ListOffsetsResultInfo]]) -> dict[int, int]:
+    """Return partition -> end of those that were answered."""
+    ends: dict[int, int] = {}
+    for partition, answer in answers.items():
+        try:
+            ends[partition.partition] = answer.result().offset
+        except KafkaException:
+            continue
+    return ends

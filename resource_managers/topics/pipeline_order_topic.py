@@ -6,6 +6,7 @@ import logging
 import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from lifecycle.errors import Unreachable
 from lifecycle.pipeline_orders import PipelineOrder, encode
@@ -35,10 +36,12 @@ class OrderReader:
 
     def __init__(self, connection: KafkaConnection, topic: str) -> None:
         settings = {"group.id": "indoubt-pipeline-orders", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-        self._stalled = StalledPartitions()
-        settings |= self._stalled.properties()
+        settings["enable.partition.eof"] = True
         self._consumer = Consumer(connection.for_librdkafka(**settings, log_level=2), logger=log)
         self._topic = topic
+        admin = AdminClient(connection.for_librdkafka(log_level=2), logger=log)
+        self._stalled = StalledPartitions(admin, topic)
+        self._read_to: dict[int, int] = {}
 
     def __enter__(self) -> OrderReader:
         try:
@@ -46,6 +49,7 @@ class OrderReader:
         except KafkaException as error:
             self._consumer.close()
             raise Unreachable(f"topic {self._topic!r} cannot be read: {error.args[0].str()}") from None
+        self._read_to = dict.fromkeys(found, 0)
         self._consumer.assign([TopicPartition(self._topic, number, 0) for number in found])
         return self
 
@@ -55,8 +59,12 @@ class OrderReader:
     def read(self, limit_s: float) -> Message | None:
         """Return the next record within ``limit_s``. Raises Unreachable."""
         message = self._consumer.poll(limit_s)
-        if message is not None and message.error() is not None:
-            raise Unreachable(f"topic {self._topic!r} cannot be read: {message.error().str()}")
-        if message is None and self._stalled.found():
-            raise Unreachable(f"topic {self._topic!r} is not read any more: it must be opened again")
-        return message
+        if message is None:
+            if stalled := self._stalled.found(self._read_to):
+                raise Unreachable(f"nothing of partition {stalled} of topic {self._topic!r} is read any more")
+            return None
+        is_end = (error := message.error()) is not None and error.code() == KafkaError._PARTITION_EOF
+        if error is not None and not is_end:
+            raise Unreachable(f"topic {self._topic!r} cannot be read: {error.str()}")
+        self._read_to[message.partition()] = message.offset() + (0 if is_end else 1)
+        return None if is_end else message
