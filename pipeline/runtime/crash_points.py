@@ -116,9 +116,9 @@ class CrashPoints(Steps):
     def in_parts(self, point: CrashPoint, items: Sequence[T], manager_of: Callable[[T], str]) -> Iterator[Sequence[T]]:
         """Yield all at once unless the point is armed; else those of the first item's resource manager, then the others.
 
-        Of one resource manager alone: two halves. One item has no middle: the point stays armed.
+        Of one resource manager alone: two halves.
         """
-        if len(items) < 2 or not self.is_armed(point):
+        if not self.is_armed(point):
             yield items
             return
         first = [item for item in items if manager_of(item) == manager_of(items[0])]
