@@ -39,10 +39,10 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decision_log_reader, "ANOTHER_AFTER_S", 0.5)
 
 
-def produce(connection: KafkaConnection, topic: str, values: range, only: int | None = None) -> None:
+def produce(connection: KafkaConnection, topic: str, values: range) -> None:
     producer = Producer(connection.for_librdkafka())
     for value in values:
-        producer.produce(topic, str(value).encode(), partition=value % PARTITIONS if only is None else only)
+        producer.produce(topic, str(value).encode(), partition=value % PARTITIONS)
     assert producer.flush(LIMIT_S) == 0
 
 
