@@ -69,51 +69,52 @@ class Evidence:
     at_ms: int | None = None
 
 
-ONLY_REPORTED = 4
-"""The rule of transactions that only lifecycle events report: claims."""
-END_ACCEPTED = 6
-"""The rule of transactions whose coordinator has accepted the end: it ends them, whoever is gone."""
+class Assumption(Enum):
+    """What an answer takes for granted because no source was asked about it, or none can tell; the value is what is shown."""
+
+    EVENTS_ARE_TRUE = "what its events claim is true: nothing else knows this transaction"
+    OWNER_ENDS_IT = "its owner lives and ends it: only time and signs of life say so"
+    RECOVERY_AS_BEFORE = "recovery takes as long as is known so far"
+    SILENT_IS_GONE = "its driver is gone: a driver that is paused or cut off is silent, too"
+    JOB_IS_GONE = "the Flink job is gone: its REST API does not answer"
+    JOB_GOES_ON_FROM_IT = "the job goes on from the checkpoint that holds it, or from a later one"
+    LIST_NAMES_IT = "the list that cannot be read names it"
+    NOT_REPORTED_COMMITTED = "its owner was not told that it is committed"
+
+
+ASSUMED = "assumed"
+"""The source of an assumption where it is shown as evidence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """A verdict, the number of the rule that gave it, the facts it rests on, and the orders that are safe.
+    """A verdict, the number of the rule that gave it, what it rests on, and the orders that are safe.
 
-    ``loses_data`` is True when an abort would lose rows that no replay is known to bring back: it then takes a second,
-    typed confirmation. ``commit_confirmation``: what must be typed to commit it, where a commit is right only under a condition.
+    ``rests_on``: facts that were read from their owners. ``assumes``: what was not read. ``loses_data`` is True when an abort
+    would lose rows that no replay is known to bring back: it then takes a second, typed confirmation. ``commit_confirmation``:
+    what must be typed to commit it, where a commit is right only under a condition.
     """
 
     verdict: Verdict
     rule: int
-    evidence: tuple[Evidence, ...]
+    rests_on: tuple[Evidence, ...]
+    assumes: tuple[Assumption, ...] = ()
     may_commit: bool = False
     may_abort: bool = False
     loses_data: bool = False
     commit_confirmation: str = ""
 
     @property
-    def certainty(self) -> Certainty:
-        """Return how sure it is that what the verdict asks for is right.
+    def evidence(self) -> tuple[Evidence, ...]:
+        """Return what it rests on, then what it assumes: the list that is shown."""
+        return (*self.rests_on, *(Evidence(fact=f"assumed: {each.value}", source=ASSUMED) for each in self.assumes))
 
-        Certain: it is, whatever else is true. Likely: it rests on something that was not seen, which the evidence names. Guess:
-        no evidence says what is right.
-        """
-        match self.verdict:
-            case Verdict.COMMIT_IT:
-                is_certain = not self.commit_confirmation
-            case Verdict.ABORT_IT | Verdict.HANGING:
-                is_certain = not self.loses_data
-            case Verdict.SETTLED:
-                is_certain = self.rule != ONLY_REPORTED
-            case Verdict.IN_PROGRESS:
-                is_certain = self.rule == END_ACCEPTED
-            case Verdict.LOST:
-                is_certain = True
-            case Verdict.AT_RISK:
-                is_certain = False
-            case Verdict.UNKNOWN | Verdict.FOREIGN:
-                return Certainty.GUESS
-        return Certainty.CERTAIN if is_certain else Certainty.LIKELY
+    @property
+    def certainty(self) -> Certainty:
+        """Return how sure it is that what the verdict asks for is right: certain where it assumes nothing."""
+        if self.verdict in (Verdict.UNKNOWN, Verdict.FOREIGN):
+            return Certainty.GUESS
+        return Certainty.LIKELY if self.assumes else Certainty.CERTAIN
 
 
 class AbortCause(Enum):

@@ -109,8 +109,8 @@ def is_certain(act: Action, judgement: Judgement) -> bool:
     if judgement.certainty is not Certainty.CERTAIN:
         return False
     if act is Action.COMMIT:
-        return judgement.verdict is Verdict.COMMIT_IT and judgement.may_commit
-    return judgement.verdict is Verdict.ABORT_IT and judgement.may_abort
+        return judgement.verdict is Verdict.COMMIT_IT and judgement.may_commit and not judgement.commit_confirmation
+    return judgement.verdict is Verdict.ABORT_IT and judgement.may_abort and not judgement.loses_data
 
 
 def due_because(order: StandingOrder, candidate: Candidate, now_ms: int) -> str:

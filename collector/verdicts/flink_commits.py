@@ -16,7 +16,7 @@ from collector.records.xids import as_listed, xid_of
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_cases import FlinkCase
 from collector.verdicts.flink_unread_lists import UnreadList
-from lifecycle.verdicts import Evidence, Judgement, Verdict
+from lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
 REST = ObserverKind.FLINK.value
 METADATA = "_metadata"
@@ -51,7 +51,7 @@ def rule_21_restore_not_known(case: FlinkCase) -> Judgement | None:
     if case.unattributed:
         fact = f"{case.unattributed}: if it was not, a commit writes these rows twice"
     doubt = Evidence(fact=fact, source=REST)
-    return Judgement(verdict=Verdict.UNKNOWN, rule=21, evidence=(_listed(case), doubt), may_abort=True, loses_data=True)
+    return Judgement(verdict=Verdict.UNKNOWN, rule=21, rests_on=(_listed(case), doubt), may_abort=True, loses_data=True)
 
 
 def rule_22_set_back(case: FlinkCase) -> Judgement | None:
@@ -64,7 +64,7 @@ def rule_22_set_back(case: FlinkCase) -> Judgement | None:
         "its rows are written again, and a commit would write them twice"
     )
     set_back = Evidence(fact=fact, source=REST, at_ms=restore.at_ms)
-    return Judgement(verdict=Verdict.ABORT_IT, rule=22, evidence=(_listed(case), set_back), may_abort=True)
+    return Judgement(verdict=Verdict.ABORT_IT, rule=22, rests_on=(_listed(case), set_back), may_abort=True)
 
 
 def rule_23_completed(case: FlinkCase) -> Judgement | None:
@@ -79,7 +79,14 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
         fact = f"{_runs(case)}: it commits the branch itself, and would fail at one that is gone"
         evidence = (*evidence, Evidence(fact=fact, source=REST))
     if case.now_ms - at_ms < case.commit_overdue_ms or (case.is_branch and case.may_run):
-        return Judgement(verdict=Verdict.IN_PROGRESS, rule=23, evidence=evidence, loses_data=True)
+        return Judgement(
+            verdict=Verdict.IN_PROGRESS,
+            rule=23,
+            rests_on=evidence,
+            assumes=(Assumption.OWNER_ENDS_IT,),
+            loses_data=True,
+        )
+    assumes: tuple[Assumption, ...] = ()
     is_unsure = case.is_branch and not case.has_ended
     if is_unsure:
         fact = (
@@ -87,10 +94,14 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
             "commits the branch itself, and would fail at one that is gone"
         )
         evidence = (*evidence, Evidence(fact=fact, source=REST))
+        assumes = (Assumption.JOB_IS_GONE,)
+    if case.may_refuse_flink:
+        assumes = (*assumes, Assumption.JOB_GOES_ON_FROM_IT)
     return Judgement(
         verdict=Verdict.COMMIT_IT,
         rule=23,
-        evidence=(*evidence, _what_follows(case)),
+        rests_on=(*evidence, _what_follows(case)),
+        assumes=assumes,
         may_commit=True,
         may_abort=case.may_refuse_flink,
         loses_data=True,
@@ -112,7 +123,8 @@ def rule_24_not_over(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.IN_PROGRESS,
         rule=24,
-        evidence=(_listed(case), Evidence(fact=fact, source=REST)),
+        rests_on=(_listed(case), Evidence(fact=fact, source=REST)),
+        assumes=(Assumption.OWNER_ENDS_IT,),
         loses_data=True,
     )
 
@@ -132,7 +144,7 @@ def rule_36_list_gone(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.UNKNOWN,
         rule=36,
-        evidence=(_listed(case), Evidence(fact=fact, source=METADATA)),
+        rests_on=(_listed(case), Evidence(fact=fact, source=METADATA)),
         may_abort=True,
         loses_data=True,
     )
@@ -156,7 +168,7 @@ def rule_34_failed(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.UNKNOWN,
         rule=34,
-        evidence=(
+        rests_on=(
             _listed(case),
             Evidence(fact=reported, source=REST, at_ms=at_ms),
             Evidence(fact=fact, source=METADATA),
@@ -175,7 +187,13 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
         return None
     written_ms = case.listings[-1].written_ms
     if case.now_ms - written_ms < case.commit_overdue_ms:
-        return Judgement(verdict=Verdict.IN_PROGRESS, rule=25, evidence=(_listed(case),), loses_data=True)
+        return Judgement(
+            verdict=Verdict.IN_PROGRESS,
+            rule=25,
+            rests_on=(_listed(case),),
+            assumes=(Assumption.OWNER_ENDS_IT,),
+            loses_data=True,
+        )
     name = checkpoint_name(case.first_not_failed)
     known = f"the end of {name} was not seen"
     if case.is_savepoint(case.first_not_failed):
@@ -187,7 +205,8 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.COMMIT_IT,
         rule=25,
-        evidence=(_listed(case), Evidence(fact=fact, source=METADATA), _what_follows(case)),
+        rests_on=(_listed(case), Evidence(fact=fact, source=METADATA), _what_follows(case)),
+        assumes=(Assumption.JOB_GOES_ON_FROM_IT,),
         may_commit=True,
         may_abort=True,
         loses_data=True,
@@ -212,7 +231,7 @@ def rule_26_lingering(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.ABORT_IT,
         rule=26,
-        evidence=(Evidence(fact=fact, source=METADATA, at_ms=restore.at_ms),),
+        rests_on=(Evidence(fact=fact, source=METADATA, at_ms=restore.at_ms),),
         may_abort=True,
     )
 
@@ -228,7 +247,11 @@ def rule_27_job_runs(case: FlinkCase) -> Judgement | None:
         return None
     fact = f"{_runs(case)}, and it belongs to that job: its next checkpoint lists it"
     return Judgement(
-        verdict=Verdict.IN_PROGRESS, rule=27, evidence=(Evidence(fact=fact, source=REST),), loses_data=True
+        verdict=Verdict.IN_PROGRESS,
+        rule=27,
+        rests_on=(Evidence(fact=fact, source=REST),),
+        assumes=(Assumption.OWNER_ENDS_IT,),
+        loses_data=True,
     )
 
 
@@ -246,7 +269,8 @@ def rule_30_list_out_of_reach(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.COMMIT_IT,
         rule=30,
-        evidence=(*_unread(unread), Evidence(fact=fact, source=REST)),
+        rests_on=(*_unread(unread), Evidence(fact=fact, source=REST)),
+        assumes=(Assumption.LIST_NAMES_IT, Assumption.JOB_GOES_ON_FROM_IT),
         may_commit=True,
         may_abort=True,
         loses_data=True,
@@ -260,12 +284,18 @@ def rule_31_list_not_read(case: FlinkCase) -> Judgement | None:
     if case.listings or unread is None:
         return None
     if case.now_ms - unread.ended_ms < case.commit_overdue_ms:
-        return Judgement(verdict=Verdict.IN_PROGRESS, rule=31, evidence=_unread(unread), loses_data=True)
+        return Judgement(
+            verdict=Verdict.IN_PROGRESS,
+            rule=31,
+            rests_on=_unread(unread),
+            assumes=(Assumption.OWNER_ENDS_IT,),
+            loses_data=True,
+        )
     fact = f"no commit is offered, because {unread.doubt}. If that checkpoint holds it, an abort or the timeout loses its rows"
     return Judgement(
         verdict=Verdict.UNKNOWN,
         rule=31,
-        evidence=(*_unread(unread), Evidence(fact=fact, source=REST)),
+        rests_on=(*_unread(unread), Evidence(fact=fact, source=REST)),
         may_abort=True,
         loses_data=True,
     )

@@ -16,7 +16,7 @@ from collector.records.observer_kind import ObserverKind
 from collector.verdicts.known_ends import KnownEnd
 from lifecycle.durations import duration
 from lifecycle.orders import HANGING_KEY
-from lifecycle.verdicts import Evidence, Judgement, Verdict
+from lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 from resource_managers.kafka.partitions import OpenProducer, Partition
 from resource_managers.protocol import OpenTransactionView
 
@@ -65,7 +65,12 @@ class Doubt:
     evidence: Evidence
     remedy: Remedy
     may_abort: bool
-    loses_data: bool
+    assumes: tuple[Assumption, ...] = ()
+
+    @property
+    def loses_data(self) -> bool:
+        """Say whether an abort may lose rows: where anything about its end is assumed."""
+        return bool(self.assumes)
 
     @property
     def may_commit(self) -> bool:
@@ -122,9 +127,10 @@ class Suspect:
         return Judgement(
             verdict=Verdict.HANGING,
             rule=self.doubt.rule,
-            evidence=tuple(evidence),
+            rests_on=tuple(evidence),
             may_commit=self.doubt.may_commit,
             may_abort=self.doubt.may_abort,
+            assumes=self.doubt.assumes,
             loses_data=self.doubt.loses_data,
         )
 
@@ -206,7 +212,7 @@ def h6_ended_without_its_marker(producer: OpenProducer, view: CoordinatorView, n
         return None
     fact = f"{end.why}; this partition never got the marker"
     evidence = Evidence(fact=fact, source=COORDINATORS_LOG, at_ms=end.at_ms)
-    found = replace(_marker(6, producer, end.transaction, fact, view), evidence=evidence, loses_data=False)
+    found = replace(_marker(6, producer, end.transaction, fact, view), evidence=evidence, assumes=())
     # An abort marker would lose what its writer believes to be committed.
     return replace(found, remedy=Remedy.COMMIT_MARKER, may_abort=False) if end.commit else found
 
@@ -271,5 +277,5 @@ def _marker(rule: int, producer: OpenProducer, transaction: str, fact: str, view
         evidence=Evidence(fact=fact, source=COORDINATOR, at_ms=view.asked_ms),
         remedy=Remedy.MARKER,
         may_abort=True,
-        loses_data=True,
+        assumes=(Assumption.NOT_REPORTED_COMMITTED,),
     )

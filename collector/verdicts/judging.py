@@ -111,7 +111,7 @@ def _judgement(case: Case) -> Judgement:
     # Whose it is stands with every verdict, whichever rule gave it.
     found, view = judge(case), case.transaction
     whose = part_of_application(view.application, view.resource_manager)
-    return replace(found, evidence=(*found.evidence, *whose)) if whose else found
+    return replace(found, rests_on=(*found.rests_on, *whose)) if whose else found
 
 
 def pipeline_history(state: State, prefix: str) -> PipelineHistory:

@@ -15,7 +15,7 @@ from collector.state.state import State, holds_offsets
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.streams_topics import is_changelog, own_topics
 from lifecycle.durations import duration
-from lifecycle.verdicts import Evidence, Judgement, Verdict
+from lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 from resource_managers.kafka.group_members import EMPTY, GroupMembers
 
 GROUPS = "consumer groups"
@@ -141,7 +141,7 @@ def judge(case: ReadProcessWriteCase) -> Judgement:
 def rule_33_owner_gone(case: ReadProcessWriteCase, owner: Owner, held: Evidence) -> Judgement:
     """Its consumer group does not have the process that opened it: nothing will commit it."""
     gone = Evidence(fact=owner.fact, source=GROUPS, at_ms=owner.at_ms)
-    return Judgement(verdict=Verdict.ABORT_IT, rule=33, evidence=(held, gone, *_unblocks(case)), may_abort=True)
+    return Judgement(verdict=Verdict.ABORT_IT, rule=33, rests_on=(held, gone, *_unblocks(case)), may_abort=True)
 
 
 def rule_28_owner_silent(case: ReadProcessWriteCase, held: Evidence) -> Judgement:
@@ -154,7 +154,7 @@ def rule_28_owner_silent(case: ReadProcessWriteCase, held: Evidence) -> Judgemen
     return Judgement(
         verdict=Verdict.ABORT_IT,
         rule=28,
-        evidence=(held, silent, *_unblocks(case)),
+        rests_on=(held, silent, *_unblocks(case)),
         may_abort=True,
     )
 
@@ -168,7 +168,12 @@ def rule_29_owner_works(case: ReadProcessWriteCase, held: Evidence) -> Judgement
             "it commits it, or its group drops it after max.poll.interval.ms; readers wait for its end"
         )
     young = Evidence(fact=fact, source="transaction coordinator", at_ms=case.at_ms)
-    return Judgement(verdict=Verdict.IN_PROGRESS, rule=29, evidence=(held, young, *_member(case)))
+    return Judgement(
+        verdict=Verdict.IN_PROGRESS,
+        rule=29,
+        rests_on=(held, young, *_member(case)),
+        assumes=(Assumption.OWNER_ENDS_IT,),
+    )
 
 
 def is_streams(state: State, transaction: str, partitions: Collection[str]) -> bool:

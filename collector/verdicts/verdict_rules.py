@@ -18,7 +18,7 @@ from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, EVEN
 from lifecycle.decisions import Ruling
 from lifecycle.durations import duration
 from lifecycle.states import TransactionState
-from lifecycle.verdicts import Evidence, Judgement, Verdict
+from lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
 Rule = Callable[[Case], Judgement | None]
 
@@ -35,7 +35,7 @@ def judge(case: Case) -> Judgement:
         return found
     if t.branch is None or not t.is_listed:
         return replace(found, may_commit=False, may_abort=False)
-    return replace(found, evidence=(*found.evidence, *branch_evidence.listed(t.branch, t.branch_detail, t.polled_ms)))
+    return replace(found, rests_on=(*found.rests_on, *branch_evidence.listed(t.branch, t.branch_detail, t.polled_ms)))
 
 
 def rule_1_settled(case: Case) -> Judgement | None:
@@ -79,7 +79,8 @@ def rule_4_only_reported(case: Case) -> Judgement | None:
     fact = "only events tell of it: no coordinator, no database that is watched and no decision knows it"
     reported = Evidence(fact=fact, source=EVENTS, at_ms=t.updated_ms)
     is_new = t.updated_ms is not None and case.now_ms - t.updated_ms <= case.limits.driver_silent_ms
-    return _judgement(Verdict.IN_PROGRESS if is_new else Verdict.SETTLED, 4, reported)
+    verdict = Verdict.IN_PROGRESS if is_new else Verdict.SETTLED
+    return _judgement(verdict, 4, reported, assumes=(Assumption.EVENTS_ARE_TRUE,))
 
 
 def rule_5_decisions_unknown(case: Case) -> Judgement | None:
@@ -115,7 +116,9 @@ def rule_35_young(case: Case) -> Judgement | None:
     """It is young, and its application was seen to commit others (young_transactions.py): its owner ends it."""
     if case.young is None:
         return None
-    return _judgement(Verdict.IN_PROGRESS, 35, case.young.evidence, loses_data=True)
+    return _judgement(
+        Verdict.IN_PROGRESS, 35, case.young.evidence, assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True
+    )
 
 
 def rule_7_foreign(case: Case) -> Judgement | None:
@@ -150,7 +153,7 @@ def rule_9_just_decided(case: Case) -> Judgement | None:
     t = case.transaction
     if t.state is not TransactionState.DECIDED or case.overdue_ms >= case.limits.commit_overdue_ms:
         return None
-    return _judgement(Verdict.IN_PROGRESS, 9, *_decided(case), loses_data=True)
+    return _judgement(Verdict.IN_PROGRESS, 9, *_decided(case), assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True)
 
 
 def rule_10_end_not_seen(case: Case) -> Judgement | None:
@@ -208,7 +211,9 @@ def rule_13_driver_silent(case: Case) -> Judgement | None:
     silent = Evidence(fact=fact, source=EVENTS, at_ms=last)
     # Without its batch no abort decision can name it: the driver could still decide to commit it.
     may_abort = case.rulable is not None
-    return _judgement(Verdict.ABORT_IT, 13, _undecided(), silent, may_abort=may_abort)
+    return _judgement(
+        Verdict.ABORT_IT, 13, _undecided(), silent, assumes=(Assumption.SILENT_IS_GONE,), may_abort=may_abort
+    )
 
 
 def rule_14_at_risk(case: Case) -> Judgement | None:
@@ -219,12 +224,13 @@ def rule_14_at_risk(case: Case) -> Judgement | None:
     p = case.pipeline
     fact = f"recovery needs {seconds(p.recovery_ms)} ({p.recovery_parts})"
     timeout = Evidence(fact="the broker aborts it at its timeout", source=BROKER, at_ms=deadline)
-    return _judgement(Verdict.AT_RISK, 14, timeout, Evidence(fact=fact, source=CHECKPOINTS))
+    needs = Evidence(fact=fact, source=CHECKPOINTS)
+    return _judgement(Verdict.AT_RISK, 14, timeout, needs, assumes=(Assumption.RECOVERY_AS_BEFORE,))
 
 
 def rule_15_in_progress(case: Case) -> Judgement:
     """Its owner is alive and there is time: leave it alone."""
-    return _judgement(Verdict.IN_PROGRESS, 15, *_sign(case))
+    return _judgement(Verdict.IN_PROGRESS, 15, *_sign(case), assumes=(Assumption.OWNER_ENDS_IT,))
 
 
 RULES: tuple[Rule, ...] = (
@@ -253,13 +259,20 @@ TIMELESS_RULES = frozenset({1, 6, 7})
 def _judgement(
     verdict: Verdict,
     rule: int,
-    *evidence: Evidence,
+    *rests_on: Evidence,
+    assumes: tuple[Assumption, ...] = (),
     may_commit: bool = False,
     may_abort: bool = False,
     loses_data: bool = False,
 ) -> Judgement:
     return Judgement(
-        verdict=verdict, rule=rule, evidence=evidence, may_commit=may_commit, may_abort=may_abort, loses_data=loses_data
+        verdict=verdict,
+        rule=rule,
+        rests_on=rests_on,
+        assumes=assumes,
+        may_commit=may_commit,
+        may_abort=may_abort,
+        loses_data=loses_data,
     )
 
 

@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
-from lifecycle.verdicts import Certainty, Judgement, Verdict, least_sure
+from lifecycle.verdicts import Assumption, Certainty, Evidence, Judgement, Verdict, least_sure
 
 CERTAIN, LIKELY, GUESS = Certainty.CERTAIN, Certainty.LIKELY, Certainty.GUESS
 
 
-def sure(verdict: Verdict, rule: int = 1, **changes: Any) -> Certainty:
-    return Judgement(verdict=verdict, rule=rule, evidence=(), **changes).certainty
+@pytest.mark.parametrize("verdict", Verdict)
+def test_what_assumes_anything_is_not_certain(verdict: Verdict) -> None:
+    sure = Judgement(verdict=verdict, rule=1, rests_on=())
+    is_guess = verdict in (Verdict.UNKNOWN, Verdict.FOREIGN)
+    assert sure.certainty is (GUESS if is_guess else CERTAIN)
+    for assumption in Assumption:
+        assert replace(sure, assumes=(assumption,)).certainty is (GUESS if is_guess else LIKELY)
 
 
-@pytest.mark.parametrize(
-    ("verdict", "rule", "changes", "certainty"),
-    [
-        (Verdict.COMMIT_IT, 8, {"may_commit": True, "loses_data": True}, CERTAIN),
-        (Verdict.COMMIT_IT, 25, {"may_commit": True, "commit_confirmation": "chk-3"}, LIKELY),
-        (Verdict.ABORT_IT, 13, {"may_abort": True}, CERTAIN),
-        (Verdict.ABORT_IT, 13, {"may_abort": True, "loses_data": True}, LIKELY),
-        (Verdict.HANGING, 6, {"may_commit": True}, CERTAIN),
-        (Verdict.HANGING, 1, {"may_abort": True, "loses_data": True}, LIKELY),
-        (Verdict.LOST, 3, {}, CERTAIN),
-        (Verdict.SETTLED, 1, {}, CERTAIN),
-        (Verdict.SETTLED, 4, {}, LIKELY),
-        (Verdict.IN_PROGRESS, 6, {}, CERTAIN),
-        (Verdict.IN_PROGRESS, 4, {}, LIKELY),
-        (Verdict.IN_PROGRESS, 15, {}, LIKELY),
-        (Verdict.AT_RISK, 14, {}, LIKELY),
-        (Verdict.UNKNOWN, 5, {}, GUESS),
-        (Verdict.UNKNOWN, 10, {"may_commit": True}, GUESS),
-        (Verdict.FOREIGN, 7, {"may_abort": True, "loses_data": True}, GUESS),
-    ],
-)
-def test_what_was_not_seen_makes_a_verdict_less_sure(
-    verdict: Verdict, rule: int, changes: dict[str, Any], certainty: Certainty
-) -> None:
-    assert sure(verdict, rule, **changes) is certainty
+def test_what_is_assumed_is_shown_behind_what_was_read() -> None:
+    read = Evidence(fact="no heartbeat", source="events", at_ms=7)
+    found = Judgement(verdict=Verdict.ABORT_IT, rule=13, rests_on=(read,), assumes=(Assumption.SILENT_IS_GONE,))
+    assumed = Evidence(fact=f"assumed: {Assumption.SILENT_IS_GONE.value}", source="assumed")
+    assert found.evidence == (read, assumed)
 
 
 def test_several_answers_are_as_sure_as_the_least_sure_one() -> None:

@@ -53,5 +53,5 @@ def test_a_remedy_is_what_the_verdict_allows(
     verdict: Verdict, may: dict[str, Any], of: PipelineHistory | None, remedy: Remedy
 ) -> None:
     view = only_view(broker_record(BrokerStatus.ONGOING, 0))
-    judgement = Judgement(verdict=verdict, rule=1, evidence=(), **may)
+    judgement = Judgement(verdict=verdict, rule=1, rests_on=(), **may)
     assert remedy_of(Judged(view=view, judgement=judgement, pipeline=of)) is remedy

@@ -223,7 +223,7 @@ def test_a2_is_quiet_once_a_later_batch_was_decided() -> None:
 def test_a2_tells_at_once_of_what_a_flink_checkpoint_lists() -> None:
     view = only_view(*FOREIGN)
     evidence = (Evidence(fact="chk-3/_metadata lists exactly this transactional id", source="_metadata", at_ms=T0),)
-    judgement = Judgement(verdict=Verdict.COMMIT_IT, rule=25, evidence=evidence, commit_confirmation="chk-3")
+    judgement = Judgement(verdict=Verdict.COMMIT_IT, rule=25, rests_on=evidence, commit_confirmation="chk-3")
     snapshot = AlertSnapshot(now_ms=T0 + 2_000, transactions=(Judged(view=view, judgement=judgement, pipeline=None),))
     (finding,) = found("A2", snapshot)
     assert finding.severity is Severity.CRITICAL
@@ -235,7 +235,7 @@ def test_a2_tells_at_once_of_what_a_flink_checkpoint_lists() -> None:
 def test_a2_says_of_a_branch_of_flink_what_it_holds_because_no_timeout_ends_it() -> None:
     view = only_view(branch_listed(database_handle("postgres"), prepared_ms=T0))
     judgement = Judgement(
-        verdict=Verdict.COMMIT_IT, rule=23, evidence=(Evidence(fact="it counts", source="flink REST"),)
+        verdict=Verdict.COMMIT_IT, rule=23, rests_on=(Evidence(fact="it counts", source="flink REST"),)
     )
     snapshot = AlertSnapshot(now_ms=T0 + 2_000, transactions=(Judged(view=view, judgement=judgement, pipeline=None),))
     (finding,) = found("A2", snapshot)
@@ -420,7 +420,7 @@ def test_a7_of_one_row_says_so_in_the_singular() -> None:
 
 def test_a7_of_a_pipeline_without_history_waits_for_what_others_need() -> None:
     view = only_view(*LOST)
-    judgement = Judgement(verdict=Verdict.LOST, rule=3, evidence=(Evidence(fact="lost", source="decision log"),))
+    judgement = Judgement(verdict=Verdict.LOST, rule=3, rests_on=(Evidence(fact="lost", source="decision log"),))
 
     def at(waited: int, of: TransactionView = view) -> AlertSnapshot:
         one = Judged(view=of, judgement=judgement, pipeline=None)

@@ -53,7 +53,7 @@ def seen(**fields: Any) -> AlertSnapshot:
 
 
 def of_flink(verdict: Verdict, at: int = 50_000, **fields: Any) -> AlertSnapshot:
-    judgement = Judgement(verdict=verdict, rule=23, evidence=(), **fields)
+    judgement = Judgement(verdict=verdict, rule=23, rests_on=(), **fields)
     return seen(now_ms=T0 + at, transactions=(Judged(view=only_view(*FOREIGN), judgement=judgement, pipeline=None),))
 
 

@@ -17,7 +17,7 @@ from collector.verdicts.judging import Judged
 from lifecycle.errors import OrderRefused
 from lifecycle.orders import Action
 from lifecycle.rows.order_request import Filter
-from lifecycle.verdicts import Judgement, Verdict
+from lifecycle.verdicts import Assumption, Judgement, Verdict
 from tests.unit.collector.observations import T0, broker_record, only_view
 
 
@@ -25,7 +25,7 @@ def foreign(transaction: str, *, at: int = 0, may_abort: bool = True, loses_data
     """Return an open transaction that no pipeline of ours owns, opened ``at`` ms after T0."""
     view = only_view(broker_record(BrokerStatus.ONGOING, at, transaction=transaction, start=at))
     verdict = Judgement(
-        verdict=Verdict.FOREIGN, rule=6, evidence=(), may_abort=may_abort, loses_data=loses_data and may_abort
+        verdict=Verdict.FOREIGN, rule=6, rests_on=(), may_abort=may_abort, loses_data=loses_data and may_abort
     )
     return Judged(view=view, judgement=verdict, pipeline=None)
 
@@ -166,7 +166,7 @@ def test_a_preview_of_commits_of_several_checkpoints_has_the_keys_of_each() -> N
 def test_a_filter_means_what_is_as_sure_as_it_says() -> None:
     one, other = FOUND[:2]
     sure = replace(one, judgement=replace(one.judgement, verdict=Verdict.COMMIT_IT, may_commit=True))
-    likely = replace(other, judgement=replace(sure.judgement, commit_confirmation="chk-3"))
+    likely = replace(other, judgement=replace(sure.judgement, assumes=(Assumption.JOB_GOES_ON_FROM_IT,)))
     for certainty, meant in (("certain", {sure.view.key}), ("likely", {likely.view.key}), ("guess", set())):
         selection = select([sure, likely], Filter(certainty=certainty), T0, Action.COMMIT)
         assert {each.view.key for each in selection.chosen} == meant

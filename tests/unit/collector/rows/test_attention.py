@@ -20,7 +20,7 @@ from collector.verdicts.judging import Judged
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
 from lifecycle.rows.overview import ActionRequired
 from lifecycle.rows.row_json import read_row, row_to_json
-from lifecycle.verdicts import Certainty, Judgement, Verdict
+from lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
 from tests.unit.collector.observations import PREFIX, T0, TIMEOUT_MS, broker_record, only_view, pipeline
 from tests.unit.collector.partition_sightings import partition_findings
 from tests.unit.collector.rows.situations import (
@@ -77,7 +77,12 @@ def of_checkpoint(condition: str, producer_id: int) -> Judged:
     """Return one of an application that is to be committed, where ``condition`` is typed."""
     seen = broker_record(BrokerStatus.ONGOING, 0, transaction=f"shop-{producer_id}", producer_id=producer_id)
     judgement = Judgement(
-        verdict=Verdict.COMMIT_IT, rule=25, evidence=(), may_commit=True, commit_confirmation=condition
+        verdict=Verdict.COMMIT_IT,
+        rule=25,
+        rests_on=(),
+        assumes=(Assumption.JOB_GOES_ON_FROM_IT,) if condition else (),
+        may_commit=True,
+        commit_confirmation=condition,
     )
     return Judged(view=only_view(seen), judgement=judgement, pipeline=None)
 

@@ -16,14 +16,14 @@ from collector.standing_orders.decision import Candidate, Circumstances, Move, d
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.judging import Judged
 from lifecycle.orders import Action
-from lifecycle.verdicts import Judgement, Verdict
+from lifecycle.verdicts import Assumption, Judgement, Verdict
 from tests.unit.collector.observations import T0, broker_record, only_view
 
 ACT, REHEARSE, HOLD_BACK = Move.ACT, Move.REHEARSE, Move.HOLD_BACK
 APPLICATION = "orders"
 SILENT_MS = 15_000
-CERTAIN_COMMIT = Judgement(verdict=Verdict.COMMIT_IT, rule=23, evidence=(), may_commit=True, loses_data=True)
-CERTAIN_ABORT = Judgement(verdict=Verdict.ABORT_IT, rule=22, evidence=(), may_abort=True)
+CERTAIN_COMMIT = Judgement(verdict=Verdict.COMMIT_IT, rule=23, rests_on=(), may_commit=True, loses_data=True)
+CERTAIN_ABORT = Judgement(verdict=Verdict.ABORT_IT, rule=22, rests_on=(), may_abort=True)
 COMMIT = StandingOrder(
     name="save", act=Action.COMMIT, applications=frozenset({APPLICATION}), most_per_hour=10, less_than_s_left=20, rehearse=False
 )  # fmt: skip
@@ -105,12 +105,14 @@ def only(order: StandingOrder, found: Candidate, when: Circumstances) -> tuple[M
         (COMMIT, CERTAIN_COMMIT, 45, {"application": "other"}, None),
         (replace(COMMIT, applications=frozenset({"*"})), CERTAIN_COMMIT, 45, {"application": "other"}, ACT),
         # Never on likely, and never what its verdict does not offer.
+        (COMMIT, replace(CERTAIN_COMMIT, assumes=(Assumption.LIST_NAMES_IT,)), 45, {}, None),
         (COMMIT, replace(CERTAIN_COMMIT, commit_confirmation="chk-3"), 45, {}, None),
         (COMMIT, replace(CERTAIN_COMMIT, may_commit=False), 45, {}, None),
         (COMMIT, replace(CERTAIN_COMMIT, verdict=Verdict.UNKNOWN), 45, {}, None),
         (COMMIT, replace(CERTAIN_COMMIT, verdict=Verdict.LOST), 45, {}, None),
         (COMMIT, replace(CERTAIN_COMMIT, verdict=Verdict.SETTLED), 45, {}, None),
         (COMMIT, CERTAIN_ABORT, 45, {}, None),
+        (ABORT, replace(CERTAIN_ABORT, assumes=(Assumption.SILENT_IS_GONE,)), 700, {}, None),
         (ABORT, replace(CERTAIN_ABORT, loses_data=True), 700, {}, None),
         (ABORT, replace(CERTAIN_ABORT, may_abort=False), 700, {}, None),
         (ABORT, replace(CERTAIN_ABORT, verdict=Verdict.FOREIGN), 700, {}, None),

@@ -13,7 +13,7 @@ from collector.records.observer_kind import ObserverKind
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.standing_orders.decision import COORDINATORS, WAITING, Candidate, Circumstances, decide
 from lifecycle.orders import Action
-from lifecycle.verdicts import Certainty, Judgement, Verdict
+from lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
 from tests.unit.collector.observations import T0
 from tests.unit.collector.standing_orders.test_decision import (
     ACT,
@@ -32,7 +32,8 @@ JUDGEMENTS = st.builds(
     Judgement,
     verdict=st.sampled_from([Verdict.COMMIT_IT, Verdict.ABORT_IT, *Verdict]),
     rule=st.just(1),
-    evidence=st.just(()),
+    rests_on=st.just(()),
+    assumes=st.sampled_from([(), (), *((each,) for each in Assumption)]),
     may_commit=st.booleans(),
     may_abort=st.booleans(),
     loses_data=st.booleans(),
@@ -99,10 +100,11 @@ def test_it_never_acts_in_doubt(order: StandingOrder, found: list[Candidate], wh
         assert acted.application in order.applications or "*" in order.applications
         assert transaction.key not in when.done
         assert judgement.certainty is Certainty.CERTAIN
+        assert not judgement.assumes
         if order.act is Action.COMMIT:
             assert judgement.verdict is Verdict.COMMIT_IT
             assert judgement.may_commit
-            assert not judgement.commit_confirmation, "it is only likely"
+            assert not judgement.commit_confirmation, "nothing is typed"
         else:
             assert judgement.verdict is Verdict.ABORT_IT
             assert judgement.may_abort

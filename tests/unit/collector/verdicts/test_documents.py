@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from collector.verdicts import flink_commits, hanging_transactions, read_process_write, verdict_rules
-from lifecycle.verdicts import URGENCY, Verdict
+from lifecycle.verdicts import URGENCY, Assumption, Verdict
 
 DELEGATED = (verdict_rules.rules_of_flink, verdict_rules.rules_of_read_process_write)
 READ_PROCESS_WRITE = (
@@ -55,3 +58,60 @@ def test_a_row_names_the_verdicts_that_its_rule_gives(number: str, verdicts: str
     (body,) = re.findall(rf"^def rule_{number}_\w+\(.*?(?=^(?:def |RULES)|\Z)", source, re.MULTILINE | re.DOTALL)
     given = {Verdict[name].value for name in re.findall(r"Verdict\.([A-Z_]+)", body)}
     assert set(verdicts.split(", ")) == given
+
+
+ALL_RULES = (
+    *(rule for rule in verdict_rules.RULES if rule not in DELEGATED),
+    verdict_rules.rule_15_in_progress,
+    *flink_commits.RULES,
+    *READ_PROCESS_WRITE,
+    *hanging_transactions.RULES,
+)
+GUESSES = {"UNKNOWN", "FOREIGN"}
+
+
+def number_of(rule: Callable[..., object]) -> str:
+    first, second, *_ = rule.__name__.split("_")
+    return second if first == "rule" else first.upper()
+
+
+def answers(rule: Callable[..., object]) -> Iterator[tuple[set[str], set[str], bool]]:
+    """Yield of each answer in a rule's code: the verdicts, the assumptions of the whole rule, and whether it may have none."""
+    tree = ast.parse(inspect.getsource(rule))
+    assumed = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} & set(Assumption.__members__)
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        name = call.func.id if isinstance(call.func, ast.Name) else ""
+        if name not in ("Judgement", "_judgement", "_marker"):
+            continue
+        verdicts = {node.attr for node in ast.walk(call) if isinstance(node, ast.Attribute)} & set(Verdict.__members__)
+        given = next((word.value for word in call.keywords if word.arg == "assumes"), None)
+        is_sure = given is None or not (isinstance(given, ast.Tuple) and given.elts)
+        yield verdicts, assumed, is_sure
+
+
+def test_the_page_lists_every_rule_that_can_be_certain() -> None:
+    (table,) = re.findall(r"^These rules can be certain\.(.*?)^And these", PAGE, re.MULTILINE | re.DOTALL)
+    listed = dict(re.findall(r"^\| rule (H?\d+) \| ([a-z ]+) \|", table, re.MULTILINE))
+    found = {}
+    for rule in ALL_RULES:
+        for verdicts, _, is_sure in answers(rule):
+            named = verdicts or ({case.name for case in Verdict} - GUESSES)
+            if is_sure and named - GUESSES:
+                found[number_of(rule)] = {Verdict[name].value for name in named - GUESSES}
+    # Every answer about a partition has its maker's assumption; H6 takes it away.
+    found = {number: verdicts for number, verdicts in found.items() if not number.startswith("H")} | {"H6": {"hanging"}}
+    assert listed.keys() == found.keys()
+    assert {number for number, verdict in listed.items() if verdict not in found[number]} == set()
+
+
+def test_the_page_lists_every_assumption_with_its_rules() -> None:
+    (table,) = re.findall(r"^And these are all assumptions:(.*?)^\[", PAGE, re.MULTILINE | re.DOTALL)
+    rows = dict(re.findall(r"^\| (?!assumed|---)(.+?) \| ([H\d, ]+) \|$", table, re.MULTILINE))
+    rules: dict[str, set[str]] = {each.value: set() for each in Assumption}
+    for rule in ALL_RULES:
+        source = inspect.getsource(rule)
+        if "_marker(" in source and "assumes=()" not in source:
+            source += inspect.getsource(hanging_transactions._marker)
+        for name in re.findall(r"Assumption\.([A-Z_]+)", source):
+            rules[Assumption[name].value].add(number_of(rule))
+    assert {text: set(numbers.split(", ")) for text, numbers in rows.items()} == rules

@@ -15,7 +15,7 @@ from collector.state.transaction_view import TransactionView
 from collector.verdicts import flink_commits, verdict_rules
 from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.flink_commits import listed_as
-from lifecycle.verdicts import Verdict
+from lifecycle.verdicts import Assumption, Verdict
 from resource_managers.mysql.xa_xid import XaXid
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
@@ -134,7 +134,8 @@ def test_case(seen: list[Any], polled: bool, verdict: Verdict | None, rule: int,
         return
     if verdict is COMMIT and not is_postgres:
         typed = "chk-3"
-        assert "XAER_OUTSIDE" in found.evidence[-1].fact, (
+        assert Assumption.JOB_GOES_ON_FROM_IT in found.assumes
+        assert "XAER_OUTSIDE" in found.rests_on[-1].fact, (
             "MariaDB, which lists as MySQL does, refuses Flink's own commit"
         )
     assert (found.verdict, found.rule, found.commit_confirmation) == (verdict, rule, typed)

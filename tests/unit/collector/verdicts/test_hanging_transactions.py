@@ -131,7 +131,7 @@ def test_it_is_proven_by_a_poll_long_enough_after_the_first_answer() -> None:
     assert suspect.since_ms == T0 + 10
     assert suspect.judgement.verdict is Verdict.HANGING
     assert suspect.key == "hanging:orders-3:7:2:100"
-    assert [fact.source for fact in suspect.judgement.evidence] == [
+    assert [fact.source for fact in suspect.judgement.rests_on] == [
         "partition leader",
         "transaction coordinator",
         "partition leader",
@@ -178,7 +178,7 @@ def test_the_revision_changes_with_what_it_rests_on() -> None:
         {"transaction": "billing"},
         {"remedy": Remedy.ORDINARY},
         {"may_abort": False},
-        {"loses_data": False},
+        {"assumes": ()},
     ],
     ids=str,
 )
@@ -189,7 +189,7 @@ def test_an_order_for_another_doubt_has_another_revision(changes: dict[str, Any]
 
 
 def test_its_revision_has_the_transactional_id_that_no_order_repeats() -> None:
-    harmless = replace(hanging(), doubt=replace(DOUBT, loses_data=False))
+    harmless = replace(hanging(), doubt=replace(DOUBT, assumes=()))
     named = replace(harmless, doubt=replace(harmless.doubt, transaction="billing"))
     assert harmless.confirmation == named.confirmation == ""
     assert harmless.revision != named.revision
