@@ -76,6 +76,12 @@ class Assumption(Enum):
     OWNER_ENDS_IT = "its owner lives and ends it: only time and signs of life say so"
     RECOVERY_AS_BEFORE = "recovery takes as long as is known so far"
     SILENT_IS_GONE = "its driver is gone: a driver that is paused or cut off is silent, too"
+    LATE_IS_GONE = "its owner is gone: it is only known to be open for longer than usual"
+    STREAMS_BY_NAME = "it is Kafka Streams': its id, its topics and its group's client ids have that form"
+    OFFSETS_FOLLOW = "its owner would have added the offsets of its input; if not, an abort loses its rows"
+    SOURCE_REPLAYS = (
+        "its connector reads its source again; from a source that cannot be read again, an abort loses its rows"
+    )
     JOB_IS_GONE = "the Flink job is gone: its REST API does not answer"
     JOB_GOES_ON_FROM_IT = "the job goes on from the checkpoint that holds it, or from a later one"
     LIST_NAMES_IT = "the list that cannot be read names it"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
@@ -28,8 +29,8 @@ from lifecycle.errors import Unreachable
 from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from resource_managers.kafka.answers import BrokerAnswer
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.group_members import GroupMembers
-from resource_managers.kafka.group_questions import members
+from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
+from resource_managers.kafka.group_questions import held_offsets, kept_groups, members
 from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
 
 LAYOUT_MS = 10_000
@@ -83,6 +84,7 @@ class Partitions(Observer):
         self._suspects: dict[str, Suspect] = {}
         self._groups: dict[str, str] = {}
         self._members: Mapping[str, GroupMembers] = {}
+        self._held: dict[int, HeldOffsets] = {}
         self._layout: Layout | None = None
         self._layout_s = self._groups_s = -math.inf
         self._shifted_ms = CLOCK.shifted_ms
@@ -120,6 +122,8 @@ class Partitions(Observer):
                 self.stopping.wait(max(0.05, self._pace.poll_ms / 1000 - (time.monotonic() - started_s)))
         finally:
             self._tails.close()
+            # What was answered before this source went blind proves nothing of now.
+            self.current.see_groups({}, {})
 
     def _poll(self) -> None:
         self._missing = {}
@@ -127,7 +131,7 @@ class Partitions(Observer):
         layout = self._known_layout()
         open_ = self.current.open_at_coordinators()
         swept = self._poll_groups(layout)
-        self._poll_members(open_)
+        self._poll_members(open_, layout)
         partitions = self._due(layout, open_, swept)
         self._poll_partitions(partitions, layout)
         self._poll_producers(self._tracker.held(partitions), layout, open_)
@@ -202,14 +206,45 @@ class Partitions(Observer):
             self._tracker.saw_group(group, self._groups[group], found, asked_ms, is_whole=is_whole)
         return swept
 
-    def _poll_members(self, open_: Collection[BrokerTransaction]) -> None:
-        """Ask who is in the groups of Kafka Streams applications that have a transaction open: is its owner still there?"""
+    def _poll_members(self, open_: Collection[BrokerTransaction], layout: Layout) -> None:
+        """Ask whose offsets open transactions hold, and who is in the groups of Kafka Streams: is the owner still there?"""
         parsed = (StreamsId.parse(transaction.identity.transaction) for transaction in open_)
         groups = sorted({streams.application for streams in parsed if streams is not None} & self._groups.keys())
         answers = members(self._connection, groups[:GROUPS_PER_POLL], now_ms())
         self._failed({f"members of group {group}": error for group, error in answers.failed.items()})
         self._members = answers.found
-        self.current.see_groups(answers.found)
+        self._held = self._poll_held_offsets(open_, layout)
+        named = {f"{CONSUMER_OFFSETS}-{number}": held for number, held in self._held.items()}
+        self.current.see_groups(answers.found, named)
+
+    def _poll_held_offsets(self, open_: Collection[BrokerTransaction], layout: Layout) -> dict[int, HeldOffsets]:
+        """Return whose offsets are held on each partition of ``__consumer_offsets``, of as many as one poll may ask for."""
+        at_ms = now_ms()
+        # Most commit before the next poll: those are not asked about.
+        old = (each for each in open_ if not 0 <= at_ms - each.identity.start_ms < self._pace.poll_ms)
+        by_name = {f"{topic}-{number}": (topic, number) for topic, number in layout.leaders}
+        held: dict[int, set[Partition]] = {}
+        for transaction in sorted(old, key=lambda each: each.identity.start_ms):
+            partitions = {by_name[name] for name in transaction.partitions if name in by_name}
+            for topic, number in partitions:
+                if topic == CONSUMER_OFFSETS:
+                    held.setdefault(number, set()).update(partitions)
+        if not held:
+            return {}
+        count = sum(topic == CONSUMER_OFFSETS for topic, _ in (*layout.leaders, *layout.leaderless))
+        kept_in = kept_groups(self._groups, held, count)
+        # A partition of which one group was not asked proves nothing: whole partitions, the oldest transactions first.
+        groups_of, left = Counter(kept_in.values()), GROUPS_PER_POLL
+        asked: dict[int, set[Partition]] = {}
+        for number, partitions in held.items():
+            left -= groups_of[number]
+            if left < 0 and asked:
+                break
+            asked[number] = partitions
+        kept_in = {group: number for group, number in kept_in.items() if number in asked}
+        answers = held_offsets(self._connection, layout, asked, kept_in, self._held, at_ms)
+        self._failed({f"{CONSUMER_OFFSETS}-{number}": error for number, error in answers.failed.items()})
+        return answers.found
 
     def _poll_partitions(self, partitions: Collection[Partition], layout: Layout) -> None:
         asked_ms = now_ms()

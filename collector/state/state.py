@@ -22,7 +22,7 @@ from collector.records.observations import OffsetsSeen, OperatorOrder
 from collector.state.transactional_ids import KnownIds
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
-from resource_managers.kafka.group_members import GroupMembers
+from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 
 MOST_FORMS = 10_000
 NO_FORM = ""
@@ -72,6 +72,8 @@ class State:
     """Where the records of transactions are, by partition, as far as that was looked for."""
     groups: dict[str, GroupMembers] = field(default_factory=dict)
     """Who is in the consumer groups of applications that have a transaction open, as far as it was asked; no history."""
+    held_offsets: dict[str, HeldOffsets] = field(default_factory=dict)
+    """Partition of ``__consumer_offsets`` (``topic-number``) -> whose offsets are held there; no history."""
     ids: KnownIds = field(default_factory=KnownIds)
     ledger: DecisionLedger = field(default_factory=DecisionLedger)
     open: set[BrokerIdentity] = field(default_factory=set)

@@ -18,8 +18,8 @@ from collector.runtime.time_format import utc
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.abort_causes import AbortClues, Inference, explain
 from collector.verdicts.flink_checkpoints import Evidence, Fate
+from collector.verdicts.read_process_write import InputTie
 from collector.verdicts.verdict_case import DecisionLogStatus
-from lifecycle.application import ApplicationKind
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import AbortCause, Certainty
 
@@ -54,12 +54,8 @@ class LossCase:
     replayed_ms: int | None = None
     """When its batch was completed after it was undone, or None."""
     flink: Evidence | None = None
-    held_offsets: bool = False
-    """It held the offsets of its input itself."""
-    is_streams: bool = False
-    """More than its id shows that Kafka Streams wrote it."""
-    reads_its_input: bool = False
-    """Its application is known to write the offsets of its input in its transactions (read_process_write.py)."""
+    tie: InputTie | None = None
+    """What ties it to its input, of what is known of this very transaction (read_process_write.py)."""
 
     @property
     def view(self) -> TransactionView:
@@ -175,19 +171,13 @@ def rule_flink(case: LossCase, cause: Inference) -> Answer | None:
 
 
 def rule_offsets(case: LossCase, cause: Inference) -> Answer | None:
-    """It held its own input's offsets, as Kafka Streams and Connect have it; or it would have, as others of its id did."""
+    """What ties it to its input was undone with it: harmless, if its application goes back to those offsets."""
     # An id of our form may be a pipeline's with another decision log: its offsets are markers, not its input's.
-    if case.view.broker is None or case.view.named_prefix is not None:
+    if case.view.broker is None or case.view.named_prefix is not None or case.tie is None:
         return None
-    if case.held_offsets:
-        # Another program may go on after an abort without going back to the offsets that were undone.
-        goes_back = case.is_streams or case.view.application.kind is ApplicationKind.CONNECT
-        why = "it held the offsets of its input, and they were undone with it: the input is read again"
-        return LossVerdict.HARMLESS, Certainty.CERTAIN if goes_back else Certainty.LIKELY, why
-    if case.reads_its_input:
-        why = "its application writes the offsets of its input in the same transaction: the input is read again"
-        return LossVerdict.HARMLESS, Certainty.LIKELY, why
-    return None
+    assumed = "".join(f"; assumed: {each.value}" for each in case.tie.assumes)
+    why = f"{case.tie.why}, and they were undone with it: its application reads that input again, as far as can be told{assumed}"
+    return LossVerdict.HARMLESS, Certainty.LIKELY, why
 
 
 def rule_client(case: LossCase, cause: Inference) -> Answer | None:

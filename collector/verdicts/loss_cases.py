@@ -15,7 +15,7 @@ from collector.records.observations import OffsetsSeen, OperatorOrder
 from collector.state import flink_sinks, replayed_batches
 from collector.state.flink_sinks import Sink
 from collector.state.fold import apply, put_init, put_transaction
-from collector.state.state import State, holds_offsets
+from collector.state.state import State
 from collector.state.transaction_join import view_of
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import flink_checkpoints, flink_duplicates
@@ -24,7 +24,7 @@ from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossCase, judg
 from collector.verdicts.flink_cases import flink_xid
 from collector.verdicts.flink_checkpoints import Evidence
 from collector.verdicts.flink_duplicates import SetBack
-from collector.verdicts.read_process_write import is_streams, reads_its_input
+from collector.verdicts.read_process_write import input_tie
 from collector.verdicts.verdict_case import DecisionLogStatus
 from lifecycle.branch_id import BranchId
 from lifecycle.identity import transactional_ids
@@ -170,14 +170,11 @@ def clues(state: State, view: TransactionView) -> AbortClues:
 def _case(state: State, status: DecisionLogStatus, view: TransactionView) -> LossCase:
     replayed_ms = replayed_batches.replayed_ms(state, view)
     partitions = view.broker.partitions if view.broker is not None else ()
-    reads = reads_its_input(state, view.transaction, partitions)
     return LossCase(
         clues=clues(state, view),
         log_status=status,
         replayed_ms=replayed_ms,
-        held_offsets=holds_offsets(state, partitions),
-        is_streams=is_streams(state, view.transaction, partitions),
-        reads_its_input=reads,
+        tie=input_tie(state, view.transaction, partitions),
     )
 
 

@@ -1,66 +1,94 @@
 """Open transactions of applications that read, process and write: Kafka Streams, Kafka Connect, and whoever does the same. Pure.
 
-Such a transaction holds the offsets of its own input (KIP-129, KIP-618): an abort undoes them with its rows, and the input is read
-again. So an abort never loses a row; it is due once the owner has stopped.
+One that holds the offsets of its own input (KIP-129, KIP-618) loses no row by an abort: it undoes both, and the input is read
+again. Whether it holds them its coordinator says. Whose they are, and whether that group has its owner, brokers say
+(``HeldOffsets``). What an id is called, and what its earlier transactions held, is assumed of this one.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from collector.records.application_ids import UUID_TEXT, StreamsId, is_connect_task
-from collector.state.state import State, holds_offsets
+from collector.records.facts import BrokerTransaction, HandleIdentity
+from collector.runtime.time_format import utc
+from collector.state.state import State
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.streams_topics import is_changelog, own_topics
 from lifecycle.durations import duration
+from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
-from resource_managers.kafka.group_members import EMPTY, GroupMembers
+from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 
-GROUPS = "consumer groups"
+COORDINATOR, GROUPS = "transaction coordinator", "consumer groups"
 CLOCK_SKEW_MS = 2_000
 """So far the clock of a coordinator may be ahead: a process is in its group before it begins a transaction."""
 MIN_SILENT_MS = 5_000
+"""An owner that is in no group, and wrote nothing for so long, counts as gone."""
 SILENT_LENGTHS = 3
 """An owner counts as silent once its transaction is open for so many of the longest that was committed under its id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
-    """A part of a Kafka Streams application, and whether its consumer group has it. ``at_ms``: when the group was asked.
+class InputTie:
+    """Why an abort of a transaction is undone by reading its input again; ``assumes``: what of that was not read."""
 
-    ``lives`` None: its group was not asked since the transaction began, or does not tell.
+    why: str
+    assumes: tuple[Assumption, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Whether a consumer group has the owner of a transaction. ``at_ms``: when it was asked.
+
+    ``lives`` None: that is not known. ``is_proven``: it is the group whose offsets this very transaction holds, and no name of an
+    id stands for it.
     """
 
-    streams: StreamsId
-    lives: bool | None = None
-    fact: str = ""
-    at_ms: int | None = None
+    lives: bool | None
+    fact: str
+    at_ms: int
+    is_proven: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadProcessWriteCase:
     """An open transaction of this kind: why it is one, how long it is open, and how long its owner's usually are (ms)."""
 
-    why: str
+    tie: InputTie
     open_ms: int
     silent_after_ms: int
     at_ms: int
     owner: Owner | None = None
+    process: str = ""
+    """The process of Kafka Streams that its id names."""
     changelogs: tuple[str, ...] = ()
     """The partitions of the application's own changelogs that it holds back."""
 
 
-def reads_its_input(state: State, transaction: str, partitions: Collection[str]) -> bool:
-    """Say whether an id's application is known to write the offsets of its input in its transactions.
+def input_tie(state: State, transaction: str, partitions: Collection[str]) -> InputTie | None:
+    """Return what ties a transaction of another application to its input, or None: nothing that is known of it.
 
-    ``partitions`` (``topic-number``): of this one. Kafka Streams alone writes to the topics that it keeps for itself.
+    ``partitions`` (``topic-number``): its own. Kafka Streams alone writes to the topics that it keeps for itself.
     """
+    topics = {partition.rpartition("-")[0] for partition in partitions}
+    if CONSUMER_OFFSETS in topics:
+        return InputTie(why="it holds the offsets of its own input")
+    if not topics.isdisjoint(state.offsets_topics):
+        return InputTie(why="it holds the offsets of a Connect source", assumes=(Assumption.SOURCE_REPLAYS,))
+    if is_connect_task(transaction):
+        why = (
+            "its id is that of a Kafka Connect source task, which writes the offsets of its source in its transactions"
+        )
+        return InputTie(why=why, assumes=(Assumption.OFFSETS_FOLLOW, Assumption.SOURCE_REPLAYS))
     streams = StreamsId.parse(transaction)
-    if streams is not None and own_topics(streams.application, partitions):
-        return True
-    return transaction in state.longest_with_offsets or is_connect_task(transaction)
+    own = own_topics(streams.application, partitions) if streams is not None else []
+    if own:
+        why = f"it wrote to {own[0]}: Kafka Streams commits the offsets of its input in the same transaction"
+        return InputTie(why=why, assumes=(Assumption.OFFSETS_FOLLOW,))
+    return None
 
 
 def read_process_write_case(
@@ -71,65 +99,113 @@ def read_process_write_case(
     if view.broker is None or not view.is_running or view.named_prefix is not None:
         return None
     longest_ms = state.longest_with_offsets.get(view.transaction)
+    tie = input_tie(state, view.transaction, view.broker.partitions)
+    if tie is None and longest_ms is not None:
+        why = "earlier transactions of its id held the offsets of their own input"
+        tie = InputTie(why=why, assumes=(Assumption.OFFSETS_FOLLOW,))
+    if tie is None:
+        return None
     streams = StreamsId.parse(view.transaction)
     own = own_topics(streams.application, view.broker.partitions) if streams is not None else []
-    if holds_offsets(state, view.broker.partitions):
-        why = "it holds the offsets of its own input"
-    elif longest_ms is not None:
-        why = "earlier transactions of its id held the offsets of their own input"
-    elif is_connect_task(view.transaction):
-        why = "it is a Kafka Connect source task's: its source offsets are written in it"
-    elif own:
-        why = f"it wrote to {own[0]}: Kafka Streams commits the offsets of its input in the same transaction"
-    else:
-        return None
-    silent_after_ms = driver_silent_ms if longest_ms is None else max(MIN_SILENT_MS, SILENT_LENGTHS * longest_ms)
     start_ms = view.broker.identity.start_ms
     return ReadProcessWriteCase(
-        why=why,
+        tie=tie,
         open_ms=max(0, now_ms - start_ms),
-        silent_after_ms=silent_after_ms,
+        silent_after_ms=driver_silent_ms if longest_ms is None else max(MIN_SILENT_MS, SILENT_LENGTHS * longest_ms),
         at_ms=start_ms,
-        owner=owner_in_group(streams, state.groups.get(streams.application), start_ms) if streams is not None else None,
+        owner=_owner(state, view.broker, streams),
+        process=streams.process if streams is not None else "",
         changelogs=tuple(name for name in own if is_changelog(name.rpartition("-")[0])),
     )
 
 
-def owner_in_group(streams: StreamsId, group: GroupMembers | None, start_ms: int) -> Owner:
-    """Return whether the application's group has the owner of a transaction that began at ``start_ms``.
+def _owner(state: State, broker: BrokerTransaction, streams: StreamsId | None) -> Owner | None:
+    """Return what the group whose offsets a transaction holds says of its owner, else the group that its id names."""
+    named = [name for name in broker.partitions if name.rpartition("-")[0] == CONSUMER_OFFSETS]
+    held = [state.held_offsets[name] for name in named if name in state.held_offsets]
+    if held and len(held) == len(named) and (found := owner_of_held(broker.handle_identity, held, streams)) is not None:
+        return found
+    if streams is None or not is_streams(state, broker.identity.transaction, broker.partitions):
+        return None
+    return owner_in_group(streams, state.groups.get(streams.application), broker.identity.start_ms)
+
+
+def owner_of_held(of: HandleIdentity, held: Sequence[HeldOffsets], streams: StreamsId | None) -> Owner | None:
+    """Return what the groups whose offsets a transaction holds say of its owner; None: it is not known whose they are.
+
+    ``held``: of each partition of ``__consumer_offsets`` that it holds. The offsets are its own where no other transaction is open
+    on that partition. ``lives`` is False only once every group was left, or has other threads of Kafka Streams alone, and nothing
+    was written for MIN_SILENT_MS. No clock but ours is read.
+    """
+    mine = {(of.producer_id, of.producer_epoch)}
+    if any(each.producers != mine or not each.groups for each in held):
+        return None
+    groups = [group for each in held for group in each.groups]
+    since_ms, at_ms = max(each.since_ms for each in held), min(each.at_ms for each in held)
+    names = ", ".join(group.group for group in groups)
+    whose = f"it holds the offsets of consumer group {names}"
+    is_member = streams is not None and any(
+        group.group == streams.application and _has_thread(streams, group) for group in groups
+    )
+    if is_member and streams is not None:
+        fact = f"{streams.words} is a member of its consumer group {names}"
+        return Owner(lives=True, fact=fact, at_ms=at_ms, is_proven=True)
+    if not all(group.is_left or _has_other_threads(streams, group) for group in groups):
+        return Owner(lives=None, fact=f"{whose}, which has members or never had any", at_ms=at_ms)
+    if at_ms - since_ms < MIN_SILENT_MS:
+        return Owner(lives=None, fact=f"{whose}, which its owner has left", at_ms=at_ms)
+    members = (
+        "which has no members" if all(group.is_left for group in groups) else "of which other processes are members"
+    )
+    fact = f"{whose}, {members}; nothing was written in it since {utc(since_ms)}"
+    return Owner(lives=False, fact=fact, at_ms=at_ms, is_proven=True)
+
+
+def owner_in_group(streams: StreamsId, group: GroupMembers | None, start_ms: int) -> Owner | None:
+    """Return whether the group that an id names has the owner of a transaction that began at ``start_ms``; None: it does not tell.
 
     A member's client id is ``<application.id>-<process id>-StreamThread-<thread>-consumer`` where the application sets no client.id
-    of its own. A group that the coordinator does not know tells nothing.
+    of its own. A group that the coordinator does not know, or that never had members, tells nothing.
     """
     if group is None or group.at_ms <= start_ms + CLOCK_SKEW_MS:
-        return Owner(streams=streams)
-    at_ms, name = group.at_ms, group.group
-    if group.state == EMPTY:
-        if group.is_simple:
-            # It never had members: a program that assigns itself its partitions commits offsets under this name.
-            return Owner(streams=streams)
-        fact = f"its consumer group {name} has no members"
-        return Owner(streams=streams, lives=False, fact=fact, at_ms=at_ms)
+        return None
+    name = group.group
+    if group.is_left:
+        return Owner(lives=False, fact=f"its consumer group {name} has no members", at_ms=group.at_ms)
     if not group.client_ids:
-        return Owner(streams=streams)
+        return None
     if not streams.process:
         fact = f"its consumer group {name} has members: one of them has its task"
-        return Owner(streams=streams, lives=True, fact=fact, at_ms=at_ms)
-    stem = f"{streams.application}-{streams.process}-StreamThread-"
-    if any(client.startswith(f"{stem}{streams.part}-" if streams.part else stem) for client in group.client_ids):
-        fact = f"{streams.words} is a member of its consumer group {name}"
-        return Owner(streams=streams, lives=True, fact=fact, at_ms=at_ms)
-    of_processes = re.compile(rf"{re.escape(streams.application)}-{UUID_TEXT}-StreamThread-.*", re.DOTALL)
-    if not all(of_processes.fullmatch(client) for client in group.client_ids):
-        return Owner(streams=streams)
+        return Owner(lives=True, fact=fact, at_ms=group.at_ms)
+    if _has_thread(streams, group):
+        return Owner(lives=True, fact=f"{streams.words} is a member of its consumer group {name}", at_ms=group.at_ms)
+    if not _has_other_threads(streams, group):
+        return None
     fact = f"{streams.words} is no member of its consumer group {name}: other processes are"
-    return Owner(streams=streams, lives=False, fact=fact, at_ms=at_ms)
+    return Owner(lives=False, fact=fact, at_ms=group.at_ms)
+
+
+def _has_thread(streams: StreamsId, group: GroupMembers) -> bool:
+    stem = f"{streams.application}-{streams.process}-StreamThread-"
+    wanted = f"{stem}{streams.part}-" if streams.part else stem
+    return bool(streams.process) and any(client.startswith(wanted) for client in group.client_ids)
+
+
+def _has_other_threads(streams: StreamsId | None, group: GroupMembers) -> bool:
+    """Say whether every member is a thread of the Kafka Streams application that an id names, and none is the id's own."""
+    if streams is None or not streams.process or group.group != streams.application or not group.client_ids:
+        return False
+    return all(_thread_of(streams.application, each) for each in group.client_ids) and not _has_thread(streams, group)
+
+
+def _thread_of(application: str, client_id: str) -> bool:
+    return re.fullmatch(rf"{re.escape(application)}-{UUID_TEXT}-StreamThread-.*", client_id, re.DOTALL) is not None
 
 
 def judge(case: ReadProcessWriteCase) -> Judgement:
     """Rules 33, 28 and 29: abort it once its owner is gone or silent, leave it before."""
     held = Evidence(
-        fact=f"{case.why}: an abort undoes them with its rows, and the input is read again", source="partitions"
+        fact=f"{case.tie.why}: an abort undoes them with its rows, and the input is read again", source=COORDINATOR
     )
     if case.owner is not None and case.owner.lives is False:
         return rule_33_owner_gone(case, case.owner, held)
@@ -140,38 +216,46 @@ def judge(case: ReadProcessWriteCase) -> Judgement:
 
 def rule_33_owner_gone(case: ReadProcessWriteCase, owner: Owner, held: Evidence) -> Judgement:
     """Its consumer group does not have the process that opened it: nothing will commit it."""
-    gone = Evidence(fact=owner.fact, source=GROUPS, at_ms=owner.at_ms)
-    return Judgement(verdict=Verdict.ABORT_IT, rule=33, rests_on=(held, gone, *_unblocks(case)), may_abort=True)
+    return Judgement(
+        verdict=Verdict.ABORT_IT,
+        rule=33,
+        rests_on=(held, *_group(case), *_unblocks(case)),
+        assumes=case.tie.assumes if owner.is_proven else (Assumption.STREAMS_BY_NAME, *case.tie.assumes),
+        may_abort=True,
+        loses_data=bool(case.tie.assumes),
+    )
 
 
 def rule_28_owner_silent(case: ReadProcessWriteCase, held: Evidence) -> Judgement:
-    """Its owner has stopped: an abort loses nothing and lets readers go on."""
+    """It is open for longer than its owner takes: its owner may have stopped."""
     fact = (
         f"open for {duration(case.open_ms)}, and its owner is silent after {duration(case.silent_after_ms)}: "
         "readers wait for its end"
     )
-    silent = Evidence(fact=fact, source="transaction coordinator", at_ms=case.at_ms)
+    silent = Evidence(fact=fact, source=COORDINATOR, at_ms=case.at_ms)
     return Judgement(
         verdict=Verdict.ABORT_IT,
         rule=28,
-        rests_on=(held, silent, *_unblocks(case)),
+        rests_on=(held, silent, *_group(case), *_unblocks(case)),
+        assumes=(Assumption.LATE_IS_GONE, *case.tie.assumes),
         may_abort=True,
+        loses_data=bool(case.tie.assumes),
     )
 
 
 def rule_29_owner_works(case: ReadProcessWriteCase, held: Evidence) -> Judgement:
-    """Its owner commits it within its usual time, or is a member of its consumer group: then it lives, however late it is."""
-    fact = f"open for less than {duration(case.silent_after_ms)}, after which its owner counts as silent"
+    """It is open for no longer than usual, or its owner is a member of its consumer group: leave it."""
+    fact = f"open for less than {duration(case.silent_after_ms)}: whether its owner is gone is not known before"
     if case.open_ms > case.silent_after_ms:
         fact = (
             f"open for {duration(case.open_ms)}, longer than usual ({duration(case.silent_after_ms)}). Its owner is there: "
             "it commits it, or its group drops it after max.poll.interval.ms; readers wait for its end"
         )
-    young = Evidence(fact=fact, source="transaction coordinator", at_ms=case.at_ms)
+    young = Evidence(fact=fact, source=COORDINATOR, at_ms=case.at_ms)
     return Judgement(
         verdict=Verdict.IN_PROGRESS,
         rule=29,
-        rests_on=(held, young, *_member(case)),
+        rests_on=(held, young, *_group(case)),
         assumes=(Assumption.OWNER_ENDS_IT,),
     )
 
@@ -182,21 +266,18 @@ def is_streams(state: State, transaction: str, partitions: Collection[str]) -> b
     if streams is None:
         return False
     group = state.groups.get(streams.application)
-    thread = re.compile(rf"{re.escape(streams.application)}-{UUID_TEXT}-StreamThread-.*", re.DOTALL)
-    has_threads = group is not None and any(thread.fullmatch(client) for client in group.client_ids)
+    has_threads = group is not None and any(_thread_of(streams.application, each) for each in group.client_ids)
     return bool(own_topics(streams.application, partitions)) or has_threads
 
 
-def _member(case: ReadProcessWriteCase) -> tuple[Evidence, ...]:
-    if case.owner is None or not case.owner.lives:
-        return ()
-    return (Evidence(fact=case.owner.fact, source=GROUPS, at_ms=case.owner.at_ms),)
+def _group(case: ReadProcessWriteCase) -> tuple[Evidence, ...]:
+    return (Evidence(fact=case.owner.fact, source=GROUPS, at_ms=case.owner.at_ms),) if case.owner is not None else ()
 
 
 def _unblocks(case: ReadProcessWriteCase) -> tuple[Evidence, ...]:
-    if case.owner is None or not case.owner.streams.process:
-        fact = "abort is safe: a new owner of the same id aborts it, too"
+    if not case.process:
+        fact = "a new owner of the same id aborts it, too"
     else:
         restore = f"the restore from {', '.join(case.changelogs)}" if case.changelogs else "the restore"
-        fact = f"abort is safe, it unblocks {restore}: a process with another id has other transactional ids and does not end it"
+        fact = f"an abort unblocks {restore}: a process with another id has other transactional ids and does not end it"
     return (Evidence(fact=fact, source="rule"),)

@@ -50,4 +50,5 @@ def find_restores(
 def _has_its_owner(holder: Holder | None, owner: StreamsId | None, members: Mapping[str, GroupMembers]) -> bool:
     if holder is None or owner is None or holder.opened_ms is None:
         return False
-    return owner_in_group(owner, members.get(owner.application), holder.opened_ms).lives is True
+    found = owner_in_group(owner, members.get(owner.application), holder.opened_ms)
+    return found is not None and found.lives is True

@@ -163,10 +163,6 @@ def _past_of(current: CurrentState, store: Store, transaction: str, first_ms: in
     past = loss_cases.past_of(transaction, store.rows, prefixes, offsets_topics, first_ms, alone=alone)
     with current.reading() as state:
         loss_cases.share(past, state)
-        # That it writes the offsets of its input is known of the id, whichever of its transactions showed it.
-        longest_ms = state.longest_with_offsets.get(transaction)
-    if longest_ms is not None:
-        past.longest_with_offsets.setdefault(transaction, longest_ms)
     return past
 
 

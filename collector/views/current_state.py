@@ -48,7 +48,7 @@ from lifecycle.application import Application
 from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import MalformedRecord
 from lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
-from resource_managers.kafka.group_members import GroupMembers
+from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 
 log = logging.getLogger(__name__)
 
@@ -245,13 +245,14 @@ class CurrentState:
         }:
             self.changed()
 
-    def see_groups(self, seen: Mapping[str, GroupMembers]) -> None:
-        """Note who is in these consumer groups; the others are forgotten, it is not history."""
+    def see_groups(self, seen: Mapping[str, GroupMembers], held: Mapping[str, HeldOffsets]) -> None:
+        """Note who is in these consumer groups, and whose offsets are held; the others are forgotten, it is not history."""
         with self._lock:
             before, self._state.groups = self._state.groups, dict(seen)
+            held_before, self._state.held_offsets = self._state.held_offsets, dict(held)
         if {name: (g.state, g.client_ids) for name, g in before.items()} != {
             name: (g.state, g.client_ids) for name, g in seen.items()
-        }:
+        } or {name: h.since_ms for name, h in held_before.items()} != {name: h.since_ms for name, h in held.items()}:
             self.changed()
 
     def listed_branches(self, instance: str) -> dict[str, BranchFacts]:

@@ -1,4 +1,4 @@
-"""Who is in a consumer group, as its coordinator said. Asked for in group_questions.py; here without a client of Kafka's."""
+"""Who is in a consumer group, and whose offsets a transaction holds: asked for in group_questions.py."""
 
 from __future__ import annotations
 
@@ -21,3 +21,25 @@ class GroupMembers:
     at_ms: int
     is_simple: bool = False
     """It never had members: offsets alone are committed under its name (isSimpleConsumerGroup)."""
+
+    @property
+    def is_left(self) -> bool:
+        """Say whether it had members once, and has none now."""
+        return self.state == EMPTY and not self.is_simple
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOffsets:
+    """Whose offsets an open transaction holds on one partition of ``__consumer_offsets``. Times are epoch ms, by our clock.
+
+    ``producers``: (producer id, epoch) of each transaction that is open there, as the partition's leader says. ``groups``: those
+    kept there with offsets that a transaction holds (UNSTABLE_OFFSET_COMMIT, KIP-447). ``written``: (partition, first offset, time
+    of the last record by the producer's clock) of all that these producers have open where the transactions write.
+    ``since_ms``: since when every answer is the same; ``at_ms``: when it was asked last.
+    """
+
+    producers: frozenset[tuple[int, int]]
+    groups: tuple[GroupMembers, ...]
+    written: frozenset[tuple[str, int, int | None]]
+    since_ms: int
+    at_ms: int

@@ -176,25 +176,25 @@ class KafkaPartitions:
         Markers of the two-phase commit (offsets on the decision log) are left out: they are batch numbers. One OffsetFetch (v8)
         per coordinator and 100 groups.
         """
-        connection = wire(self._connection)
-        nodes = connection.group_coordinators(list(wanted))
-        failed = {group: node for group, node in nodes.items() if isinstance(node, BrokerAnswer)}
-        known = {group: node for group, node in nodes.items() if not isinstance(node, BrokerAnswer)}
-        asked = list(bundles(known, GROUPS_PER_REQUEST))
-        requests = [(node, _offset_fetch({group: wanted[group] for group in bundle})) for node, bundle in asked]
-        found: dict[str, dict[Partition, int]] = {}
-        for (_, bundle), response in zip(asked, connection.send(requests, POLL_LIMIT_MS), strict=True):
-            rows = {} if isinstance(response, BrokerAnswer) else {row.group_id: row for row in response.groups}
-            for group in bundle:
-                answer = response if isinstance(response, BrokerAnswer) else answer_of(rows.get(group))
-                if answer.is_done:
-                    found[group] = _committed(rows[group], self._decisions_topic)
-                elif answer.kind is AnswerKind.UNKNOWN_GROUP:
-                    found[group] = {}
-                else:
-                    failed[group] = answer
-                    connection.forget_group_coordinator(group)
-        return Answers(found=found, failed=failed)
+        return of_groups(
+            self._connection,
+            list(wanted),
+            lambda bundle: _offset_fetch({group: wanted[group] for group in bundle}, require_stable=False),
+            lambda row: _committed(row, self._decisions_topic),
+            of_unknown={},
+        )
+
+    def groups_with_held_offsets(self, groups: Collection[str]) -> Answers[str, bool]:
+        """Return of each group whether an open transaction holds offsets that it has committed before (KIP-447)."""
+        return of_groups(
+            self._connection,
+            groups,
+            lambda bundle: _offset_fetch(dict.fromkeys(bundle), require_stable=True),
+            lambda row: any(
+                answer_of(each).kind is AnswerKind.UNSTABLE_OFFSET for t in row.topics for each in t.partitions
+            ),
+            of_unknown=False,
+        )
 
     def transactional_ids(self, producer_ids: Iterable[int], layout: Layout) -> dict[int, frozenset[str]]:
         """Return the transactional ids that coordinators have each producer id under (ListTransactions, KIP-664).
@@ -311,7 +311,39 @@ def _open_producer(partition: Partition, row: Any) -> OpenProducer:
     )
 
 
-def _offset_fetch(wanted: Mapping[str, Collection[Partition] | None]) -> Any:
+def of_groups(
+    connection: KafkaConnection,
+    groups: Collection[str],
+    request: Callable[[Sequence[str]], Any],
+    read: Callable[[Any], V],
+    of_unknown: V | None = None,
+) -> Answers[str, V]:
+    """Return what each group's coordinator says of it: one request per coordinator and 100 groups, of which ``read`` reads a row.
+
+    ``of_unknown``: the answer for a group that its coordinator does not know; None: that is a failure.
+    """
+    asked_of = wire(connection)
+    nodes = asked_of.group_coordinators(list(groups))
+    failed = {group: node for group, node in nodes.items() if isinstance(node, BrokerAnswer)}
+    known = {group: node for group, node in nodes.items() if not isinstance(node, BrokerAnswer)}
+    asked = list(bundles(known, GROUPS_PER_REQUEST))
+    found: dict[str, V] = {}
+    responses = asked_of.send([(node, request(bundle)) for node, bundle in asked], POLL_LIMIT_MS)
+    for (_, bundle), response in zip(asked, responses, strict=True):
+        rows = {} if isinstance(response, BrokerAnswer) else {row.group_id: row for row in response.groups}
+        for group in bundle:
+            answer = response if isinstance(response, BrokerAnswer) else answer_of(rows.get(group))
+            if answer.is_done:
+                found[group] = read(rows[group])
+            elif answer.kind is AnswerKind.UNKNOWN_GROUP and of_unknown is not None:
+                found[group] = of_unknown
+            else:
+                failed[group] = answer
+                asked_of.forget_group_coordinator(group)
+    return Answers(found=found, failed=failed)
+
+
+def _offset_fetch(wanted: Mapping[str, Collection[Partition] | None], *, require_stable: bool) -> Any:
     group_ = OffsetFetchRequest.OffsetFetchRequestGroup
     topic_ = group_.OffsetFetchRequestTopics
     groups = []
@@ -320,7 +352,7 @@ def _offset_fetch(wanted: Mapping[str, Collection[Partition] | None]) -> Any:
         if partitions is not None:
             topics = [topic_(name=name, partition_indexes=numbers) for name, numbers in _by_topic(partitions).items()]
         groups.append(group_(group_id=group, topics=topics))
-    return OffsetFetchRequest(groups=groups, require_stable=False, min_version=8, max_version=8)
+    return OffsetFetchRequest(groups=groups, require_stable=require_stable, min_version=8, max_version=8)
 
 
 def _committed(group: Any, decisions_topic: str) -> dict[Partition, int]:

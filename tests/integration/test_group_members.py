@@ -111,6 +111,7 @@ def test_a_member_keeps_it_in_progress_and_an_empty_group_makes_it_abort(
     name, topic = application
     instance = StreamsInstance(connection, name, topic)
     instance.join()
+    instance.commit(topic, 0)
     instance.open()
     row = wait_until(
         "its membership is known",
@@ -127,10 +128,10 @@ def test_a_member_keeps_it_in_progress_and_an_empty_group_makes_it_abort(
     assert (row["verdict"], row["rule"], row["may_abort"]) == ("in progress", 29, False)
     assert row["application"] == {"kind": "kafka streams", "name": name, "instance": instance.process, "task": "1"}
     instance.leave()
-    row = collector.wait_for(instance.id, verdict="abort it")
+    row = collector.wait_for(instance.id, verdict="abort it", certainty="certain")
     assert (row["rule"], row["may_abort"], row["loses_data"]) == (33, True, False)
-    assert f"its consumer group {name} has no members" in facts(row)
-    assert "it unblocks the restore" in facts(row)
+    assert f"it holds the offsets of consumer group {name}, which has no members" in facts(row)
+    assert "an abort unblocks the restore" in facts(row)
     answer = collector.order("abort", row)
     assert answer.status_code == 200, answer.text
     collector.wait_for(instance.id, state="aborted")
@@ -142,15 +143,88 @@ def test_another_process_in_the_group_shows_that_the_owner_is_gone(
     name, topic = application
     first, second = StreamsInstance(connection, name, topic), StreamsInstance(connection, name, topic)
     first.join()
+    first.commit(topic, 0)
     first.open()
     first.leave()
     second.join()
-    row = collector.wait_for(first.id, rule=33)
+    row = collector.wait_for(first.id, rule=33, certainty="certain")
     wait_until(
-        "the other process is seen", lambda: "other processes are" in facts(collector.wait_for(first.id)), LIMIT_S
+        "the other process is seen",
+        lambda: "of which other processes are" in facts(collector.wait_for(first.id)),
+        LIMIT_S,
     )
     assert (row["verdict"], row["may_abort"]) == ("abort it", True)
     second.leave()
+
+
+@pytest.mark.long
+def test_an_empty_group_of_the_name_in_an_id_says_nothing_of_its_living_owner(
+    collector: CollectorProcess, connection: KafkaConnection, application: tuple[str, str]
+) -> None:
+    name, topic = application
+    left = StreamsInstance(connection, name, topic)
+    left.join()
+    left.commit(topic, 0)
+    left.leave()
+    consumer = Consumer(connection.for_librdkafka(**{"group.id": f"{name}-v2", "enable.auto.commit": False}))
+    consumer.subscribe([topic])
+    wait_until("an assignment", lambda: consumer.poll(0.1) is None and consumer.assignment(), LIMIT_S)
+    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    # Any client's id may look like one of Kafka Streams'.
+    id_ = f"{name}-{uuid.uuid4()}-0"
+    producer = Producer(connection.for_librdkafka(**{"transactional.id": id_}))
+    producer.init_transactions(LIMIT_S)
+
+    def send(offset: int) -> None:
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction(
+            [TopicPartition(topic, 0, offset)], consumer.consumer_group_metadata(), LIMIT_S
+        )
+
+    send(0)
+    producer.commit_transaction(LIMIT_S)
+    send(0)
+    seen: set[tuple[str, int, str]] = set()
+
+    def is_late() -> bool:
+        consumer.poll(0)
+        row = collector.wait_for(id_, state="open")
+        seen.add((row["verdict"], row["rule"], row["certainty"]))
+        return row["rule"] == 28 and f"it holds the offsets of consumer group {name}-v2, which has members" in facts(
+            row
+        )
+
+    wait_until("its owner counts as late, and its own group is known", is_late, LIMIT_S)
+    assert seen <= {("in progress", 29, "likely"), ("abort it", 28, "likely")}
+    producer.commit_transaction(LIMIT_S)
+    collector.wait_for(id_, state="committed")
+    consumer.close()
+
+
+@pytest.mark.long
+def test_a_transaction_without_offsets_is_never_certain_to_be_aborted(
+    collector: CollectorProcess, connection: KafkaConnection, application: tuple[str, str]
+) -> None:
+    name, topic = application
+    consumer = Consumer(connection.for_librdkafka(**{"group.id": name, "enable.auto.commit": False}))
+    producer = Producer(connection.for_librdkafka(**{"transactional.id": f"{name}-mixed"}))
+    producer.init_transactions(LIMIT_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"of its input")
+    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 1)], consumer.consumer_group_metadata(), LIMIT_S)
+    producer.commit_transaction(LIMIT_S)
+    producer.begin_transaction()
+    producer.produce(topic, b"from elsewhere")
+    assert producer.flush(LIMIT_S) == 0
+    row = collector.wait_for(f"{name}-mixed", rule=28)
+    assert (row["verdict"], row["certainty"], row["loses_data"]) == ("abort it", "likely", True)
+    assert "assumed: its owner would have added the offsets of its input" in facts(row)
+    refused = collector.order("abort", row, confirm="")
+    assert refused.status_code == 409, refused.text
+    assert "may lose data" in refused.text
+    producer.commit_transaction(LIMIT_S)
+    collector.wait_for(f"{name}-mixed", state="committed")
+    consumer.close()
 
 
 def test_a_restore_and_a_repartition_group_wait_for_a_transaction_left_open(
@@ -166,6 +240,7 @@ def test_a_restore_and_a_repartition_group_wait_for_a_transaction_left_open(
     assert plain.flush(LIMIT_S) == 0
     first, second = StreamsInstance(connection, name, topic), StreamsInstance(connection, name, topic)
     first.join()
+    first.commit(topic, 0)
     first.commit(repartition, 0)
     first.open()
     first.write(changelog, repartition)
@@ -183,7 +258,7 @@ def test_a_restore_and_a_repartition_group_wait_for_a_transaction_left_open(
     wait_until("a new process restores", lambda: waiting(changelog) == [(restoring, "likely", 0, 1)], LIMIT_S)
     wait_until("its group waits", lambda: waiting(repartition) == [(name, "likely", 0, 2)], LIMIT_S)
     row = collector.wait_for(first.id, verdict="abort it")
-    assert f"abort is safe, it unblocks the restore from {changelog}-0" in facts(row)
+    assert f"an abort unblocks the restore from {changelog}-0" in facts(row)
 
     def alerted() -> list[dict[str, Any]]:
         alerts = collector.rows("alerts?rule=A4&state=firing")

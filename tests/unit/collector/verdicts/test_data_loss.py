@@ -20,9 +20,10 @@ from collector.verdicts.data_loss import (
     rule_offsets,
 )
 from collector.verdicts.flink_checkpoints import Evidence, Fate
+from collector.verdicts.read_process_write import InputTie
 from collector.verdicts.verdict_case import DecisionLogStatus
 from lifecycle.states import TransactionState
-from lifecycle.verdicts import AbortCause, Certainty
+from lifecycle.verdicts import AbortCause, Assumption, Certainty
 from tests.unit.collector.observations import (
     T0,
     broker_record,
@@ -168,35 +169,18 @@ def test_only_a_decision_log_that_is_read_makes_an_abort_of_ours_harmless(
     assert judged_one(view, log_status=status) == (verdict, certainty)
 
 
-def test_input_offsets_make_an_abort_harmless_but_of_an_id_of_our_form() -> None:
+@pytest.mark.parametrize("assumes", [(), (Assumption.OFFSETS_FOLLOW,)], ids=["its offsets", "what it is called"])
+def test_a_tie_to_its_input_makes_an_abort_harmless_but_of_an_id_of_our_form(assumes: tuple[Assumption, ...]) -> None:
+    tie = InputTie(why="it holds the offsets of its own input", assumes=assumes)
     view = only_view(*ABORTED)
     assert judged_one(view) == (UNKNOWN, GUESS)
-    assert judged_one(view, reads_its_input=True) == (HARMLESS, LIKELY)
+    assert judged_one(view, tie=tie) == (HARMLESS, LIKELY), "whether its program goes back to them is not read"
     like_ours = only_view(*(replace(one, transaction="ip-count-0-1") for one in ABORTED))
-    assert judged_one(like_ours, reads_its_input=True) == (UNKNOWN, GUESS)
-    assert rule_offsets(loss_case(replace(view, broker=None), reads_its_input=True), FENCED) is None
-    assert judged_one(view, held_offsets=True) == (HARMLESS, LIKELY)
-    assert judged_one(like_ours, held_offsets=True) == (UNKNOWN, GUESS)
-
-
-@pytest.mark.parametrize(
-    ("id_", "is_streams", "held", "certainty"),
-    [
-        ("shop-app-0_11", True, True, CERTAIN),
-        ("shop-app-0_11", True, False, LIKELY),
-        ("payments-3f2b1c1e-1111-2222-3333-444455556666", False, True, LIKELY),
-        ("etl-20261126_01", False, True, LIKELY),
-        ("connect-cluster-jdbc-2", False, True, CERTAIN),
-        ("connect-cluster-jdbc-2", False, False, LIKELY),
-        ("shop-writer", False, True, LIKELY),
-        ("shop-writer", False, False, LIKELY),
-    ],
-)
-def test_offsets_that_it_held_itself_are_certain_where_its_program_goes_back_to_them(
-    id_: str, is_streams: bool, held: bool, certainty: Certainty
-) -> None:
-    view = only_view(*(replace(one, transaction=id_) for one in ABORTED))
-    assert judged_one(view, held_offsets=held, is_streams=is_streams, reads_its_input=True) == (HARMLESS, certainty)
+    assert judged_one(like_ours, tie=tie) == (UNKNOWN, GUESS)
+    assert rule_offsets(loss_case(replace(view, broker=None), tie=tie), FENCED) is None
+    said = rule_offsets(loss_case(view, tie=tie), FENCED)
+    assert said is not None
+    assert all(each.value in said[2] for each in assumes)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Open transactions of Kafka Streams and Connect: an abort loses nothing, and is due once their owner is silent."""
+"""Open transactions that hold the offsets of their input, or may: what an abort loses, and who is known to be gone."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ from typing import Any
 import pytest
 
 from collector.records.application_ids import StreamsId
+from collector.records.facts import HandleIdentity
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BrokerRecord, IdExpired
 from collector.state.fold import apply
 from collector.state.state import State
 from collector.state.transaction_join import views
 from collector.verdicts.judging import EvaluationContext, judged
-from collector.verdicts.read_process_write import is_streams, owner_in_group, read_process_write_case, reads_its_input
+from collector.verdicts.read_process_write import (
+    MIN_SILENT_MS,
+    input_tie,
+    is_streams,
+    owner_in_group,
+    owner_of_held,
+    read_process_write_case,
+)
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from lifecycle.offsets_topics import CONSUMER_OFFSETS
-from lifecycle.verdicts import Judgement, Verdict
-from resource_managers.kafka.group_members import GroupMembers
+from lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
+from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 from tests.unit.collector.observations import T0, branch_listed, broker_record, database_handle, folded, only_view
 
 STREAMS, CONNECT = "shop-6c2a-1", "connect-cluster-lake-orders-0"
@@ -29,6 +37,8 @@ def one(status: BrokerStatus, at: int, start: int, partitions: tuple[str, ...] =
     return broker_record(status, at, **{"transaction": STREAMS, "start": start, "partitions": partitions, **more})
 
 
+LIVES, LATE = (Assumption.OWNER_ENDS_IT,), (Assumption.LATE_IS_GONE,)
+FOLLOW, REPLAYS = Assumption.OFFSETS_FOLLOW, Assumption.SOURCE_REPLAYS
 COMMITTED = [one(BrokerStatus.ONGOING, 0, 0), one(BrokerStatus.COMPLETE_COMMIT, 2_000, 0)]
 SHORT = [one(BrokerStatus.ONGOING, 0, 0), one(BrokerStatus.COMPLETE_COMMIT, 1_000, 0)]
 COMMITTED_WITH_OFFSETS_OF_CONNECT = [
@@ -41,34 +51,54 @@ OPEN, OPEN_BEFORE_OFFSETS = (
 )
 
 
-def judgement(seen: list[Any], at: int, group: GroupMembers | None = None) -> Judgement:
+CONNECT_BY_ID = one(BrokerStatus.ONGOING, 0, 0, ("out-0",), transaction=CONNECT)
+
+
+def judgement(
+    seen: list[Any], at: int, group: GroupMembers | None = None, held: HeldOffsets | None = None
+) -> Judgement:
     """Return the verdict of the one open transaction."""
     state = State()
     for observation in seen:
         apply(state, observation)
     if group is not None:
         state.groups[group.group] = group
+    if held is not None:
+        state.held_offsets[OFFSETS[0]] = held
     context = EvaluationContext(limits=Limits(), log_status=(DecisionLogStatus.ABSENT, ""), now_ms=T0 + at)
     (found,) = judged(context.cases(state, [view for view in views(state, settled=False) if view.is_running]))
     return found.judgement
 
 
 @pytest.mark.parametrize(
-    ("seen", "at", "verdict", "rule"),
+    ("seen", "at", "verdict", "rule", "assumes"),
     [
-        ([*COMMITTED, OPEN], 16_000, Verdict.IN_PROGRESS, 29),
-        ([*COMMITTED, OPEN], 16_001, Verdict.ABORT_IT, 28),
-        ([*SHORT, OPEN], 15_000, Verdict.IN_PROGRESS, 29),
-        ([*SHORT, OPEN], 15_001, Verdict.ABORT_IT, 28),
-        ([*COMMITTED, OPEN_BEFORE_OFFSETS], 16_100, Verdict.ABORT_IT, 28),
-        ([OPEN], 40_000, Verdict.IN_PROGRESS, 29),
-        ([OPEN], 40_001, Verdict.ABORT_IT, 28),
-        ([OPEN_BEFORE_OFFSETS], 41_000, Verdict.FOREIGN, 7),
-        ([*COMMITTED, IdExpired(transaction=STREAMS), OPEN_BEFORE_OFFSETS], 41_000, Verdict.FOREIGN, 7),
-        ([one(BrokerStatus.ONGOING, 0, 0, ("out-0",), transaction=CONNECT)], 31_000, Verdict.ABORT_IT, 28),
-        ([one(BrokerStatus.ONGOING, 0, 0, transaction="pipeline-0-1")], 31_000, Verdict.FOREIGN, 7),
-        ([*COMMITTED_WITH_OFFSETS_OF_CONNECT, OPEN_BEFORE_OFFSETS], 15_900, Verdict.IN_PROGRESS, 29),
-        ([*COMMITTED_WITH_OFFSETS_OF_CONNECT, OPEN_BEFORE_OFFSETS], 16_100, Verdict.ABORT_IT, 28),
+        ([*COMMITTED, OPEN], 16_000, Verdict.IN_PROGRESS, 29, LIVES),
+        ([*COMMITTED, OPEN], 16_001, Verdict.ABORT_IT, 28, LATE),
+        ([*SHORT, OPEN], 15_000, Verdict.IN_PROGRESS, 29, LIVES),
+        ([*SHORT, OPEN], 15_001, Verdict.ABORT_IT, 28, LATE),
+        ([*COMMITTED, OPEN_BEFORE_OFFSETS], 16_100, Verdict.ABORT_IT, 28, (*LATE, FOLLOW)),
+        ([OPEN], 40_000, Verdict.IN_PROGRESS, 29, LIVES),
+        ([OPEN], 40_001, Verdict.ABORT_IT, 28, LATE),
+        ([OPEN_BEFORE_OFFSETS], 41_000, Verdict.FOREIGN, 7, ()),
+        ([*COMMITTED, IdExpired(transaction=STREAMS), OPEN_BEFORE_OFFSETS], 41_000, Verdict.FOREIGN, 7, ()),
+        (
+            [one(BrokerStatus.ONGOING, 0, 0, ("out-0",), transaction=CONNECT)],
+            31_000,
+            Verdict.ABORT_IT,
+            28,
+            (*LATE, FOLLOW, REPLAYS),
+        ),
+        (
+            [one(BrokerStatus.ONGOING, 0, 0, ("out-0", "connect-offsets-1"))],
+            31_000,
+            Verdict.ABORT_IT,
+            28,
+            (*LATE, REPLAYS),
+        ),
+        ([one(BrokerStatus.ONGOING, 0, 0, transaction="pipeline-0-1")], 31_000, Verdict.FOREIGN, 7, ()),
+        ([*COMMITTED_WITH_OFFSETS_OF_CONNECT, OPEN_BEFORE_OFFSETS], 15_900, Verdict.IN_PROGRESS, 29, LIVES),
+        ([*COMMITTED_WITH_OFFSETS_OF_CONNECT, OPEN_BEFORE_OFFSETS], 16_100, Verdict.ABORT_IT, 28, (*LATE, FOLLOW)),
     ],
     ids=[
         "within 3 of its longest",
@@ -80,18 +110,30 @@ def judgement(seen: list[Any], at: int, group: GroupMembers | None = None) -> Ju
         "none committed yet, old",
         "no offsets seen",
         "its id was forgotten since",
-        "a task of Connect",
+        "a task of Connect by its id",
+        "a task of Connect by its offsets",
         "an id of our form, of another decision log perhaps",
         "workers with another group, young",
         "workers with another group, old",
     ],
 )
-def test_case(seen: list[Any], at: int, verdict: Verdict, rule: int) -> None:
+def test_case(seen: list[Any], at: int, verdict: Verdict, rule: int, assumes: tuple[Assumption, ...]) -> None:
     found = judgement(seen, at)
-    assert (found.verdict, found.rule) == (verdict, rule)
+    assert (found.verdict, found.rule, found.assumes) == (verdict, rule, assumes)
     assert found.may_abort is (verdict is not Verdict.IN_PROGRESS)
-    assert found.loses_data is (verdict is Verdict.FOREIGN), "only a foreign abort takes a typed confirmation"
+    may_lose = verdict is Verdict.FOREIGN or FOLLOW in assumes or REPLAYS in assumes
+    assert found.loses_data is may_lose, "an abort that may lose rows takes a typed confirmation"
     assert not found.may_commit
+
+
+def left(name: str = "shop", **changes: Any) -> GroupMembers:
+    fields = {"group": name, "state": "Empty", "client_ids": frozenset(), "at_ms": T0, **changes}
+    return GroupMembers(**fields)
+
+
+def held(*groups: GroupMembers, quiet_ms: int = MIN_SILENT_MS, **changes: Any) -> HeldOffsets:
+    fields = {"producers": frozenset({(7, 4)}), "groups": groups, "written": frozenset(), "since_ms": T0 + 1, **changes}
+    return HeldOffsets(at_ms=fields["since_ms"] + quiet_ms, **fields)
 
 
 PROCESS, OTHER_PROCESS = "6c7e1f0a-91b4-4a55-8f0e-0123456789ab", "0d7e1f0a-91b4-4a55-8f0e-0123456789ab"
@@ -148,9 +190,12 @@ def test_what_its_group_says_of_an_owner(asked: GroupMembers | None, id_: str, l
     streams = StreamsId.parse(id_)
     assert streams is not None
     owner = owner_in_group(streams, asked, T0 + 10_000)
-    assert (owner.streams, owner.lives) == (streams, lives)
-    assert bool(owner.fact) is (lives is not None), "what tells it is said"
-    assert owner.at_ms == (asked.at_ms if asked is not None and lives is not None else None)
+    if lives is None or asked is None:
+        assert owner is None
+        return
+    assert owner is not None
+    assert (owner.lives, owner.at_ms, owner.is_proven) == (lives, asked.at_ms, False)
+    assert owner.fact, "what tells it is said"
 
 
 @pytest.mark.parametrize(
@@ -179,16 +224,20 @@ def test_what_its_group_says_of_an_owner(asked: GroupMembers | None, id_: str, l
 def test_a_group_without_its_owner_makes_it_abort_at_once(
     asked: GroupMembers, at: int, verdict: Verdict, rule: int
 ) -> None:
-    found = judgement([one(BrokerStatus.ONGOING, 10_000, 10_000, transaction=ID)], at, asked)
+    opened = one(BrokerStatus.ONGOING, 10_000, 10_000, ("shop-counts-changelog-0",), transaction=ID)
+    found = judgement([opened], at, asked)
     assert (found.verdict, found.rule, found.may_abort) == (verdict, rule, verdict is Verdict.ABORT_IT)
+    assert found.certainty is Certainty.LIKELY, "names are no proof"
+    assert (Assumption.STREAMS_BY_NAME in found.assumes) is (rule == 33)
+    assert found.loses_data is (verdict is Verdict.ABORT_IT), "it holds no offsets yet"
     facts = [evidence.fact for evidence in found.evidence]
-    assert any("it unblocks the restore" in fact for fact in facts) is (verdict is Verdict.ABORT_IT)
+    assert any("an abort unblocks the restore" in fact for fact in facts) is (verdict is Verdict.ABORT_IT)
 
 
 @pytest.mark.parametrize(("at", "is_late"), [(40_000, False), (40_001, True)])
 def test_an_owner_that_is_there_is_said_to_be_late_once_it_is(at: int, is_late: bool) -> None:
     found = judgement([one(BrokerStatus.ONGOING, 10_000, 10_000, transaction=ID)], at, group(member()))
-    assert (found.verdict, found.rule) == (Verdict.IN_PROGRESS, 29)
+    assert (found.verdict, found.rule, found.assumes) == (Verdict.IN_PROGRESS, 29, LIVES)
     assert (
         any("longer than usual (30 s). Its owner is there" in evidence.fact for evidence in found.evidence) is is_late
     )
@@ -215,19 +264,118 @@ def test_a_topic_that_streams_keeps_for_itself_shows_what_wrote(partition: str, 
     assert judgement([opened], 13_100, group(state="Empty")).verdict is verdict
 
 
-def test_an_aborted_one_that_held_a_changelog_reads_its_input_again() -> None:
-    assert reads_its_input(State(), ID, ("shop-counts-changelog-0",))
-    assert not reads_its_input(State(), ID, ("out-0",))
-    assert reads_its_input(State(), CONNECT, ("out-0",)), "a task of Connect"
-    assert reads_its_input(folded(*COMMITTED), STREAMS, ("out-0",)), "an earlier one of its id held offsets"
-    assert not reads_its_input(State(), "shop", ("shop-counts-changelog-0",)), "any program may be called so"
+@pytest.mark.parametrize(
+    ("id_", "partitions", "assumes"),
+    [
+        ("any-program", ("out-0", f"{CONSUMER_OFFSETS}-7"), ()),
+        (ID, ("shop-counts-changelog-0",), (FOLLOW,)),
+        (ID, ("shop-counts-changelog-0", f"{CONSUMER_OFFSETS}-7"), ()),
+        ("any-program", ("connect-offsets-1",), (REPLAYS,)),
+        (CONNECT, ("out-0",), (FOLLOW, REPLAYS)),
+        (ID, ("out-0",), None),
+        (STREAMS, ("out-0",), None),
+        ("shop", ("shop-counts-changelog-0",), None),
+    ],
+    ids=[
+        "its own offsets",
+        "a changelog of Kafka Streams",
+        "a changelog and offsets",
+        "a Connect source's offsets",
+        "a Connect source task by its id",
+        "the form of an id alone",
+        "offsets of earlier ones of its id",
+        "an id that is not of Kafka Streams",
+    ],
+)
+def test_what_ties_it_to_its_input_is_read_of_this_very_transaction(
+    id_: str, partitions: tuple[str, ...], assumes: tuple[Assumption, ...] | None
+) -> None:
+    found = input_tie(folded(*COMMITTED), id_, partitions)
+    assert (found.assumes if found is not None else None) == assumes
+
+
+OPEN_7_4 = one(BrokerStatus.ONGOING, 10_000, 10_000, producer_id=7, epoch=4)
+
+
+@pytest.mark.parametrize(
+    ("asked", "rule", "certainty"),
+    [
+        (held(left()), 33, Certainty.CERTAIN),
+        (held(left("any name")), 33, Certainty.CERTAIN),
+        (held(left(), left("another")), 33, Certainty.CERTAIN),
+        (held(left(), quiet_ms=MIN_SILENT_MS - 1), 29, Certainty.LIKELY),
+        (held(left(is_simple=True)), 29, Certainty.LIKELY),
+        (held(left(state="Dead")), 29, Certainty.LIKELY),
+        (held(left(), left("another", state="Stable", client_ids=frozenset({"c"}))), 29, Certainty.LIKELY),
+        (held(), 29, Certainty.LIKELY),
+        (held(left(), producers=frozenset({(7, 4), (8, 0)})), 29, Certainty.LIKELY),
+        (held(left(), producers=frozenset({(7, 5)})), 29, Certainty.LIKELY),
+        (held(left(), producers=frozenset()), 29, Certainty.LIKELY),
+    ],
+    ids=[
+        "its group was left",
+        "whatever its name",
+        "both groups were left",
+        "not for long enough",
+        "a group that never had members: its owner assigns itself partitions",
+        "a group of another protocol",
+        "one of its groups has members",
+        "no group has offsets that are held",
+        "another transaction is open there: whose offsets they are is not known",
+        "its producer has a newer epoch",
+        "it is not open there",
+    ],
+)
+def test_an_owner_is_gone_once_the_group_whose_offsets_it_holds_was_left(
+    asked: HeldOffsets, rule: int, certainty: Certainty
+) -> None:
+    found = judgement([OPEN_7_4], 16_000, held=asked)
+    assert (found.rule, found.certainty) == (rule, certainty)
+    assert not found.loses_data
+
+
+def test_a_group_that_an_id_names_says_nothing_where_it_holds_the_offsets_of_another() -> None:
+    opened = replace(OPEN_7_4, transaction=ID)
+    others = held(left("orders-v2", state="Stable", client_ids=frozenset({"consumer-orders-v2-1"})))
+    found = judgement([opened], 16_000, group(state="Empty", at=15_000), others)
+    assert (found.verdict, found.rule) == (Verdict.IN_PROGRESS, 29)
+    late = judgement([opened], 41_000, group(state="Empty", at=15_000), others)
+    assert (late.verdict, late.rule, late.assumes) == (Verdict.ABORT_IT, 28, LATE)
+    assert any("offsets of consumer group orders-v2, which has members" in each.fact for each in late.rests_on)
+
+
+@pytest.mark.parametrize(
+    ("clients", "lives", "is_proven"),
+    [
+        ((member(OTHER_PROCESS),), False, True),
+        ((member(),), True, True),
+        ((member(OTHER_PROCESS), member()), True, True),
+        ((member(OTHER_PROCESS), "my-client"), None, False),
+        (("my-client",), None, False),
+    ],
+)
+def test_of_kafka_streams_other_processes_show_that_its_own_is_gone(
+    clients: tuple[str, ...], lives: bool | None, is_proven: bool
+) -> None:
+    asked = held(left(state="Stable", client_ids=frozenset(clients)))
+    found = owner_of_held(HandleIdentity(ID, 7, 4), [asked], StreamsId.parse(ID))
+    assert found is not None
+    assert (found.lives, found.is_proven) == (lives, is_proven)
+    (other,) = (owner_of_held(HandleIdentity("any-program", 7, 4), [asked], None),)
+    assert other is not None
+    assert other.lives is None, "a thread's name says nothing of another program"
+
+
+def test_every_partition_of_offsets_that_it_holds_must_be_answered_for() -> None:
+    two = one(BrokerStatus.ONGOING, 10_000, 10_000, (*OFFSETS, f"{CONSUMER_OFFSETS}-8"), producer_id=7, epoch=4)
+    assert judgement([two], 16_000, held=held(left())).rule == 29
 
 
 def test_an_abort_names_the_changelog_whose_restore_it_unblocks() -> None:
     held = ("shop-counts-changelog-0", "shop-by-user-repartition-0", "out-0")
     opened = one(BrokerStatus.ONGOING, 10_000, 10_000, held, transaction=ID)
     facts = [evidence.fact for evidence in judgement([opened], 13_100, group(state="Empty")).evidence]
-    assert any("abort is safe, it unblocks the restore from shop-counts-changelog-0:" in fact for fact in facts)
+    assert any("an abort unblocks the restore from shop-counts-changelog-0:" in fact for fact in facts)
 
 
 def test_the_workers_own_producer_of_connect_writes_no_source_offsets() -> None:
