@@ -69,7 +69,7 @@ def _plan_ours(context: OrderContext, found: Sequence[Judged], who: str, batch: 
         PlannedAction(
             key=judged.view.key,
             description=f"{_will_decide(batch_attempt)}{context.participants.description(Action.ABORT, handle)}",
-            target=target_of("abort", handle, judged.view.pipeline, batch_attempt),
+            target=target_of("abort", handle, judged.view.pipeline, batch_attempt) | _ordered_at(judged),
         )
         for judged, handle, batch_attempt in zip(found, handles, batch_attempts, strict=True)
     )
@@ -85,6 +85,12 @@ def _plan_ours(context: OrderContext, found: Sequence[Judged], who: str, batch: 
         return [stopped[batch_attempt] if batch_attempt in stopped else next(ends) for batch_attempt in batch_attempts]
 
     return Plan(actions=actions, carry_out=carry_out)
+
+
+def _ordered_at(judged: Judged) -> dict[str, str]:
+    """Return what a repetition of the abort must find again, and what was typed for it."""
+    typed = judged.view.transaction if judged.judgement.loses_data else ""
+    return {"verdict": judged.judgement.verdict.value, "confirmation": typed}
 
 
 def _will_decide(batch_attempt: BatchAttempt | None) -> str:
@@ -178,7 +184,7 @@ def _plan_foreign(context: OrderContext, found: Sequence[Judged]) -> Plan:
         PlannedAction(
             key=judged.view.key,
             description=context.participants.description(Action.ABORT, target),
-            target={"kind": "fence"},
+            target={"kind": "fence"} | _ordered_at(judged),
             checked="open now",
         )
         for judged, target in zip(found, targets, strict=True)

@@ -11,7 +11,7 @@ from typing import Any
 from collector.history import sql
 from collector.history.store import Connection, Store, insert_audit
 from collector.orders.plan import PlannedAction
-from collector.records.orders import Order, OrderOutcome, OrderResult
+from collector.records.orders import STANDING_ORDER, Order, OrderOutcome, OrderResult
 from collector.runtime.clock import now_ms
 from lifecycle.errors import OrderRefused
 from lifecycle.orders import Action
@@ -58,6 +58,11 @@ class Intent:
     unknown: frozenset[str] = frozenset()
     given_s: float = field(default_factory=time.monotonic, compare=False)
     """When it was given, by this process's monotonic clock: a stepped clock makes no order old."""
+
+    @property
+    def standing_order(self) -> str:
+        """Return the name of the standing order that gave it; empty: a person did."""
+        return next((str(fact[STANDING_ORDER]) for fact in self.evidence if STANDING_ORDER in fact), "")
 
     @property
     def age_ms(self) -> float:

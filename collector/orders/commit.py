@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from collector.orders.flink_commit import plan_flink_commit
 from collector.orders.plan import (
@@ -44,29 +44,39 @@ def plan_commit(context: OrderContext, found: Sequence[Judged], who: str, confir
 
 
 def _plan_ours(context: OrderContext, found: Sequence[Judged], who: str) -> Plan:
-    ledger = context.log.read_to_end()
-    handles: list[Handle] = []
-    batch_attempts: list[tuple[str, BatchAttempt]] = []
+    plan = plan_listed(context, {judged.view.key: judged.view.handle_key for judged in found}, who)
     for judged in found:
         view = judged.view
-        listing = ledger.listing(view.handle_key)
-        if listing is None:
-            raise OrderRefused(f"transaction {view.key} is in no commit decision that counts: it may not be committed")
         if view.state in (TransactionState.LOST, TransactionState.ABORTING):
             raise OrderRefused(f"transaction {view.key} was aborted after it was decided: its batch must be replayed")
         if view.state is TransactionState.COMMITTED:
             raise OrderRefused(f"transaction {view.key} is committed already: there is nothing to do")
-        handles.append(next(h for h in listing[1].handles if h.key == view.handle_key))
+    return plan
+
+
+def plan_listed(context: OrderContext, handle_keys: Mapping[str, str], who: str) -> Plan:
+    """Return the plan that commits what decisions that count list; ``handle_keys``: of each transaction's key.
+
+    Raises OrderRefused when one is in none, DecisionLogUnreadable, ResourceManagerError.
+    """
+    ledger = context.log.read_to_end()
+    handles: list[Handle] = []
+    batch_attempts: list[tuple[str, BatchAttempt]] = []
+    for key, handle_key in handle_keys.items():
+        listing = ledger.listing(handle_key)
+        if listing is None:
+            raise OrderRefused(f"transaction {key} is in no commit decision that counts: it may not be committed")
+        handles.append(next(h for h in listing[1].handles if h.key == handle_key))
         batch_attempts.append((listing[1].prefix, listing[1].batch_attempt))
     actions = tuple(
         PlannedAction(
-            key=judged.view.key,
+            key=key,
             description=context.participants.description(Action.COMMIT, handle),
             target=target_of("commit", handle, prefix, batch_attempt),
             checked=ready_text(readiness),
         )
-        for judged, handle, (prefix, batch_attempt), readiness in zip(
-            found, handles, batch_attempts, context.participants.check(handles), strict=True
+        for key, handle, (prefix, batch_attempt), readiness in zip(
+            handle_keys, handles, batch_attempts, context.participants.check(handles), strict=True
         )
     )
 

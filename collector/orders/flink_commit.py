@@ -66,22 +66,6 @@ def plan_flink_commit(context: OrderContext, found: Sequence[Judged], confirm: s
     return Plan(actions=actions, carry_out=carry_out)
 
 
-def repeat_flink_commit(context: OrderContext, planned: PlannedAction) -> ActionResult:
-    """Send the commit of an earlier order once more, if its transaction is still open and passes the checks of a new order.
-
-    The outcome is unknown where nothing was sent, and the text says why. A branch of a database is never sent again: MariaDB
-    may answer OK and commit nothing while the connection that prepared it is open. Raises ResourceManagerError.
-    """
-    judged = context.current.find(planned.key)
-    if judged is None or judged.view.branch is not None:
-        return StepOutcome.UNKNOWN, "not seen to end yet"
-    try:
-        (result,) = plan_flink_commit(context, [judged], planned.target.get("confirmation", "")).carry_out()
-    except OrderRefused as refused:
-        return StepOutcome.UNKNOWN, f"not sent again: {refused}"
-    return result
-
-
 def commit_confirmation(found: Sequence[Judged]) -> str:
     """Return what must be typed to commit these: the checkpoint that the job must then be restored from; empty: nothing.
 

@@ -1,26 +1,31 @@
-"""How a transaction of an earlier order ended: by what the coordinator's log says, else by asking once more.
+"""How a transaction of an earlier order ended: by what the coordinator's log says, else by giving the order once more.
 
-Asking once more repeats the order's own request for exactly the same transaction: EndTxn with its producer id and epoch,
-XA COMMIT with its xid. The second one changes nothing that the first one did.
+Once more is a new order about that one transaction: planned by the code that planned the first, on the evidence of that moment.
+It never decides what the first did not: an abort of ours is repeated only where its decision is in the log.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from collector.orders.abort import plan_abort
 from collector.orders.audit import Intent
-from collector.orders.commit import record_committed
-from collector.orders.flink_commit import KIND, repeat_flink_commit
+from collector.orders.commit import plan_listed, record_committed
+from collector.orders.flink_commit import KIND, plan_flink_commit
 from collector.orders.outcome_resolver import Probe
-from collector.orders.plan import ActionResult, OrderContext, PlannedAction, result_of
+from collector.orders.plan import ActionResult, OrderContext, Plan, PlannedAction, carry_out, result_of
 from collector.records.orders import StepOutcome
 from collector.state.branch_view import FINAL_PROOFS
 from collector.verdicts.judging import Judged
 from lifecycle.decisions import BatchAttempt, Ruling
-from lifecycle.identity import Handle, Marker
-from lifecycle.outcomes import CommitOutcome, Committed
+from lifecycle.errors import OrderRefused
+from lifecycle.identity import Handle
+from lifecycle.outcomes import Committed
 from lifecycle.states import TransactionState
 
+NOT_SENT = "not sent again: "
+NOT_SEEN: ActionResult = (StepOutcome.UNKNOWN, "not seen to end yet")
 LANDED_WITHIN_MS = 120_000
 """An append that had no answer is in the log by then, or never: its client gives it up long before."""
 
@@ -44,26 +49,17 @@ class OutcomeProbes:
     def commit(self, planned: PlannedAction, intent: Intent) -> ActionResult:
         """Probe a transaction that a counting decision lists and that was to be committed."""
         handle, batch_attempt = Handle.from_json(planned.target["handle"]), _batch_attempt(planned.target)
-        if batch_attempt is None:
-            return StepOutcome.UNKNOWN, "its batch is not known"
-        outcome: CommitOutcome
         match self._observed_end(planned.key):
             case TransactionState.COMMITTED:
-                outcome = Committed(handle=handle)
-                if not self._read_only:
+                committed = Committed(handle=handle)
+                if not self._read_only and batch_attempt is not None:
                     self._context.participants.complete(handle)
+                    record_committed(self._context.log, planned.target["prefix"], batch_attempt, committed, intent.who)
+                return result_of(committed)
             case TransactionState.LOST | TransactionState.ABORTED:
                 return StepOutcome.LOST, "seen aborted: its batch must be replayed"
-            case _ if self._read_only:
-                return StepOutcome.UNKNOWN, "not seen to end yet"
             case _:
-                marker = Marker(
-                    batch=batch_attempt.batch, attempt=batch_attempt.attempt, checkpoint_id=batch_attempt.checkpoint_id
-                )
-                (outcome,) = self._context.participants.commit([handle], [marker], self._context.limit_s)
-        if not self._read_only:
-            record_committed(self._context.log, planned.target["prefix"], batch_attempt, outcome, intent.who)
-        return result_of(outcome)
+                return self._again(intent, lambda: plan_listed(self._context, {planned.key: handle.key}, intent.who))
 
     def abort(self, planned: PlannedAction, intent: Intent) -> ActionResult:
         """Probe a transaction of ours that was to be aborted: only once no commit decision about it can count."""
@@ -79,33 +75,52 @@ class OutcomeProbes:
             if intent.age_ms > LANDED_WITHIN_MS:
                 return StepOutcome.REFUSED, "the abort decision never reached the log, so nothing was done: order again"
             return StepOutcome.UNKNOWN, "the abort decision is not in the log yet"
-        if self._read_only:
-            return StepOutcome.UNKNOWN, "not seen to end yet"
-        return result_of(self._context.participants.rollback([handle], self._context.limit_s)[0])
+        return self._abort_again(planned, intent)
 
     def fence(self, planned: PlannedAction, intent: Intent) -> ActionResult:
         """Probe a foreign transaction that was to be aborted."""
-        found = self._observed_abort(planned.key)
-        judged = self._context.current.find(planned.key)
-        if found is not None or judged is None or self._read_only:
-            return found or (StepOutcome.UNKNOWN, "not seen to end yet")
-        (target,) = self._context.participants.find_open([judged.view])
-        if target is None:
-            return StepOutcome.UNKNOWN, "not open any more as it was seen; how it ended was not seen yet"
-        (error,) = self._context.participants.fence([target], self._context.limit_s)
-        return (StepOutcome.UNKNOWN, error) if error else (StepOutcome.ABORTED, "")
+        return self._observed_abort(planned.key) or self._abort_again(planned, intent)
 
     def commit_of_others(self, planned: PlannedAction, intent: Intent) -> ActionResult:
-        """Probe a Flink job's transaction that was to be committed: a checkpoint must still list it before it is sent again."""
+        """Probe a Flink job's transaction that was to be committed.
+
+        A branch of a database is never sent again: MariaDB may answer OK and commit nothing while the connection that
+        prepared it is open.
+        """
         match self._observed_end(planned.key):
             case TransactionState.COMMITTED:
                 return StepOutcome.ALREADY_COMMITTED, "seen committed"
             case TransactionState.ABORTED | TransactionState.LOST:
                 return StepOutcome.LOST, "seen aborted: its rows are missing"
-            case _ if self._read_only:
-                return StepOutcome.UNKNOWN, "not seen to end yet"
-            case _:
-                return repeat_flink_commit(self._context, planned)
+        judged = self._context.current.find(planned.key)
+        if judged is None or judged.view.branch is not None:
+            return NOT_SEEN
+        typed = planned.target.get("confirmation", "")
+        return self._again(intent, lambda: plan_flink_commit(self._context, [judged], typed))
+
+    def _abort_again(self, planned: PlannedAction, intent: Intent) -> ActionResult:
+        judged = self._context.current.find(planned.key)
+        if judged is None:
+            return NOT_SEEN
+        verdict, ordered_at = judged.judgement.verdict.value, planned.target.get("verdict")
+        if verdict != ordered_at:
+            why = f"its verdict is {verdict!r} now, and was {ordered_at!r} when the abort was ordered"
+            return StepOutcome.UNKNOWN, f"{NOT_SENT}{why}"
+        typed = planned.target.get("confirmation", "")
+        return self._again(intent, lambda: plan_abort(self._context, [judged], intent.who, typed))
+
+    def _again(self, intent: Intent, plan: Callable[[], Plan]) -> ActionResult:
+        """Give an order about one transaction once more; unknown, and why, where it is not sent.
+
+        What a standing order gave is left to it: it gives it again itself, while nothing holds it back.
+        """
+        if self._read_only or intent.standing_order:
+            return NOT_SEEN
+        try:
+            (result,) = carry_out(plan())
+        except OrderRefused as refused:
+            return StepOutcome.UNKNOWN, f"{NOT_SENT}{refused}"
+        return result
 
     def ended(self, planned: PlannedAction, intent: Intent) -> ActionResult:
         """Return the end that a transaction of a batch had before the order, or why nothing was sent for it."""

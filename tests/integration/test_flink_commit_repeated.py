@@ -1,4 +1,4 @@
-"""A person's commit of a Flink job's transaction is cut by its broker: the follow-up sends it again if it still counts."""
+"""An order about a Flink job's transaction is cut by its broker: the follow-up gives it again if it still is right."""
 
 from __future__ import annotations
 
@@ -27,14 +27,18 @@ SETTLED_S = 90.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A broker behind the proxy, a collector of its own, and the transactions that a checkpoint lists."""
+    """A broker behind the proxy, a collector of its own, and the transactions that a checkpoint lists, or will."""
 
     broker: Broker
     proxy: CuttingProxy
     connection: KafkaConnection
     collector: CollectorProcess
     prepared: Prepared
-    metadata: Path
+    checkpoints: Path
+
+    def list_them(self) -> Path:
+        """Write the checkpoint that lists the transactions; return its ``_metadata``."""
+        return write_checkpoint(self.checkpoints, self.prepared.metadata) / "_metadata"
 
     def audit(self) -> list[dict[str, Any]]:
         """Return the audit rows, oldest first."""
@@ -49,7 +53,6 @@ def site(directory: Path, max_ms: int) -> Iterator[Site]:
     with broker_behind_proxy(directory / "broker") as (broker, proxy, address):
         connection = KafkaConnection(address)
         prepared = prepare(connection, TIMEOUT_MS)
-        checkpoint = write_checkpoint(directory / "flink", prepared.metadata)
         settings = {
             "INDOUBT_ORDER_LIMIT_MS": "1000",
             "INDOUBT_FOLLOW_UP_PAUSE_MS": "200",
@@ -63,13 +66,14 @@ def site(directory: Path, max_ms: int) -> Iterator[Site]:
                 connection=connection,
                 collector=collector,
                 prepared=prepared,
-                metadata=checkpoint / "_metadata",
+                checkpoints=directory / "flink",
             )
 
 
 @pytest.mark.long
 def test_a_commit_that_its_coordinator_never_got_is_sent_again(tmp_path: Path) -> None:
     with site(tmp_path, max_ms=600_000) as at:
+        at.list_them()
         row = at.collector.wait_for(at.prepared.ids[0], verdict="commit it", commit_confirmation=NAME)
         cut = at.proxy.at_next(END_TXN, at.broker.kill)
         answer = at.collector.order("commit", row, confirm=NAME).json()
@@ -91,11 +95,11 @@ def test_a_commit_that_its_coordinator_never_got_is_sent_again(tmp_path: Path) -
 @pytest.mark.long
 def test_what_no_checkpoint_lists_any_more_is_not_sent_again(tmp_path: Path) -> None:
     def kill_and_remove() -> None:
-        at.metadata.unlink()
+        metadata.unlink()
         at.broker.kill()
 
     with site(tmp_path, max_ms=20_000) as at:
-        id_ = at.prepared.ids[0]
+        metadata, id_ = at.list_them(), at.prepared.ids[0]
         row = at.collector.wait_for(id_, verdict="commit it", commit_confirmation=NAME)
         cut = at.proxy.at_next(END_TXN, kill_and_remove)
         assert at.collector.order("commit", row, confirm=NAME).json()["outcome"] == "pending"
@@ -108,3 +112,21 @@ def test_what_no_checkpoint_lists_any_more_is_not_sent_again(tmp_path: Path) -> 
         assert "given up; its end is unknown: not sent again" in step["detail"]
         at.collector.wait_for(id_, state="open")
         assert at.rows_seen() == {}
+
+
+@pytest.mark.long
+def test_an_abort_of_what_is_to_be_committed_by_now_is_not_sent_again(tmp_path: Path) -> None:
+    with site(tmp_path, max_ms=30_000) as at:
+        id_ = at.prepared.ids[0]
+        row = at.collector.wait_for(id_, verdict="foreign", may_abort=True)
+        cut = at.proxy.at_next(END_TXN, at.broker.kill)
+        assert at.collector.order("abort", row, confirm=id_).json()["outcome"] == "pending"
+        assert cut.done.is_set()
+        at.list_them()
+        at.collector.wait_for(id_, verdict="commit it")
+        at.broker.start()
+        wait_until("the order is given up", lambda: len(at.audit()) > 1, SETTLED_S)
+        (step,) = json.loads(at.audit()[1]["detail"])
+        why = "its verdict is 'commit it' now, and was 'foreign' when the abort was ordered"
+        assert step["detail"] == f"given up; its end is unknown: not sent again: {why}"
+        at.collector.wait_for(id_, state="open", verdict="commit it")

@@ -1,4 +1,4 @@
-"""A standing order's request that never reached its coordinator is given again once that is back, on a real broker."""
+"""A standing order's request that never reached its coordinator is given again, unless it was stopped, on a real broker."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from resource_managers.kafka.connection import KafkaConnection
-from tests.integration.collector_process import LIMIT_S, running
+from resource_managers.topics.decision_log import DecisionLog
+from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
+from tests.integration.command_line_process import command
 from tests.integration.cutting_proxy import END_TXN, broker_behind_proxy
 from tests.integration.flink_transactions import prepare
 from tests.integration.kafka_fixtures import wait_until
 from tests.integration.pipeline_process import read_committed
-from tests.integration.test_standing_orders_of_flink import CLUSTER, ORDER, job_manager, row
+from tests.integration.reported_pipeline import ReportedPipeline
+from tests.integration.test_standing_orders_of_flink import CLUSTER, ORDER, await_evaluations, job_manager, row
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 TIMEOUT_MS = 600_000
@@ -26,9 +30,7 @@ def test_a_commit_that_its_coordinator_never_got_is_given_again(tmp_path: Path) 
     with broker_behind_proxy(tmp_path / "broker") as (broker, proxy, address):
         connection = KafkaConnection(address)
         prepared = prepare(connection, TIMEOUT_MS)
-        file = tmp_path / "standing_orders.toml"
-        file.write_text(ORDER)
-        file.chmod(0o600)
+        file = standing_orders(tmp_path, ORDER)
         with job_manager(tmp_path, prepared) as manager:
             places = ["--flink", f"{CLUSTER}={manager.url}", "--flink-checkpoints", f"{CLUSTER}={tmp_path / 'flink'}"]
             settings = {"INDOUBT_FLINK_POLLING_MS": "100", "INDOUBT_ORDER_LIMIT_MS": "1000"}
@@ -53,6 +55,57 @@ def test_a_commit_that_its_coordinator_never_got_is_given_again(tmp_path: Path) 
                 (lost,) = (one for one in audit if one["outcome"] == "pending")
                 again = [one for one in audit if one["keys"] == lost["keys"] and one["reason"] == lost["reason"]]
                 assert "accepted" in outcomes(again)
+
+
+@pytest.mark.long
+def test_once_stopped_no_pending_act_is_given_again(tmp_path: Path) -> None:
+    text = ORDER.replace("driver_gone = true", "less_than_s_left = 3600")
+    with broker_behind_proxy(tmp_path / "broker") as (broker, proxy, address):
+        connection, topic = KafkaConnection(address), "lifecycle"
+        DecisionLog(connection).ensure_topic()
+        make_topic(connection, topic)
+        pipeline = ReportedPipeline(connection, topic, TIMEOUT_MS)
+        settings = {
+            "INDOUBT_LIFECYCLE_TOPIC": topic,
+            "INDOUBT_ORDER_LIMIT_MS": "1000",
+            "INDOUBT_FOLLOW_UP_PAUSE_MS": "200",
+        }
+        options = ["--standing-orders", str(standing_orders(tmp_path, text))]
+        collector = CollectorProcess(address, tmp_path / "collector", options, settings)
+        try:
+            collector.start()
+            handle = pipeline.prepare(b"held back")
+            collector.wait_for(handle.transaction, state="prepared")
+            cut = proxy.at_next(END_TXN, broker.kill)
+            pipeline.decide(handle)
+            wait_until("the request is lost", cut.done.is_set, LIMIT_S)
+            wait_until("its end is not known", lambda: "pending" in outcomes(collector.rows("audit")), LIMIT_S)
+            assert command(collector, "standing-orders", "stop", "--reason", "its owner says that it lives").code == 0
+            collector.kill()
+            broker.start()
+            # A restart probes at once what is pending.
+            collector.start()
+            collector.wait_for(handle.transaction, verdict="commit it")
+            await_evaluations(collector)
+            await_evaluations(collector)
+            assert pipeline.sink.view(handle.transaction).state == "Ongoing"
+
+            assert command(collector, "standing-orders", "start", "--reason", "the drill is over", "--yes").code == 0
+            wait_until("the row is visible", lambda: pipeline.visible() == [b"held back"], SETTLED_S)
+        finally:
+            collector.kill()
+
+
+def standing_orders(directory: Path, text: str) -> Path:
+    file = directory / "standing_orders.toml"
+    file.write_text(text)
+    file.chmod(0o600)
+    return file
+
+
+def make_topic(connection: KafkaConnection, topic: str) -> None:
+    admin = AdminClient(connection.for_librdkafka())
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(LIMIT_S)
 
 
 def outcomes(audit: list[dict[str, Any]]) -> set[str]:
