@@ -43,6 +43,7 @@ from collector.runtime.clock import now_ms
 from collector.runtime.malloc_trim import MallocTrimmer
 from collector.runtime.timed_cache import Refresher
 from collector.sources.aborted_offsets import AbortedOffsets
+from collector.sources.clocks import Clocks
 from collector.sources.cluster_id import ClusterName
 from collector.sources.databases import database_observers
 from collector.sources.decision_log import DecisionTopic
@@ -222,6 +223,7 @@ def _observers(
                 current, store, broker, interval_ms=interval_ms, retry_max_ms=retry_max_ms, needed=needed
             )
         )
+    found.append(Clocks(current, connection, broker, retry_max_ms))
     # What needs libraries of its own is imported where it is wanted.
     if settings.checkpoints:
         from collector.sources.spark_checkpoint import SparkCheckpoint

@@ -83,5 +83,6 @@ RULES: tuple[AlertRule, ...] = (
     _rule("A13", "standing order acted", standing_order_rules.a13_acted),
     _rule("A14", "standing order held back", standing_order_rules.a14_held_back, Source.OBSERVERS, for_ms=3_000),
     _rule("A15", "checkpoint not read", source_rules.a15_checkpoint_not_read, Source.OBSERVERS, for_ms=15_000),
+    _rule("A16", "clock off", source_rules.a16_clock_off, for_ms=5_000),
 )
 """``for_ms`` is 0 where the rule's own limit already waits."""

@@ -60,7 +60,7 @@ class AlertService:
         def snapshot() -> AlertSnapshot:
             at_ms = now_ms()
             seen = take_snapshot(current, observers(), settings, at_ms, partitions(), losses.at(at_ms), histories)
-            return replace(seen, standing=standing(), near=near)
+            return replace(seen, standing=standing(), clocks=current.clocks.all(), near=near)
 
         self.dispatcher = NotificationDispatcher(
             self._kept, notifiers(receivers, settings.repeat_ms), policy, public_url

@@ -11,6 +11,7 @@ from collector.records.facts import CheckpointFacts
 from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.log_settings import LogSettings
 from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
+from collector.runtime.clock_offsets import ClockOffset
 from collector.runtime.remembered import Remembered, RememberedUntil
 from collector.sources.source import ObserverStatus
 from collector.verdicts.data_loss import Loss
@@ -148,6 +149,7 @@ class AlertSnapshot:
     one_sided: tuple[OneSidedBatch, ...] = ()
     unread_checkpoints: tuple[UnreadCheckpoints, ...] = ()
     log_settings: LogSettings | None = None
+    clocks: tuple[ClockOffset, ...] = ()
     unavailable_sources: frozenset[Source] = frozenset()
     unobserved_pipelines: frozenset[str] = frozenset()
     standing: StandingReport = NO_STANDING_ORDERS

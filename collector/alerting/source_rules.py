@@ -81,6 +81,22 @@ def a15_checkpoint_not_read(snapshot: AlertSnapshot, limits: AlertSettings) -> I
         )
 
 
+def a16_clock_off(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+    """This machine's clock and one whose times are compared with others' differ by more than a second."""
+    for clock in snapshot.clocks:
+        if clock.is_off:
+            yield Finding(
+                rule="A16",
+                subject=clock.owner,
+                group=SOURCES_GROUP,
+                severity=Severity.WARNING,
+                summary=f"{clock.fact}: standing orders are held back",
+                evidence=(Evidence(fact=clock.fact, source=ObserverKind.CLOCKS.value),),
+                subject_labels={"observer": ObserverKind.CLOCKS.value},
+                object_path=page_paths.COLLECTOR,
+            )
+
+
 def _unseen_ms(observer: ObserverStatus, now_ms: int) -> int:
     if observer.state is not ObserverState.UP:
         return now_ms - observer.since_ms

@@ -13,6 +13,8 @@ class ObserverKind(Enum):
     """Also the source of what it hands over: a record read there may lack what the log says."""
     DECISION_LOG = "decision log"
     LIFECYCLE_EVENTS = "lifecycle events"
+    CLOCKS = "clocks"
+    """How far this machine's clock is from the clocks of brokers, Flink and databases."""
     PARTITIONS = "partitions"
     OFFSETS = "offsets of transactions"
     DATABASE = "database"

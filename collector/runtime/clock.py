@@ -1,10 +1,10 @@
-"""The collector's clock: this machine's time, but a step of it is not believed at once.
+"""The collector's clock: the brokers' time where it is measured (clock_offsets.py), else this machine's.
 
-Machines' clocks are stepped (NTP, a virtual machine that was resumed), mostly towards the truth and sometimes away from it.
-A step of more than a second is believed once a record that a broker has just written is nearer to the new time than to the
-old one, or when it has stood for a minute without such a record. Until then time goes on as it did. Whoever keeps times of
-this clock to measure from must move them by ``shifted_ms`` when a step was believed; what only measures uses the monotonic
-clock.
+Ages and deadlines of transactions are of the brokers' clocks. So where this machine's is off by more than a second from theirs,
+theirs is followed. Machines' clocks are also stepped (NTP, a virtual machine that was resumed), mostly towards the truth and
+sometimes away from it: while no broker was measured, a step of more than a second is believed once it has stood for a minute,
+and afterwards never. Until then time goes on as it did. Whoever keeps times of this clock to measure from must move them by
+``shifted_ms``; what only measures uses the monotonic clock.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Clock:
         self._step_ms = 0
         self._stands_since_ms = 0
         self._shifted_ms = 0
+        self._follows_brokers = False
 
     def now_ms(self) -> int:
         """Return epoch milliseconds, UTC."""
@@ -48,26 +49,22 @@ class Clock:
         """Return the sum of the steps that were believed since this clock began."""
         return self._shifted_ms
 
-    @property
-    def is_in_doubt(self) -> bool:
-        """Say whether a step of the machine's clock is seen that is not believed yet."""
+    def wall_ms(self) -> int:
+        """Return the machine's own time, right or wrong (epoch ms)."""
+        return self._read()[0]
+
+    def steady_ms(self) -> int:
+        """Return milliseconds that no step changes, from anywhere."""
+        return self._read()[1]
+
+    def follow(self, ahead_ms: int, error_ms: int) -> None:
+        """Take the brokers' time, which is ``ahead_ms`` ± ``error_ms`` before the steady one, where this clock is off from it."""
         with self._lock:
             self._now_ms()
-            return self._step_ms != 0
-
-    def observe_broker_time(self, broker_ms: int) -> None:
-        """Judge a step by the time that a broker has just given a record; without a step it says nothing."""
-        if broker_ms <= 0:
-            return
-        with self._lock:
-            # Looks for a step itself: the next record may be the only one, and the time may not have been asked for since the step.
-            now_ms = self._now_ms()
-            if not self._step_ms:
-                return
-            if abs(now_ms + self._step_ms - broker_ms) < abs(now_ms - broker_ms):
-                self._believe("the brokers' times agree with it")
-            else:
-                self._stands_since_ms = self._read()[1]
+            off_ms = ahead_ms - self._ahead_ms
+            if abs(off_ms) > TOLERATED_MS + error_ms:
+                self._move(off_ms, "so the brokers' clocks were measured")
+            self._follows_brokers = True
 
     def _now_ms(self) -> int:
         wall_ms, steady_ms = self._read()
@@ -78,22 +75,22 @@ class Clock:
             self._ahead_ms, self._step_ms = self._ahead_ms + step_ms, 0
         elif abs(step_ms - self._step_ms) > TOLERATED_MS:
             log.warning(
-                "this machine's clock was stepped by %+.1f s: it is believed once the brokers' times agree, or in %d s",
+                "this machine's clock is stepped by %+.1f s: without brokers' clocks to measure it is believed in %d s",
                 step_ms / 1000,
                 HOLD_MS // 1000,
             )
             self._step_ms, self._stands_since_ms = step_ms, steady_ms
         else:
             self._step_ms = step_ms
-            if steady_ms - self._stands_since_ms >= HOLD_MS:
-                self._believe(f"it has stood for {HOLD_MS // 1000} s")
+            if not self._follows_brokers and steady_ms - self._stands_since_ms >= HOLD_MS:
+                self._move(step_ms, f"this machine's clock has stood so for {HOLD_MS // 1000} s")
         return steady_ms + self._ahead_ms
 
-    def _believe(self, why: str) -> None:
-        log.warning("this machine's clock is believed, %+.1f s from what it was: %s", self._step_ms / 1000, why)
-        self._ahead_ms += self._step_ms
-        self._shifted_ms += self._step_ms
-        self._step_ms = 0
+    def _move(self, by_ms: int, why: str) -> None:
+        log.warning("the time is %+.1f s from what it was: %s", by_ms / 1000, why)
+        self._ahead_ms += by_ms
+        self._shifted_ms += by_ms
+        self._step_ms -= by_ms
 
     def _read(self) -> tuple[int, int]:
         return self._wall_ns() // 1_000_000, self._steady_ns() // 1_000_000

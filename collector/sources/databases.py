@@ -10,7 +10,7 @@ from collector.history.store import Store
 from collector.records.branches import BranchDetail, BranchFacts, DatabaseSnapshot, branch_key
 from collector.records.observations import BranchGone, BranchListed, BranchProof, Observed, Position
 from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import now_ms
+from collector.runtime.clock import CLOCK, now_ms
 from collector.sources.source import Observer
 from collector.views.current_state import CurrentState
 from lifecycle.branch_id import BranchId
@@ -82,6 +82,8 @@ class Databases(Observer):
             self._watch.close()
 
     def _poll(self) -> None:
+        asked_ms = CLOCK.steady_ms()
+        self.current.clocks.saw(self.name, self._watch.clock_ms(), after_ms=asked_ms, before_ms=CLOCK.steady_ms())
         listing = self._watch.list_branches() if self._lists else BranchListing(branches=())
         at_ms = now_ms()
         listed = {branch.transaction for branch in listing.branches}

@@ -18,7 +18,7 @@ from collector.records.formats import flink_rest_answers
 from collector.records.formats.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
 from collector.records.observations import Malformed, Observed, Position
 from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import now_ms
+from collector.runtime.clock import CLOCK, now_ms
 from collector.sources.flink_http import FlinkHttp, NotThere
 from collector.sources.source import Observer
 from collector.views.current_state import CurrentState
@@ -106,8 +106,11 @@ class FlinkRest(Observer):
 
     def poll(self, http: FlinkHttp) -> None:
         """Poll once. Raises Unreachable, ResourceManagerError, MalformedRecord."""
-        at_ms = now_ms()
-        overview = flink_rest_answers.jobs(self._cluster, http.get("/jobs/overview"), at_ms)
+        at_ms, asked_ms = now_ms(), CLOCK.steady_ms()
+        answer = http.get("/jobs/overview")
+        overview = flink_rest_answers.jobs(self._cluster, answer, at_ms)
+        if (flinks_ms := flink_rest_answers.clock_ms(answer)) is not None:
+            self.current.clocks.saw(self.name, flinks_ms, after_ms=asked_ms, before_ms=CLOCK.steady_ms())
         jobs = {job.job: job for job in overview}
         kept = {facts.job.job for facts in self.current.jobs() if facts.job.cluster == self._cluster}
         self._reported = {id_: reported for id_, reported in self._reported.items() if id_ in kept}

@@ -13,14 +13,12 @@ from collector.records.formats.transaction_state import LAST_EPOCH, TransactionS
 from collector.records.formats.transaction_state_batch import StateDecoder
 from collector.records.observations import BrokerRecord, IdExpired, Observation
 from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import CLOCK
 from collector.sources.topic_reader import ReadDenied, Records
 from collector.sources.topic_source import HandOver, RecordTopic
 from collector.views.current_state import CurrentState
 from resource_managers.kafka.connection import KafkaConnection
 
 TOPIC = "__transaction_state"
-LATEST = 10
 COLUMNS_FROM = 50
 """Records at once from which columns pay: below, decoding one by one is faster."""
 
@@ -45,9 +43,6 @@ class TransactionLog(RecordTopic):
     def decoded(self, records: Records) -> HandOver:
         """Decode records in columns where there are many, and the odd ones among them one by one."""
         messages = records.messages
-        if self.has_caught_up:
-            # Coordinators write with their own clocks, and only they write here.
-            CLOCK.observe_broker_time(max(message.timestamp()[1] for message in messages[-LATEST:]))
         if len(messages) < COLUMNS_FROM:
             return super().decoded(records)
         states, ordinary = self._decoder.decode([m.key() for m in messages], [m.value() for m in messages])

@@ -25,7 +25,7 @@ WAITING = {
 whose JobManager died before its last ``_metadata`` was read. An abort has the time to wait all the same."""
 COORDINATORS = frozenset({ObserverKind.TRANSACTION_LOG, ObserverKind.TRANSACTION_POLLING})
 """Of these one that sees is enough."""
-OF_NO_VERDICT = frozenset({ObserverKind.PARTITIONS, ObserverKind.OFFSETS})
+OF_NO_VERDICT = frozenset({ObserverKind.CLOCKS, ObserverKind.PARTITIONS, ObserverKind.OFFSETS})
 """They tell who waits and what was lost: no verdict that an order acts on rests on them."""
 
 
@@ -62,7 +62,7 @@ class Circumstances:
     """An observer whose last good poll is older than this does not see."""
     stopped: bool = False
     read_only: bool = False
-    clock_in_doubt: bool = False
+    clock_doubt: str = ""
     counted: frozenset[str] = frozenset()
     done: frozenset[str] = frozenset()
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -134,8 +134,8 @@ def doubt_of_all(act: Action, at: Circumstances) -> str:
         return "all standing orders are stopped"
     if at.read_only:
         return "the collector runs read-only"
-    if at.clock_in_doubt:
-        return "this machine's clock was stepped: how much time is left is in doubt"
+    if at.clock_doubt:
+        return at.clock_doubt
     return _unseen(act, at)
 
 

@@ -20,12 +20,12 @@ from collector.records.standing_orders import (
     StandingReport,
     Switch,
 )
-from collector.runtime.clock import CLOCK, now_ms
+from collector.runtime.clock import now_ms
 from collector.sources.source import ObserverStatus
 from collector.standing_orders.decision import Candidate, Circumstances, Decision, Move, decide
 from collector.standing_orders.failed_attempts import FailedAttempts
 from collector.standing_orders.given_orders import GivenOrders
-from collector.standing_orders.verdict_history import WINDOW_S, VerdictHistory
+from collector.standing_orders.verdict_history import VerdictHistory
 from collector.verdicts import judging
 from collector.views.current_state import CurrentState
 from lifecycle.errors import IndoubtError, OrderRefused
@@ -69,7 +69,6 @@ class StandingOrderService:
         self._counts = {order.name: _Counts() for order in settings.orders}
         self._held: dict[str, tuple[HeldBack, ...]] = {}
         self._failed = FailedAttempts()
-        self._shifted_ms, self._shifted_s = CLOCK.shifted_ms, -WINDOW_S
         # Until the audit was read it is not known whether they were stopped.
         self._switch = Switch(stopped=bool(settings.orders))
         self._report = StandingReport(switch=self._switch)
@@ -174,24 +173,17 @@ class StandingOrderService:
         ]
 
     def _circumstances(self, order: StandingOrder) -> Circumstances:
-        at_s = time.monotonic()
         return Circumstances(
             now_ms=now_ms(),
             observers=self._observers(),
             silent_ms=self._silent_ms,
             stopped=self._switch.stopped,
             read_only=self._read_only,
-            clock_in_doubt=self._is_clock_in_doubt(at_s),
+            clock_doubt=self._current.clocks.doubt(),
             counted=self._given.counted(order.name, rehearses=order.rehearse),
             done=self._given.done(order.name, rehearses=order.rehearse),
             failed=self._failed.waiting(),
         )
-
-    def _is_clock_in_doubt(self, at_s: float) -> bool:
-        """Say whether the clock was stepped within the last minute, whether that is believed or not."""
-        if CLOCK.shifted_ms != self._shifted_ms or CLOCK.is_in_doubt:
-            self._shifted_ms, self._shifted_s = CLOCK.shifted_ms, at_s
-        return at_s - self._shifted_s < WINDOW_S
 
     def _give(self, order: StandingOrder, decision: Decision) -> None:
         view = decision.candidate.judged.view

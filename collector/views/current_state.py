@@ -6,6 +6,7 @@ An observation is in memory, and so in the API, before history has it on disk.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.log_settings import LogSettings
 from collector.records.observations import BrokerRecord, Malformed, Observed, OperatorOrder
 from collector.runtime.clock import now_ms
+from collector.runtime.clock_offsets import ClockOffsets
 from collector.state import branch_view, eviction, transaction_join, transaction_pages
 from collector.state.fold import apply, put_events, put_records
 from collector.state.state import NO_FORM, State, take_ends
@@ -76,6 +78,7 @@ class CurrentState:
         self.version = 0
         self.flink = CurrentFlink(self.reading, self.changed)
         self.ended = EndedTransactions()
+        self.clocks = ClockOffsets()
 
     def load(self) -> None:
         """Rebuild state from history; a damaged file is set aside, and what it had comes again. Raises StoreFailed."""
@@ -377,6 +380,13 @@ class CurrentState:
         with self._lock:
             newest = (i for i in self._state.open if self._state.latest_of_id.get(i.transaction) == i)
             return [self._state.broker[identity] for identity in newest]
+
+    def known_ids(self, most: int) -> list[str]:
+        """Return transactional ids whose transactions are in memory, at most so many: those with an open one first."""
+        with self._lock:
+            open_ = (identity.transaction for identity in self._state.open)
+            newest = reversed(self._state.latest_of_id)
+            return list(itertools.islice(dict.fromkeys(itertools.chain(itertools.islice(open_, most), newest)), most))
 
     def ids_of_producers(self, producer_ids: Collection[int]) -> dict[int, frozenset[str]]:
         """Return the transactional ids that these producer ids were seen under, as far as they are in memory."""

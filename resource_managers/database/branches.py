@@ -34,6 +34,10 @@ class BranchWatch:
         """Return what is prepared now. Raises Unreachable, SettingsError, ResourceManagerError, MalformedRecord."""
         return self._ask(_list_branches)
 
+    def clock_ms(self) -> int:
+        """Return the server's time (epoch ms). Raises as ``list_branches`` does."""
+        return self._ask(lambda session: session.clock_ms())
+
     def prepared(self) -> list[PreparedBranch]:
         """Return what is prepared now, without locks. Raises as ``list_branches`` does."""
         return self._ask(lambda session: session.prepared())

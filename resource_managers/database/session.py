@@ -124,6 +124,10 @@ class DatabaseSession(ABC):
     def prepared(self) -> list[PreparedBranch]:
         """Return every prepared branch that the server shows."""
 
+    @abstractmethod
+    def clock_ms(self) -> int:
+        """Return the server's time (epoch ms)."""
+
     def prepared_elsewhere(self) -> dict[str, int]:
         """Return how many prepared branches the server has in databases that this connection cannot reach, by database."""
         return {}

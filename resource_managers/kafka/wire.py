@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
-from kafka.protocol.admin.transactions import DescribeTransactionsRequest
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType
 from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest, WriteTxnMarkersRequest
@@ -33,6 +33,7 @@ END_TXN, END_TXN_WITHOUT_EPOCHS = 5, 4
 """Versions of EndTxn: with 5 the epoch moves up at each end (KIP-890), with 4 it stays."""
 FEATURES_KEPT_S = 30.0
 FEATURES_LIMIT_MS = 3_000
+CLOCK_LIMIT_MS = 2_000
 
 _wires: dict[tuple[int, KafkaConnection], KafkaWire] = {}
 _wires_lock = threading.Lock()
@@ -177,6 +178,25 @@ class KafkaWire:
         """Return the listed transactions (transactional_id, producer_id, state) in these states, or in any; of all brokers."""
         listed = self.admin.list_transactions(state_filters=list(states) or None)
         return [row for rows in listed.values() for row in rows]
+
+    def is_older(self, node: int, transaction: str, producer_id: int, than_ms: int) -> bool | BrokerAnswer:
+        """Say whether a transactional id's transaction began more than ``than_ms`` ago by the clock of its coordinator.
+
+        UNSUPPORTED before Kafka 3.8 (KIP-994). Whether it has ended does not matter. An id without a transaction, and one that
+        this node does not coordinate, is none that is older.
+        """
+        request = ListTransactionsRequest(
+            state_filters=[], producer_id_filters=[producer_id], duration_filter=than_ms, min_version=1
+        )
+        (response,) = self.send([(node, request)], CLOCK_LIMIT_MS)
+        answer = answer_of(response)
+        if not answer.is_done:
+            return answer
+        return any(row.transactional_id == transaction for row in response.transaction_states)
+
+    def transaction_coordinators(self, ids: Sequence[str]) -> dict[str, int | BrokerAnswer]:
+        """Return the node id of each transactional id's coordinator, or why not; known ones are not asked again."""
+        return self._find_coordinators(ids, CoordinatorType.TRANSACTION) if ids else {}
 
     def write_marker(
         self, node: int, partition: tuple[str, int], producer: tuple[int, int], coordinator_epoch: int, *, commit: bool

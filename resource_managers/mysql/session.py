@@ -190,6 +190,11 @@ class MySqlSession(DatabaseSession):
         """Commit the plain transaction."""
         self.query("commit")
 
+    def clock_ms(self) -> int:
+        """Return sysdate(6), which no setting of the session holds."""
+        ((at_ms,),) = self.query("select cast(unix_timestamp(sysdate(6)) * 1000 as signed)")
+        return int(at_ms)
+
     def prepared(self) -> list[PreparedBranch]:
         """Return what XA RECOVER lists: of the whole server, without times."""
         rows = self.query("xa recover" if self.is_mariadb else "xa recover convert xid")

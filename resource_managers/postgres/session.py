@@ -196,6 +196,11 @@ class PostgresSession(DatabaseSession):
             for gid, prepared, owner, database, age in rows
         ]
 
+    def clock_ms(self) -> int:
+        """Return clock_timestamp()."""
+        ((at_ms,),) = self.query("select (extract(epoch from clock_timestamp()) * 1000)::bigint")
+        return int(at_ms)
+
     def prepared_elsewhere(self) -> dict[str, int]:
         """Return how many are prepared in the server's other databases."""
         rows = self.query(

@@ -383,6 +383,18 @@ def test_no_password_is_in_the_log(
 
 
 @pytest.mark.parametrize("kind", MANAGERS)
+def test_a_database_tells_its_clock_between_question_and_answer(kind: str, sinks: ProtocolSinks) -> None:
+    watch = MANAGERS[kind](sinks.sinks.databases[kind].connection).watch(LIMIT_S)
+    try:
+        for _ in range(2):
+            asked_ms = time.time_ns() // 1_000_000
+            told_ms = watch.clock_ms()
+            assert asked_ms - 1 <= told_ms <= time.time_ns() // 1_000_000 + 1
+    finally:
+        watch.close()
+
+
+@pytest.mark.parametrize("kind", MANAGERS)
 def test_the_least_right_is_enough_to_watch(kind: str, sinks: ProtocolSinks, run: ProtocolRun) -> None:
     """What docs/databases.md grants: to connect, and to read the markers."""
     handle = by_kind(run.slot(0, b"watched").handles)[kind]

@@ -52,6 +52,13 @@ def jobs(cluster: str, answer: Any, at_ms: int = 0) -> list[FlinkJob]:
     return found
 
 
+def clock_ms(answer: Any) -> int | None:
+    """Return the JobManager's time as it answered /jobs/overview (epoch ms): a job that runs has a duration until then."""
+    rows = _list(answer, "jobs")
+    times = [_number(row, "start-time") + _number(row, "duration") for row in rows if row.get("end-time") == -1]
+    return max(times, default=None)
+
+
 def checkpoints(job: FlinkJob, answer: Any) -> Checkpoints:
     """Return what /jobs/:jobid/checkpoints tells: its history, and the latest of each kind. Raises MalformedRecord."""
     latest = answer.get("latest") if isinstance(answer, dict) else None

@@ -33,6 +33,7 @@ CONSEQUENCES = {
     "A13": "Its cause is still there, and it acts again.",
     "A14": "Without a decision, its timeout ends it.",
     "A15": "Whether its transactions are to be committed is not known, and their timeouts abort them.",
+    "A16": "Standing orders act on nothing while it lasts.",
 }
 """What happens if nobody acts, by the number of the rule."""
 

@@ -28,6 +28,7 @@ from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.log_settings import LogSettings
 from collector.records.observations import Observation
+from collector.runtime.clock_offsets import ClockOffset
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.judging import Judged
@@ -514,6 +515,15 @@ def test_a15_checkpoint_not_read() -> None:
     assert [each.fact for each in of_many.evidence] == [f"/s/job/chk-{n}: denied {n}" for n in range(11, 1, -1)]
     assert of_one.key == of_many.key, "one alert lasts while other checkpoints of the directory cannot be read"
     assert not found("A15", AlertSnapshot(now_ms=T0))
+
+
+@pytest.mark.parametrize("ahead_ms", [120_000, -120_000])
+def test_a16_clock_off(ahead_ms: int) -> None:
+    clocks = [ClockOffset(owner=f"broker {n}", ahead_ms=ms, error_ms=100) for n, ms in ((1, ahead_ms), (2, 0))]
+    (finding,) = found("A16", AlertSnapshot(now_ms=T0, clocks=tuple(clocks)))
+    assert (finding.severity, finding.subject, finding.for_ms) == (Severity.WARNING, "broker 1", 5_000)
+    assert finding.evidence == (Evidence(fact=clocks[0].fact, source="clocks"),)
+    assert not found("A16", AlertSnapshot(now_ms=T0, clocks=tuple(clocks[1:])))
 
 
 def test_one_rule_finds_a_thousand_at_most() -> None:

@@ -24,6 +24,7 @@ from collector.records.facts import CheckpointFacts
 from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.log_settings import LogSettings
 from collector.records.standing_orders import HeldBack, OrderReport, StandingAct, StandingReport
+from collector.runtime.clock_offsets import ClockOffset
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.data_loss import Loss, LossVerdict
 from collector.verdicts.judging import Judged
@@ -288,6 +289,18 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
                 "/collector",
                 labels={"observer": "flink checkpoints eu"},
                 for_ms=15_000,
+            ),
+        ),
+        (
+            seen(clocks=(ClockOffset(owner="broker 1", ahead_ms=1_500, error_ms=100),)),
+            of(
+                "A16",
+                "broker 1",
+                SOURCES_GROUP,
+                WARNING,
+                "/collector",
+                labels={"observer": "clocks"},
+                for_ms=5_000,
             ),
         ),
     ],

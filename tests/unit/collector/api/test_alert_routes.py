@@ -28,6 +28,7 @@ from collector.config.settings import MetricsAccess, TunableSettings
 from collector.config.standing_orders import StandingOrder, StandingOrders
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation
+from collector.runtime.clock import CLOCK
 from collector.sources.source import ObserverStatus
 from collector.standing_orders.service import StandingOrderService
 from collector.verdicts.blocked_readers import Tail, judge_reader
@@ -71,6 +72,9 @@ class AlertApi(Api):
     ) -> None:
         super().__init__(directory, read_only=read_only)
         self.observers: list[ObserverStatus] = []
+        self.current.clocks.saw(
+            "broker 1", CLOCK.wall_ms(), after_ms=CLOCK.steady_ms() - 10, before_ms=CLOCK.steady_ms() + 10
+        )
         receivers = ReceiverSettings(
             webhook_url="http://127.0.0.1:1/secret-path", webhook_secret="secret-of-the-webhook"
         )

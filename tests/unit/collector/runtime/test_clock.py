@@ -64,43 +64,49 @@ def test_a_step_that_stands_for_a_minute_is_believed(step_ms: int) -> None:
     assert machine.goes_on(1_000) == machine.wall_ms
 
 
-@pytest.mark.parametrize("step_ms", STEPS)
-def test_a_broker_that_has_the_new_time_settles_it_at_once(step_ms: int) -> None:
+@pytest.mark.parametrize("off_ms", STEPS)
+def test_the_brokers_time_is_followed_and_waits_move_with_it(off_ms: int) -> None:
     machine = Machine()
-    machine.goes_on(1_000, step_ms)
-    machine.clock.observe_broker_time(machine.wall_ms - 200)
+    machine.clock.follow(T0 - 5_000 - off_ms, error_ms=100)
+    assert machine.goes_on(1_000) == T0 + 1_000 - off_ms
+    assert machine.clock.shifted_ms == -off_ms
+    assert machine.goes_on(10 * HOLD_MS) == T0 + 1_000 + 10 * HOLD_MS - off_ms, "the machine is never believed again"
+
+
+@pytest.mark.parametrize("off_ms", STEPS)
+def test_a_clock_that_is_put_right_goes_on_without_a_jump(off_ms: int) -> None:
+    machine = Machine()
+    machine.clock.follow(T0 - 5_000 - off_ms, error_ms=100)
+    before_ms = machine.clock.now_ms()
+    assert machine.goes_on(1_000, -off_ms) == before_ms + 1_000 == machine.wall_ms
+    assert machine.clock.shifted_ms == -off_ms
+
+
+@pytest.mark.parametrize("step_ms", STEPS)
+def test_a_step_of_both_clocks_is_followed_once_brokers_are_measured(step_ms: int) -> None:
+    machine = Machine()
+    machine.clock.follow(T0 - 5_000, error_ms=100)
+    assert machine.goes_on(1_000, step_ms) == T0 + 1_000
+    machine.clock.follow(T0 - 5_000 + step_ms, error_ms=100)
     assert machine.clock.now_ms() == machine.wall_ms
     assert machine.clock.shifted_ms == step_ms
 
 
-@pytest.mark.parametrize("step_ms", STEPS)
-def test_the_first_record_after_a_clock_step_settles_it(step_ms: int) -> None:
+@pytest.mark.parametrize(("off_ms", "error_ms"), [(TOLERATED_MS, 0), (TOLERATED_MS + 500, 500), (-TOLERATED_MS, 0)])
+def test_what_is_within_the_tolerance_moves_no_time(off_ms: int, error_ms: int) -> None:
     machine = Machine()
-    machine.goes_on(1_000)
-    machine.wall_ms += step_ms
-    machine.clock.observe_broker_time(machine.wall_ms - 200)
-    assert machine.clock.now_ms() == machine.wall_ms
-    assert machine.clock.shifted_ms == step_ms
-
-
-@pytest.mark.parametrize("step_ms", STEPS)
-def test_a_clock_step_is_not_believed_while_brokers_have_the_old_time(step_ms: int) -> None:
-    machine = Machine()
-    machine.goes_on(0, step_ms)
-    for _ in range(20):
-        now_ms = machine.goes_on(HOLD_MS // 2)
-        machine.clock.observe_broker_time(now_ms - 5)
-    assert now_ms == T0 + 10 * HOLD_MS
-    assert machine.goes_on(HOLD_MS) == machine.wall_ms, "once they are silent for a minute"
-
-
-def test_a_record_without_a_time_and_one_without_a_step_say_nothing() -> None:
-    machine = Machine()
-    machine.clock.observe_broker_time(T0 + YEAR_MS)
-    machine.goes_on(0, HOUR_MS)
-    machine.clock.observe_broker_time(-1)
+    machine.clock.follow(T0 - 5_000 - off_ms, error_ms)
     assert machine.clock.now_ms() == T0
-    assert machine.goes_on(HOLD_MS) == machine.wall_ms, "nor did it prolong the wait"
+    assert machine.clock.shifted_ms == 0
+
+
+@pytest.mark.parametrize("step_ms", STEPS)
+def test_a_machine_that_is_stepped_away_from_the_brokers_is_not_followed(step_ms: int) -> None:
+    machine = Machine()
+    machine.clock.follow(T0 - 5_000, error_ms=100)
+    machine.goes_on(0, step_ms)
+    assert machine.goes_on(10 * HOLD_MS) == T0 + 10 * HOLD_MS
+    assert machine.clock.shifted_ms == 0
 
 
 def test_a_second_step_begins_its_own_wait() -> None:

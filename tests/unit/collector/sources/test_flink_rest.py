@@ -53,6 +53,26 @@ def test_jobs_of_a_real_answer() -> None:
     assert (job.started_ms, job.changed_ms) == (1795280308336, 1795280332795)
 
 
+def test_a_job_that_runs_tells_the_jobmanagers_clock() -> None:
+    answer = recorded("first_jobs_overview")
+    (row,) = answer["jobs"]
+    assert flink_rest_answers.clock_ms(answer) == row["start-time"] + row["duration"] > row["last-modification"]
+    over = {**row, "end-time": row["start-time"] + 1, "duration": 1}
+    assert flink_rest_answers.clock_ms({"jobs": [over]}) is None
+    assert flink_rest_answers.clock_ms({"jobs": []}) is None
+
+
+def test_the_jobmanagers_clock_is_measured_at_each_poll(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    (row,) = watched.flink.answers["/jobs/overview"]["jobs"]
+    row["duration"] = now_ms() - 120_000 - row["start-time"]
+    watched.poll()
+    (offset,) = watched.current.clocks.all()
+    assert (offset.owner, round(offset.ahead_ms, -4)) == (f"flink {CLUSTER}", 120_000)
+    assert offset.is_off
+    watched.store.close()
+
+
 def test_checkpoints_of_a_real_answer() -> None:
     told = flink_rest_answers.checkpoints(only_job(), recorded("first_checkpoints"))
     assert [c.number for c in told.checkpoints] == [5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]

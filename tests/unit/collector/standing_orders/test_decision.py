@@ -156,7 +156,7 @@ POLLING = observer(ObserverKind.TRANSACTION_POLLING)
         (COMMIT, CERTAIN_COMMIT, {"stopped": True}, "all standing orders are stopped"),
         (COMMIT, CERTAIN_COMMIT, {"stopped": True, "counted": others(10)}, "all standing orders are stopped"),
         (COMMIT, CERTAIN_COMMIT, {"read_only": True}, "read-only"),
-        (COMMIT, CERTAIN_COMMIT, {"clock_in_doubt": True}, "clock was stepped"),
+        (COMMIT, CERTAIN_COMMIT, {"clock_doubt": "this clock is off"}, "this clock is off"),
         (COMMIT, CERTAIN_COMMIT, {"observers": ()}, "no observer sees the transaction coordinators"),
         (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.TRANSACTION_LOG, **DOWN)}, "no observer sees"),
         # One of the two ways to see the coordinators is enough.

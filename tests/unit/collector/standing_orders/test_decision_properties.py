@@ -82,7 +82,7 @@ CIRCUMSTANCES = st.builds(
     silent_ms=st.just(SILENT_MS),
     stopped=st.sampled_from([False, False, True]),
     read_only=st.sampled_from([False, False, True]),
-    clock_in_doubt=st.sampled_from([False, False, True]),
+    clock_doubt=st.sampled_from(["", "", "off"]),
     counted=st.sets(st.sampled_from([*OTHERS, *(view(number).key for number in range(5))]), max_size=4).map(frozenset),
     done=st.sets(st.sampled_from([view(number).key for number in range(5)]), max_size=2).map(frozenset),
 )
@@ -96,7 +96,7 @@ def test_it_never_acts_in_doubt(order: StandingOrder, found: list[Candidate], wh
     assert len(new) <= max(0, order.most_per_hour - len(when.counted))
     for acted in given_now:
         judgement, transaction = acted.judged.judgement, acted.judged.view
-        assert [when.stopped, when.read_only, when.clock_in_doubt] == [False, False, False]
+        assert [when.stopped, when.read_only, when.clock_doubt] == [False, False, ""]
         assert acted.application in order.applications or "*" in order.applications
         assert transaction.key not in when.done
         assert judgement.certainty is Certainty.CERTAIN
