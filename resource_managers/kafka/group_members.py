@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 EMPTY, DEAD = "Empty", "Dead"
 
@@ -43,3 +43,11 @@ class HeldOffsets:
     written: frozenset[tuple[str, int, int | None]]
     since_ms: int
     at_ms: int
+
+    def following(self, before: HeldOffsets | None) -> HeldOffsets:
+        """Return it with the time since which ``before`` said the same, where it did."""
+        if before is None:
+            return self
+        groups = tuple(replace(now, at_ms=then.at_ms) for now, then in zip(self.groups, before.groups, strict=False))
+        is_same = replace(self, groups=groups, since_ms=before.since_ms, at_ms=before.at_ms) == before
+        return replace(self, since_ms=before.since_ms) if is_same and len(self.groups) == len(before.groups) else self

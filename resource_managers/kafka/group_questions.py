@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from kafka.protocol.admin.groups import DescribeGroupsRequest
@@ -92,12 +91,5 @@ def held_offsets(
             since_ms=at_ms,
             at_ms=at_ms,
         )
-        known = before.get(number)
-        is_same = known is not None and _unasked(known) == _unasked(seen)
-        found[number] = replace(seen, since_ms=known.since_ms) if known is not None and is_same else seen
+        found[number] = seen.following(before.get(number))
     return Answers(found=found, failed=failed)
-
-
-def _unasked(held: HeldOffsets) -> HeldOffsets:
-    """Return it without the times at which it was asked."""
-    return replace(held, since_ms=0, at_ms=0, groups=tuple(replace(group, at_ms=0) for group in held.groups))
