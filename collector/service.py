@@ -197,7 +197,7 @@ def serve(
         app, dependencies, alerts, tunable.metrics_access, tunable.metrics_pipelines, standing=standing.report
     )
     server = _Server(http_server.config(app, settings.tls, settings.trusted_proxies), changes)
-    loading.go_on(ready, running, store.partition_names.all)
+    loading.go_on(ready, running, store.partition_names.all, server.end)
     host, port = listening.getsockname()[:2]
     print(f"{'https' if settings.tls else 'http'}://{host}:{port}", flush=True)
     server.run(sockets=[listening])
@@ -299,13 +299,17 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._changes = changes
 
+    def end(self) -> None:
+        """Stop as at a signal: end the streams of changes, which would keep the server from stopping, then the server."""
+        self._changes.close()
+        self.should_exit = True
+
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at the first signal: end the streams of changes, which would keep the server from stopping, then the server."""
+        """Stop at the first signal."""
 
         def stop(number: int, frame: FrameType | None) -> None:
-            self._changes.close()
-            self.should_exit = True
+            self.end()
 
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

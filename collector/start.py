@@ -33,7 +33,7 @@ SWITCH_INTERVAL_S = 0.001
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run until SIGINT or SIGTERM; return the exit code: 2 for wrong settings, 1 for a history that cannot be opened."""
+    """Run until SIGINT or SIGTERM; return the exit code: 2 for wrong settings, 1 for a history that cannot be opened or read."""
     logs.configure()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*GC_THRESHOLDS)
@@ -60,6 +60,9 @@ def run(arguments: Sequence[str]) -> int:
             from collector import service
 
             service.serve(settings, connection, tokens, store, current, loading, listening)
+    if loading.failure is not None:
+        print(f"collector: {loading.failure or type(loading.failure).__name__}", file=sys.stderr)
+        return 1
     return 0
 
 

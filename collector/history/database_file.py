@@ -12,7 +12,7 @@ from duckdb.sqltypes import VARCHAR
 
 from collector.history import schema_migrations, silence_restore, sql
 from collector.history.rollups import APPLICATION_FORM
-from collector.history.schema_migrations import SchemaTooNew
+from collector.history.schema_migrations import UnknownSchema
 from collector.history.sidecar_table import TABLES, TableFile
 from collector.records.application_ids import form_of
 from collector.runtime.clock import now_ms
@@ -22,8 +22,29 @@ CHECKPOINT_AT = "64MB"
 """A write-ahead log of this size is checkpointed: seldom enough for a flood of events, soon replayed after a kill."""
 MEMORY_LIMIT = "512MB"
 """Of DuckDB: a query that needs more writes to disk. Its own default is most of the machine."""
-_DAMAGED = ("Corrupt", "checksum", "not a valid DuckDB database file", "Could not read enough bytes")
+_DAMAGED = (
+    "corrupt",
+    "checksum",
+    "could not read enough bytes",
+    "does not match the database file",
+    "does not match database file",
+)
+"""What DuckDB says, in lower case, of a file or a write-ahead log that does not hold what was written to it.
+
+Replaying a log fails for other reasons too (no memory, a full disk, a newer log): then the log is good, and stays.
+"""
 _DAMAGED_LOG = "Failure while replaying WAL"
+_MAGIC_AT, _MAGIC = 8, b"DUCK"
+SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    # A kill in the middle of a commit leaves a torn write-ahead log that stays until the next write to it, and a commit
+    # that skips the log makes it stale, so that the file no longer opens. So: never skip it, write one row, checkpoint.
+    "auto_checkpoint_skip_wal_threshold": 2**60,
+    "checkpoint_threshold": CHECKPOINT_AT,
+    "memory_limit": MEMORY_LIMIT,
+    # For a file of another program's DuckDB would fetch one from the internet.
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
 log = logging.getLogger(__name__)
 
 
@@ -37,7 +58,8 @@ class HistoryDamaged(StoreFailed):
 
 def is_damage(error: Exception) -> bool:
     """Say whether an error of DuckDB means that the file's content is wrong, not that it cannot be reached."""
-    return any(sign in str(error) for sign in (*_DAMAGED, _DAMAGED_LOG))
+    text = str(error).lower()
+    return any(sign in text for sign in _DAMAGED)
 
 
 @dataclass(slots=True)
@@ -70,9 +92,9 @@ class HistoryFile:
 
         Raises StoreFailed when it cannot be renamed.
         """
-        write_ahead = self.path.with_name(self.path.name + ".wal")
         # Without its log the file is as it was at its last checkpoint, with the offsets of that moment.
-        damaged = [write_ahead] if _DAMAGED_LOG in str(error) else [self.path, write_ahead]
+        is_log = _DAMAGED_LOG in str(error)
+        damaged = [self._write_ahead] if is_log else [self.path, self._write_ahead]
         mark = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
         for path in filter(Path.exists, damaged):
             aside = path.with_name(f"{path.name}.damaged-{mark}")
@@ -86,28 +108,45 @@ class HistoryFile:
     def _open(self) -> duckdb.DuckDBPyConnection:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # A kill in the middle of a commit leaves a torn write-ahead log that stays until the next write to it, and a commit
-            # that skips the log makes it stale, so that the file no longer opens. So: never skip it, write one row, checkpoint.
-            settings: dict[str, str | bool | int | float | list[str]] = {
-                "auto_checkpoint_skip_wal_threshold": 2**60,
-                "checkpoint_threshold": CHECKPOINT_AT,
-                "memory_limit": MEMORY_LIMIT,
-            }
-            connection = duckdb.connect(str(self.path), config=settings)
+            self._check_is_ours()
+            connection = duckdb.connect(str(self.path), config=SETTINGS)
         except (duckdb.Error, OSError) as error:
-            raise self._failed(
-                error, "cannot be opened", "One collector owns the file; end the other one, or give another --directory"
-            ) from error
+            raise self._failed(error, "cannot be opened", _remedy(error)) from error
         try:
             connection.create_function(APPLICATION_FORM, form_of, [VARCHAR], VARCHAR)
             self._prepare(connection)
-        except SchemaTooNew as error:
+        except UnknownSchema as error:
             connection.close()
             raise StoreFailed(f"history {self.path} cannot be used: {error}") from error
         except (duckdb.Error, OSError) as error:
             connection.close()
             raise self._failed(error, "cannot be made ready", "Look for room on its disk") from error
         return connection
+
+    def _check_is_ours(self) -> None:
+        """Return if the file is missing or a database of DuckDB. Raises HistoryDamaged where one was, else StoreFailed, OSError.
+
+        One was where the file is empty or its beginning is nothing but zeros, and where a history left files beside it.
+        """
+        if not self.path.exists():
+            return
+        with self.path.open("rb") as file:
+            start = file.read(_MAGIC_AT + len(_MAGIC))
+        if start[_MAGIC_AT:] == _MAGIC:
+            return
+        if not start.strip(b"\0") or any(path.exists() for path in self._left_beside()):
+            raise HistoryDamaged(f"history {self.path} does not begin as a database of DuckDB does")
+        raise StoreFailed(
+            f"history {self.path} is another program's file: it is no database of DuckDB, and nothing beside it tells of a "
+            "history. It stays as it is; give another --directory, or move the file away"
+        )
+
+    def _left_beside(self) -> list[Path]:
+        return [self._write_ahead, *(table.path for table in self.beside.values())]
+
+    @property
+    def _write_ahead(self) -> Path:
+        return self.path.with_name(self.path.name + ".wal")
 
     def _failed(self, error: Exception, what: str, remedy: str) -> StoreFailed:
         if is_damage(error):
@@ -127,6 +166,15 @@ class HistoryFile:
             record_opening(connection)
         given = {table: file.reconcile(connection) for table, file in self.beside.items()}
         silence_restore.rebuild(connection, given["audit"])
+
+
+def _remedy(error: Exception) -> str:
+    text = str(error)
+    if "newer version of DuckDB" in text or "Failed to read WAL of version" in text:
+        return "It stays as it is: use the newer indoubt that wrote it, or give another --directory"
+    if _DAMAGED_LOG in text:
+        return "It stays as it is, and so does its write-ahead log: look for room on its disk, and start again"
+    return "One collector owns the file; end the other one, or give another --directory"
 
 
 def record_opening(connection: duckdb.DuckDBPyConnection) -> None:

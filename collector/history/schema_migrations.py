@@ -13,13 +13,14 @@ import duckdb
 from lifecycle.errors import IndoubtError
 
 DIRECTORY = Path(__file__).with_name("migrations")
-_HAS_VERSIONS = "select count(*) from duckdb_tables() where table_name = 'schema_versions'"
+_TABLES = "select table_name from duckdb_tables() order by table_name"
+_TABLE = "schema_versions"
 _VERSION = "select coalesce(max(version), 0) from schema_versions"
 _RECORD_VERSION = "insert into schema_versions values (?, ?)"
 
 
-class SchemaTooNew(IndoubtError):
-    """A newer program wrote the file; the message names both versions."""
+class UnknownSchema(IndoubtError):
+    """A newer or another program wrote the file; the message says which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,20 +41,25 @@ def migrations(directory: Path = DIRECTORY) -> list[Migration]:
 
 
 def version_of(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return the version of a file's schema; 0 for an empty file. Changes nothing."""
-    if not _number(connection, _HAS_VERSIONS):
-        return 0
-    return _number(connection, _VERSION)
+    """Return the version of a file's schema; 0 for an empty file. Changes nothing. Raises UnknownSchema for another's tables."""
+    tables = [name for (name,) in connection.execute(_TABLES).fetchall()]
+    if _TABLE in tables:
+        return _number(connection, _VERSION)
+    if tables:
+        raise UnknownSchema(
+            f"it is another program's: it has the table {tables[0]} and none of indoubt's. It stays as it is; give another --directory"
+        )
+    return 0
 
 
 def check_known(version: int, known: int) -> None:
-    """Return when a program that knows ``known`` can use a file of ``version``. Raises SchemaTooNew."""
+    """Return when a program that knows ``known`` can use a file of ``version``. Raises UnknownSchema."""
     if version > known:
-        raise SchemaTooNew(f"it has schema version {version} and this program knows {known}: use a newer program")
+        raise UnknownSchema(f"it has schema version {version} and this program knows {known}: use a newer program")
 
 
 def migrate(connection: duckdb.DuckDBPyConnection, at_ms: int, steps: list[Migration]) -> list[Migration]:
-    """Bring a file to the newest schema; return the steps that were applied. Raises SchemaTooNew before it changes anything."""
+    """Bring a file to the newest schema; return the steps that were applied. Raises UnknownSchema before it changes anything."""
     version = version_of(connection)
     check_known(version, len(steps))
     missing = steps[version:]

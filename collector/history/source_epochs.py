@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import duckdb
 
 EPOCH_OF_TOPIC = "select epoch, source, topic_id from source_epochs where topic = ? order by epoch desc limit 1"
+EPOCHS = "select * from source_epochs"
 _BEGIN = "insert into source_epochs values (?, ?, ?, ?, ?)"
 _NAME_ID = "update source_epochs set topic_id = ? where topic = ? and epoch = ?"
 

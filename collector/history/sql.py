@@ -11,6 +11,7 @@ from collector.records.formats.transaction_state import BrokerStatus
 RECORD_OPENING = "insert into openings values (?)"
 
 NEXT_OFFSETS = "select partition, next_offset from source_offsets where source = ?"
+SOURCE_OFFSETS = "select * from source_offsets"
 # Bound: sources, partitions, next offsets, of the same length.
 MOVE_OFFSETS = """
 insert or replace into source_offsets select unnest(?::varchar[]), unnest(?::integer[]), unnest(?::bigint[])"""

@@ -90,6 +90,11 @@ class Store:
         """Return the first offset per partition of ``source`` that is not in history."""
         return dict(self.rows(queries.NEXT_OFFSETS, source))
 
+    def check_sources(self) -> None:
+        """Read all that observers ask for when they begin. Raises HistoryDamaged, StoreFailed."""
+        self.rows(queries.SOURCE_OFFSETS)
+        self.rows(source_epochs.EPOCHS)
+
     def source_of(self, topic: str) -> Source:
         """Return the newest epoch of a topic as history knows it. Raises StoreFailed."""
         found = self.rows(source_epochs.EPOCH_OF_TOPIC, topic)
@@ -181,33 +186,22 @@ class Store:
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Raises StoreFailed."""
-        try:
-            with self._reading() as cursor:
-                return cursor.execute(query, list(values)).fetchall()
-        except duckdb.Error as error:
-            kind = HistoryDamaged if is_damage(error) else StoreFailed
-            raise kind(f"history {self.path} could not be read: {error}") from error
+        with self._reading() as cursor:
+            return cursor.execute(query, list(values)).fetchall()
 
     def rows_in_parts(self, query: str, part: int = 20_000) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query that may have very many of them, without having all at once. Raises StoreFailed."""
-        try:
-            with self._reading() as cursor:
-                answer = cursor.execute(query)
-                while found := answer.fetchmany(part):
-                    yield from found
-        except duckdb.Error as error:
-            raise StoreFailed(f"history {self.path} could not be read: {error}") from error
+        with self._reading() as cursor:
+            answer = cursor.execute(query)
+            while found := answer.fetchmany(part):
+                yield from found
 
     def named_rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
         """Return the rows of a query by column name. Raises StoreFailed."""
-        try:
-            with self._reading() as cursor:
-                answer = cursor.execute(query, list(values))
-                names = [column[0] for column in answer.description or ()]
-                return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
-        except duckdb.Error as error:
-            kind = HistoryDamaged if is_damage(error) else StoreFailed
-            raise kind(f"history {self.path} could not be read: {error}") from error
+        with self._reading() as cursor:
+            answer = cursor.execute(query, list(values))
+            names = [column[0] for column in answer.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
     def back_up(self, directory: Path, moment: datetime) -> Backup:
         """Write a copy of history, as it is at one moment, into ``directory``; writing goes on meanwhile. Raises StoreFailed."""
@@ -215,7 +209,7 @@ class Store:
         try:
             with self._reading() as cursor:
                 return backup.write(cursor, path)
-        except (duckdb.Error, OSError) as error:
+        except (StoreFailed, OSError) as error:
             raise StoreFailed(f"history {self.path} could not be backed up to {path}: {error}") from error
 
     def close(self) -> None:
@@ -226,13 +220,18 @@ class Store:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """Give a cursor for one query of one thread: threads come and go, and a connection is not shared."""
-        with self._making_cursor:
-            cursor = self._connection.cursor()
+        """Give a cursor for one query of one thread: threads come and go, and a connection is not shared.
+
+        Raises HistoryDamaged, StoreFailed for what DuckDB raises meanwhile.
+        """
         try:
-            yield cursor
-        finally:
-            cursor.close()
+            with self._making_cursor:
+                cursor = self._connection.cursor()
+            with contextlib.closing(cursor):
+                yield cursor
+        except duckdb.Error as error:
+            kind = HistoryDamaged if is_damage(error) else StoreFailed
+            raise kind(f"history {self.path} could not be read: {error}") from error
 
     def _in_writer(self, order: Order, limit_s: float = CLOSE_LIMIT_S) -> Any:
         answer = self._writer.ask(order)

@@ -95,6 +95,8 @@ class CurrentState:
             self._load()
 
     def _load(self) -> None:
+        # What observers are made from: found damaged later, nothing could begin anew.
+        self._store.check_sources()
         kept = read_kept(self._store, self._state.settled_kept, self._state.checkpoints_kept)
         with self._lock:
             kept.put_into(self._state)

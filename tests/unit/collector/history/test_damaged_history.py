@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +17,7 @@ from collector.alerting.silences import Silence
 from collector.alerting.snapshot import AlertSnapshot
 from collector.alerting.store import AlertStore
 from collector.config.alerts import AlertSettings
-from collector.history import sidecar_table, sql
+from collector.history import database_file, sidecar_table, sql
 from collector.history.sidecar_table import TableFile
 from collector.history.store import Store, StoreFailed
 from collector.records.observations import EventSeen, Observed, Position
@@ -162,6 +163,98 @@ def test_a_damaged_write_ahead_log_is_set_aside_alone(history: Path, tmp_path: P
     assert [aside.name.partition(".damaged-")[0] for aside in store.set_aside] == ["history.duckdb.wal"]
     assert store.next_offsets("topic") == {0: EVENTS}, "as at the last checkpoint, with the offset of that moment"
     assert store.rows(sql.AUDIT, *sql.AUDIT_FROM_NEWEST, 10) == [(1, *AUDIT, None)]
+    store.close()
+
+
+@pytest.mark.parametrize("part", range(1, 10))
+def test_a_file_that_was_cut_off_where_a_start_reads_is_set_aside(part: int, history: Path) -> None:
+    content = history.read_bytes()
+    history.write_bytes(content[: len(content) * part // 12])
+    assert set_aside_by_a_start(history) == ["history.duckdb"]
+
+
+def test_whichever_block_is_spoiled_the_sources_can_be_read_after(history: Path) -> None:
+    content = history.read_bytes()
+    for begin in range(12_288, len(content), 262_144):
+        for path in history.parent.iterdir():
+            path.unlink()
+        history.write_bytes(content[:begin] + os.urandom(262_144) + content[begin + 262_144 :])
+        set_aside_by_a_start(history)
+
+
+def set_aside_by_a_start(path: Path) -> list[str]:
+    """Open a history and load what a start loads; return the names of what was set aside."""
+    store = Store(path)
+    state_of(store).load()
+    store.source_of("topic")
+    store.close()
+    return [aside.name.partition(".damaged-")[0] for aside in store.set_aside]
+
+
+OTHERS = {
+    "SQLite": b"SQLite format 3\0" + bytes(4_096),
+    "text": b"a,b\n1,2\n",
+    "archive": b"PK\3\4" + bytes(5_000),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_another_programs_file_is_refused_and_stays(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "history.duckdb"
+    path.write_bytes(OTHERS[kind])
+    with pytest.raises(StoreFailed, match=r"is another program's file.*give another --directory, or move the file away"):
+        Store(path)
+    assert [path.name for path in tmp_path.iterdir()] == ["history.duckdb"]
+    assert path.read_bytes() == OTHERS[kind]
+
+
+def test_another_programs_database_is_refused_and_stays(tmp_path: Path) -> None:
+    path = tmp_path / "history.duckdb"
+    with duckdb.connect(str(path)) as file:
+        file.execute("create table customers (name text)")
+    content = path.read_bytes()
+    with pytest.raises(StoreFailed, match="another program's: it has the table customers"):
+        Store(path)
+    assert path.read_bytes() == content
+
+
+def test_a_file_of_a_newer_duckdb_is_refused_and_stays(history: Path) -> None:
+    content = bytearray(history.read_bytes())
+    content[12:20] = (1_000).to_bytes(8, "little")
+    for _ in range(2):  # DuckDB says which checksum it wants
+        history.write_bytes(content)
+        try:
+            duckdb.connect(str(history), read_only=True).close()
+        except duckdb.Error as error:
+            if found := re.search(r"computed checksum (\d+) .* in block at location 0", str(error)):
+                content[:8] = int(found[1]).to_bytes(8, "little")
+    with pytest.raises(StoreFailed, match=r"(?s)newer version of DuckDB.*use the newer indoubt that wrote it"):
+        Store(history)
+    assert history.read_bytes() == content
+    assert not list(history.parent.glob("*.damaged-*"))
+
+
+def test_a_log_that_cannot_be_replayed_for_want_of_room_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history.duckdb"
+    Store(path).close()
+    # As a kill leaves it: a log that is not in the file yet.
+    with duckdb.connect(str(path)) as file:
+        file.execute("set checkpoint_threshold = '1GB'")
+        file.execute("pragma disable_checkpoint_on_shutdown")
+        file.execute("insert into source_offsets select md5(range::varchar), 0, range from range(200000)")
+    log = path.with_name(path.name + ".wal")
+    content = log.read_bytes()
+    monkeypatch.setitem(database_file.SETTINGS, "memory_limit", "8MB")
+    monkeypatch.setitem(database_file.SETTINGS, "max_temp_directory_size", "0MB")
+    with pytest.raises(StoreFailed, match=r"(?s)replaying WAL.*look for room on its disk, and start again"):
+        Store(path)
+    assert log.read_bytes() == content
+    monkeypatch.undo()
+    store = Store(path)
+    assert store.rows("select count(*) from source_offsets") == [(200_000,)]
+    assert not store.set_aside
     store.close()
 
 
