@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL, TOKEN, TOKEN_FILE, Settings
 from app.sign_in import settings as sign_in_settings
 from app.sign_in.settings import OidcSignIn, SignIn, is_loopback
-from lifecycle import settings_file
+from lifecycle import log_lines, private_files, settings_file
 from lifecycle.errors import SettingsError
 from lifecycle.version import VERSION
 
@@ -42,6 +43,11 @@ def command_line() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> None:
     """Check the settings, then serve. Exits with 2 and one line when a setting is wrong."""
+    log_lines.protect()
+    logging.basicConfig(
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING, stream=sys.stderr
+    )
+    private_files.close_to_others()
     parser = command_line()
     try:
         given_arguments = sys.argv[1:] if arguments is None else arguments
@@ -62,6 +68,7 @@ def main(arguments: list[str] | None = None) -> None:
         check_host(given.host, given.sign_in_by_proxy, sign_in)
         settings = Settings.from_environment()
         settings.token()
+        public_url = sign_in_settings.public_url(given)
     except SettingsError as error:
         parser.error(str(error))
     print(f"indoubt's pages: http://{given.host}:{given.port}", file=sys.stderr, flush=True)
@@ -70,7 +77,7 @@ def main(arguments: list[str] | None = None) -> None:
     # A late import: a wrong setting is reported in less than a tenth of the time that Streamlit takes to load.
     from app.server import serve
 
-    serve(given.host, given.port, given.allowed_host, sign_in)
+    serve(given.host, given.port, given.allowed_host, sign_in, public_url)
 
 
 def check_host(host: str, sign_in_by_proxy: bool, sign_in: SignIn | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import logging
 import os
 import pkgutil
 from collections.abc import AsyncIterator, Collection
@@ -31,6 +32,7 @@ from app.sign_in.guard import HEALTH, SignedInOnly, Way
 from app.sign_in.settings import ProxySignIn, SignIn
 from app.streamlit_files import StreamlitFiles, scripts_of_every_page
 
+log = logging.getLogger(__name__)
 PAGE = Path(__file__).with_name("page.py")
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -75,8 +77,8 @@ class OwnNamesOnly:
     Streamlit's own ``server.allowedHosts`` guards only its websocket, and accepts every port of localhost as an origin.
     """
 
-    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
-        self._app, self._names = app, frozenset(names)
+    def __init__(self, app: ASGIApp, names: Collection[str], public_url: str = "") -> None:
+        self._app, self._names, self._public_origin = app, frozenset(names), _origin(public_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer 400 or 403; a websocket is refused before it is opened."""
@@ -84,6 +86,14 @@ class OwnNamesOnly:
         if refused is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
+            # The page only says that it cannot connect.
+            headers = Headers(scope=scope)
+            log.warning(
+                "a websocket was refused: Host %r, Origin %r: %s",
+                headers.get("host", ""),
+                headers.get("origin", ""),
+                bytes(refused.body).decode().strip(),
+            )
             await send({"type": "websocket.close", "code": 1008})
         else:
             await refused(scope, receive, send)
@@ -97,20 +107,23 @@ class OwnNamesOnly:
         if _hostname(f"//{host}") not in self._names:
             text = "indoubt does not serve this host name: start the app with --allowed-host and this name\n"
             return PlainTextResponse(text, status_code=400)
-        if origin not in (None, f"http://{host}", f"https://{host}"):
-            text = "indoubt refuses cross-origin requests (a proxy in front must pass on the Host header unchanged)\n"
+        # The public address itself: a proxy may leave out its port.
+        if origin not in (None, f"http://{host}", f"https://{host}", self._public_origin or None):
+            text = (
+                "indoubt refuses cross-origin requests (a proxy in front must pass on the Host header unchanged, "
+                "or start the app with --public-url and the address that browsers show)\n"
+            )
             return PlainTextResponse(text, status_code=403)
         return None
 
 
-def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn | None) -> None:
+def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn | None, public_url: str) -> None:
     """Serve the pages and their live regions until SIGINT or SIGTERM.
 
-    ``allowed_hosts`` adds to the names of loopback. ``sign_in`` None: nobody signs in.
+    ``allowed_hosts`` and ``public_url`` add to the names of loopback. ``sign_in`` None: nobody signs in.
     """
     names = LOOPBACK_NAMES | {_hostname(f"//{_bracketed(name)}") for name in (host, *allowed_hosts)}
-    if sign_in is not None:
-        names |= {_hostname(sign_in.public_url)}
+    names |= {_hostname(public_url)}
     # Else uvicorn lets whoever asks from this machine say in X-Forwarded-For which address asks.
     os.environ["FORWARDED_ALLOW_IPS"] = ""
     # A request without a host name is refused.
@@ -125,12 +138,19 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
         yield
         await hub.stop()
 
-    guards = [Middleware(OwnNamesOnly, names=names - {""}), Middleware(SignedInOnly, way=_way(sign_in))]
+    guards = [
+        Middleware(OwnNamesOnly, names=names - {""}, public_url=public_url),
+        Middleware(SignedInOnly, way=_way(sign_in)),
+    ]
     # Every page has this region, and what it is made from takes longest.
     index = Middleware(IndexPage, scripts=scripts_of_every_page(), opened=lambda: hub.expect("frame", {}))
     middleware = [*guards, Middleware(StreamlitFiles), index]
     app = App(PAGE, lifespan=lifespan, routes=[live_route(hub), *old_addresses.routes()], middleware=middleware)
-    app.run(config={**STREAMLIT_SETTINGS, "server.address": host, "server.port": port})
+    settings = {**STREAMLIT_SETTINGS, "server.address": host, "server.port": port}
+    if public_url:
+        # Streamlit compares Host and Origin too, and else would look up this machine's outside address.
+        settings["browser.serverAddress"] = _hostname(public_url)
+    app.run(config=settings)
 
 
 def _load() -> None:
@@ -156,6 +176,16 @@ def _hostname(url: str) -> str:
         return (urlsplit(url).hostname or "").rstrip(".")
     except ValueError:
         return ""
+
+
+def _origin(url: str) -> str:
+    """Return what a browser calls the origin of a checked address: its usual port is left out."""
+    parts = urlsplit(url)
+    if not parts.hostname:
+        return ""
+    usual = {"http": 80, "https": 443}[parts.scheme]
+    port = f":{parts.port}" if parts.port not in (None, usual) else ""
+    return f"{parts.scheme}://{_bracketed(parts.hostname)}{port}"
 
 
 def _bracketed(name: str) -> str:

@@ -22,6 +22,7 @@ from collector.runtime import logs
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from collector.views.loading import Loading
+from lifecycle import private_files
 from lifecycle.errors import SettingsError
 from resource_managers.kafka.connection import KafkaConnection
 
@@ -35,6 +36,7 @@ SWITCH_INTERVAL_S = 0.001
 def run(arguments: Sequence[str]) -> int:
     """Run until SIGINT or SIGTERM; return the exit code: 2 for wrong settings, 1 for a history that cannot be opened or read."""
     logs.configure()
+    private_files.close_to_others()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*GC_THRESHOLDS)
     try:

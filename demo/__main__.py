@@ -20,6 +20,7 @@ from demo.prerequisites import ROOT, Missing
 from demo.readers import NotRead
 from demo.run import DemoRun, RunSettings, page_port, page_url, say
 from demo.waiting import DemoFailed
+from lifecycle.private_files import close_to_others
 
 PAGE_RATE = 200.0
 HEADLESS_RATE = 500.0
@@ -76,6 +77,7 @@ def main() -> int:
 
     It is 0 if the demo ended in order. A headless run must also have lost, duplicated, shown too early and left open nothing.
     """
+    close_to_others()
     values = parse()
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)

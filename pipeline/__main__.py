@@ -9,10 +9,11 @@ import logging
 import os
 import sys
 
-from lifecycle import settings_file
+from lifecycle import log_lines, settings_file
 from lifecycle.decisions import Settled
 from lifecycle.errors import IndoubtError, SettingsError
 from lifecycle.version import VERSION
+from lifecycle.visible_text import visible
 from pipeline.config.settings import PipelineSettings, add_file
 from pipeline.config.sink_settings import SinkSettings
 from pipeline.runtime.exit_codes import WRONG_SETTINGS
@@ -21,6 +22,7 @@ from pipeline.supervision.supervisor import Supervisor
 
 def main() -> int:
     """Read the settings, then supervise or drive."""
+    log_lines.protect()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     arguments = vars(_parser().parse_args())
     command, run_file = arguments.pop("command"), arguments.pop("run_file", "")
@@ -56,10 +58,10 @@ def main() -> int:
             return 0
         return Supervisor(settings).run()
     except SettingsError as error:
-        print(f"pipeline: {error}", file=sys.stderr)
+        print(f"pipeline: {visible(error)}", file=sys.stderr)
         return WRONG_SETTINGS
     except IndoubtError as error:
-        print(f"pipeline: {error}", file=sys.stderr)
+        print(f"pipeline: {visible(error)}", file=sys.stderr)
         return 1
 
 

@@ -113,7 +113,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def read(given: argparse.Namespace, environment: Mapping[str, str]) -> SignIn | None:
     """Return how persons sign in, None if they do not. Raises SettingsError that names the setting and never a secret."""
-    public_url = _public_url(given.public_url)
     by_proxy, by_oidc = bool(given.trusted_proxy), bool(given.oidc_issuer)
     groups = Groups(operators=frozenset(given.operator_group), viewers=frozenset(given.viewer_group))
     if by_proxy and by_oidc:
@@ -134,7 +133,7 @@ def read(given: argparse.Namespace, environment: Mapping[str, str]) -> SignIn | 
             f"--session-hours is {given.session_hours}; it takes more than 0 and at most {MAX_SESSION_HOURS}"
         )
     way = _proxy(given) if by_proxy else _oidc(given, environment)
-    return SignIn(way=way, groups=groups, session_s=given.session_hours * 3600, public_url=public_url)
+    return SignIn(way=way, groups=groups, session_s=given.session_hours * 3600, public_url=public_url(given))
 
 
 def _proxy(given: argparse.Namespace) -> ProxySignIn:
@@ -181,8 +180,14 @@ def _client_secret(file: Path | None, environment: Mapping[str, str]) -> str:
     return secret
 
 
-def _public_url(text: str) -> str:
-    parts = urlsplit(text)
+def public_url(given: argparse.Namespace) -> str:
+    """Return the address at which browsers reach the pages, without a slash at its end; may be empty. Raises SettingsError."""
+    text: str = given.public_url
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        parts = urlsplit("")
     if text and (parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query):
         raise SettingsError(
             f"--public-url is {text!r}; it takes an address like https://indoubt.example, without a path"

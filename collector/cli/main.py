@@ -16,7 +16,7 @@ from collector.cli.order_answers import DONE, NOT_DONE, WRONG_USE
 from collector.cli.text_table import lines, table
 from lifecycle.clock import now_ms
 from lifecycle.errors import SettingsError
-from lifecycle.visible_text import actual
+from lifecycle.visible_text import actual, visible
 
 UNREACHABLE = 3
 ORDERS = ("commit", "abort", "settle-batch", "restart", "start", "stop")
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
 
 
 def _said(given: argparse.Namespace, message: str, code: int) -> int:
-    print(f"collector {given.command}: {message}", file=sys.stderr)
+    print(f"collector {given.command}: {visible(message)}", file=sys.stderr)
     return code
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from collector.cli.client import Client
 from collector.cli.text_table import table
+from lifecycle.visible_text import visible
 
 DONE, NOT_DONE, WRONG_USE = 0, 1, 2
 TRANSACTION_COLUMNS = ("verdict", "certainty", "pipeline", "batch", "slot", "state", "rows", "key")
@@ -71,4 +72,4 @@ def show(given: argparse.Namespace, answer: Mapping[str, Any]) -> int:
 
 def say(words: str) -> None:
     """Say something beside the answer."""
-    print(words, file=sys.stderr)
+    print(visible(words), file=sys.stderr)

@@ -47,7 +47,8 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int:
         return _number(connection, _VERSION)
     if tables:
         raise UnknownSchema(
-            f"it is another program's: it has the table {tables[0]} and none of indoubt's. It stays as it is; give another --directory"
+            f"it is another program's: it has the table {tables[0]} and none of indoubt's. It stays as it is; "
+            "give another --directory"
         )
     return 0
 

@@ -6,6 +6,8 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from lifecycle.private_files import given_umask
+
 LIMIT_S = 30.0
 OUTPUT_SHOWN = 300
 SECRET_WORDS = ("TOKEN", "PASSWORD", "SECRET", "KEY", "KAFKA")
@@ -22,6 +24,8 @@ def run(command: Sequence[str], environment: Mapping[str, str] = os.environ) -> 
             env=_without_secrets(environment),
             timeout=LIMIT_S,
             check=False,
+            # What it starts makes files of its own, such as a checkpoint directory that others read.
+            umask=given_umask(),
         )
     except subprocess.TimeoutExpired:
         return f"the start command did not return within {LIMIT_S:.0f} s and was ended: it must start the pipeline and return"

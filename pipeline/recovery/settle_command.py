@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from lifecycle.decisions import Decision, Settled
 from lifecycle.errors import SettingsError
 from lifecycle.identity import Handle
+from lifecycle.visible_text import visible
 from pipeline.checkpoints.checkpoint_directory import FILE, CheckpointDirectory
 from pipeline.config.connections import REACH_LIMIT_S, connect, connect_databases
 from pipeline.config.sink_settings import SinkSettings
@@ -41,9 +42,8 @@ def settle(
     ]
     chosen = _chosen(unsettled, transactions)
     for decision, handle in chosen:
-        print(
-            f"{handle.key} batch={decision.batch_attempt.batch} attempt={decision.batch_attempt.attempt} rows={handle.rows}"
-        )
+        attempt = decision.batch_attempt
+        print(f"{visible(handle.key)} batch={attempt.batch} attempt={attempt.attempt} rows={handle.rows}")
     if not chosen or (outcome is None and not yes):
         return 0
     if outcome is None or not who or not yes:
@@ -61,7 +61,7 @@ def settle(
     )
     proven = proven_by_spark(ledger, identity.checkpoint_id, directory.progress().finished)
     for key, how in settlement.settle(chosen, events, identity.checkpoint_id, proven).items():
-        print(f"{key} {how.value}")
+        print(f"{visible(key)} {how.value}")
     events.flush(REACH_LIMIT_S)
     return 0
 

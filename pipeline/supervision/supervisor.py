@@ -134,7 +134,7 @@ class Supervisor:
         """Run one driver to its end; return its exit code, and the order that ended it if there was one."""
         self._run_file.unlink(missing_ok=True)
         try:
-            self._scratch.mkdir(exist_ok=True)
+            self._scratch.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             # A full disk, say: the driver's temporary files are then where they are by default.
             log.warning("no directory for the driver's temporary files: %s", error)

@@ -57,6 +57,20 @@ def test_a_page_from_elsewhere_gets_nothing_by_the_right_name(port, origin):
     assert not opened(port, host, origin)
 
 
+def test_the_public_address_is_served_also_by_a_proxy_that_drops_its_port(tmp_path):
+    """No sign-in is needed for that; another port of the same host, or a foreign page, is refused, which the log says."""
+    with running_app(tmp_path, "--public-url", "https://Indoubt.example:8443") as running:
+        for host in ("indoubt.example:8443", "indoubt.example", "INDOUBT.example", "indoubt.example."):
+            assert asked(running, "/", host) == 200, host
+            assert opened(running, host, "https://indoubt.example:8443"), host
+        assert "refused" not in (tmp_path / "app.log").read_text()
+        for origin in ("https://indoubt.example:9443", "https://elsewhere.example"):
+            assert not opened(running, "indoubt.example", origin)
+            log = (tmp_path / "app.log").read_text()
+            assert f"a websocket was refused: Host 'indoubt.example', Origin '{origin}': indoubt refuses" in log
+        assert asked(running, "/", "other.example") == 400
+
+
 def test_a_health_check_needs_no_name(port):
     assert asked(port, "/_stcore/health", "10.0.0.7") == 200
     assert asked(port, "/_stcore/health/../stream", "10.0.0.7") != 200

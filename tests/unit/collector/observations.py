@@ -14,6 +14,8 @@ from collector.records.observations import (
     DecisionSeen,
     EventSeen,
     Observation,
+    Observed,
+    Position,
 )
 from collector.records.observer_kind import ObserverKind
 from collector.state.fold import apply
@@ -31,7 +33,7 @@ from lifecycle.decisions import (
     RunStarted,
     Settled,
 )
-from lifecycle.events import EventType, LifecycleEvent
+from lifecycle.events import EventType, LifecycleEvent, encode
 from lifecycle.identity import Handle
 
 T0 = 1_795_000_000_000
@@ -165,6 +167,13 @@ def event(type_: EventType, at: int, **data: Any) -> EventSeen:
             id=f"{type_}{at}",
         )
     )
+
+
+def told(number: int) -> Observed:
+    """Return the event that a checkpoint started, as a record at this offset of a topic."""
+    seen = event(EventType.CHECKPOINT_STARTED, number, batch=number)
+    position = Position(source="topic", partition=0, offset=number)
+    return Observed(position=position, observation=EventSeen(event=seen.event), raw=encode(seen.event).decode())
 
 
 def transaction_event(type_: EventType, at: int, of: Handle | None = None, **data: Any) -> EventSeen:

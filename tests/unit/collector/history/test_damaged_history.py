@@ -20,22 +20,14 @@ from collector.config.alerts import AlertSettings
 from collector.history import database_file, sidecar_table, sql
 from collector.history.sidecar_table import TableFile
 from collector.history.store import Store, StoreFailed
-from collector.records.observations import EventSeen, Observed, Position
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
-from lifecycle.events import EventType, encode
-from tests.unit.collector.observations import event
+from tests.unit.collector.observations import told
 
 pytestmark = pytest.mark.slow
 
 AUDIT = (1, "anna", "abort", '["kafka:a:1:2"]', "it hangs", "accepted", "[]", "[]")
 EVENTS = 40_000
-
-
-def told(number: int) -> Observed:
-    seen = event(EventType.CHECKPOINT_STARTED, number, batch=number)
-    position = Position(source="topic", partition=0, offset=number)
-    return Observed(position=position, observation=EventSeen(event=seen.event), raw=encode(seen.event).decode())
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +194,9 @@ OTHERS = {
 def test_another_programs_file_is_refused_and_stays(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "history.duckdb"
     path.write_bytes(OTHERS[kind])
-    with pytest.raises(StoreFailed, match=r"is another program's file.*give another --directory, or move the file away"):
+    with pytest.raises(
+        StoreFailed, match=r"is another program's file.*give another --directory, or move the file away"
+    ):
         Store(path)
     assert [path.name for path in tmp_path.iterdir()] == ["history.duckdb"]
     assert path.read_bytes() == OTHERS[kind]
@@ -234,9 +228,7 @@ def test_a_file_of_a_newer_duckdb_is_refused_and_stays(history: Path) -> None:
     assert not list(history.parent.glob("*.damaged-*"))
 
 
-def test_a_log_that_cannot_be_replayed_for_want_of_room_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_cannot_be_replayed_for_want_of_room_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "history.duckdb"
     Store(path).close()
     # As a kill leaves it: a log that is not in the file yet.

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
 
 from collector.orders import start_command
+from lifecycle import private_files
+
+
+def test_a_started_program_has_the_umask_that_the_collector_was_started_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(private_files, "_given", [])
+    before = os.umask(0o027)
+    try:
+        private_files.close_to_others()
+        command = [sys.executable, "-c", "import os; exit(oct(os.umask(0)))"]
+        assert start_command.run(command) == "the start command ended with 1: 0o27"
+    finally:
+        os.umask(before)
 
 
 def test_a_command_that_ends_well_has_nothing_to_say() -> None:
