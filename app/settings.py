@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lifecycle.errors import SettingsError
+from lifecycle.text_files import text_of
 
 COLLECTOR_URL = "INDOUBT_COLLECTOR_URL"
 TOKEN = "INDOUBT_TOKEN"
@@ -56,10 +57,7 @@ class Settings:
         """Return the bearer token. Each call reads the file again, so a new token takes effect. Raises SettingsError."""
         if self.token_file is None:
             return self._token
-        try:
-            token = self.token_file.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise SettingsError(f"{TOKEN_FILE} {self.token_file} cannot be read: {error.strerror}") from None
+        token = text_of(self.token_file, TOKEN_FILE).strip()
         if not token:
             raise SettingsError(f"{TOKEN_FILE} {self.token_file} is empty; write the token into it, on one line")
         return token

@@ -9,10 +9,10 @@ import argparse
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from lifecycle.errors import SettingsError
+from lifecycle.text_files import text_of
 
 OPTION = "--settings-file"
 VARIABLE = "INDOUBT_SETTINGS_FILE"
@@ -83,11 +83,8 @@ def read(
 
 def _tables(file: str) -> dict[str, dict[str, Any]]:
     try:
-        with Path(file).open("rb") as source:
-            tables = tomllib.load(source)
-    except OSError as error:
-        raise SettingsError(f"{OPTION} {file} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        tables = tomllib.loads(text_of(file, OPTION))
+    except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{OPTION} {file} is not TOML: {error}") from None
     for name, keys in tables.items():
         if name not in TABLES or not isinstance(keys, dict):

@@ -192,8 +192,14 @@ class ByOidc:
     def _person(self, claims: Mapping[str, Any]) -> Person:
         """Return the person whom the claims name. Raises SignInFailed and NoRole."""
         name = claims.get(self._way.person_claim)
-        if not isinstance(name, str) or (self._way.person_claim == "email" and claims.get("email_verified") is False):
-            raise SignInFailed(f"The id token has no claim '{self._way.person_claim}' that the provider has verified.")
+        if not isinstance(name, str):
+            raise SignInFailed(f"The id token has no claim '{self._way.person_claim}'.")
+        # Some providers send it as text.
+        if self._way.person_claim == "email" and claims.get("email_verified") not in (True, "true"):
+            raise SignInFailed(
+                "The provider does not say that it has verified this person's address (claim 'email_verified'): anybody "
+                "may have typed it. Whoever runs indoubt can name another claim with --person-claim."
+            )
         groups = claims.get(self._way.groups_claim, [])
         groups = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
         role = self._settings.groups.role_of([group for group in groups if isinstance(group, str)])

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from lifecycle.errors import SettingsError
 from lifecycle.orders import Role
+from lifecycle.text_files import text_of
 
 CLIENT_SECRET = "INDOUBT_OIDC_CLIENT_SECRET"
 CLIENT_SECRET_FILE = "INDOUBT_OIDC_CLIENT_SECRET_FILE"
@@ -171,10 +172,7 @@ def _client_secret(file: Path | None, environment: Mapping[str, str]) -> str:
     path = file or environment.get(CLIENT_SECRET_FILE, "").strip()
     if not path:
         return environment.get(CLIENT_SECRET, "").strip()
-    try:
-        secret = Path(path).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise SettingsError(f"--oidc-client-secret-file {path} cannot be read: {error.strerror}") from None
+    secret = text_of(path, "--oidc-client-secret-file").strip()
     if not secret:
         raise SettingsError(f"--oidc-client-secret-file {path} is empty; write the client's secret into it")
     return secret

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 
 from lifecycle.errors import IndoubtError, SettingsError
+from lifecycle.text_files import text_of
 
 URL, TOKEN, TOKEN_FILE, CA = (
     "INDOUBT_COLLECTOR_URL",
@@ -106,12 +106,7 @@ def _token(environment: Mapping[str, str]) -> str:
         if not token:
             raise SettingsError(f"no token: set {TOKEN}, or {TOKEN_FILE} to a file that holds it")
         return token
-    try:
-        token = Path(file).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise SettingsError(f"{TOKEN_FILE} {file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SettingsError(f"{TOKEN_FILE} {file} is no UTF-8 text; it takes the token on one line") from None
+    token = text_of(file, TOKEN_FILE).strip()
     if not token:
         raise SettingsError(f"{TOKEN_FILE} {file} is empty; it takes the token on one line")
     return token

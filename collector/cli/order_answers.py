@@ -12,6 +12,7 @@ from typing import Any
 
 from collector.cli.client import Client
 from collector.cli.text_table import table
+from lifecycle.rows.order_request import MAX_REASON, MIN_REASON
 from lifecycle.visible_text import visible
 
 DONE, NOT_DONE, WRONG_USE = 0, 1, 2
@@ -22,6 +23,18 @@ DRY_REASON = "dry run from the command line"
 
 class WrongUse(ValueError):
     """The arguments do not fit together; the message says what is missing."""
+
+
+def check_reason(reason: str, *, is_needed: bool) -> None:
+    """Return if an order may have this reason. Raises WrongUse that says what is wrong with it."""
+    length = len(reason.strip())
+    if length == 0 and is_needed:
+        raise WrongUse("--reason is missing: with --yes say why, it goes to the audit")
+    if length and not MIN_REASON <= length <= MAX_REASON:
+        much = "short" if length < MIN_REASON else "long"
+        raise WrongUse(
+            f"--reason is too {much} ({length} characters; it takes {MIN_REASON} to {MAX_REASON}): say why, it goes to the audit"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

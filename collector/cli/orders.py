@@ -14,6 +14,7 @@ from collector.cli.order_answers import (
     TRANSACTION_COLUMNS,
     Wanted,
     WrongUse,
+    check_reason,
     give_one,
     say,
     show,
@@ -29,8 +30,7 @@ _LIMIT = "100000"
 
 def give(client: Client, given: argparse.Namespace) -> int:
     """Give the order that was asked for; return the exit code. Raises WrongUse, Unanswered, Refused."""
-    if given.yes and len(given.reason.strip()) < 3:
-        raise WrongUse("--reason is missing: with --yes say why, it goes to the audit")
+    check_reason(given.reason, is_needed=given.yes)
     if given.idempotency_key and given.yes and (code := _given_before(client, given)) is not None:
         return code
     if given.command in BY_FILTER and given.filter:

@@ -7,7 +7,7 @@ import json
 import sys
 
 from collector.cli.client import Client
-from collector.cli.order_answers import DONE, WrongUse
+from collector.cli.order_answers import DONE, WrongUse, check_reason
 from collector.cli.text_table import table
 
 COMMAND = "standing-orders"
@@ -33,6 +33,7 @@ def carry_out(client: Client, given: argparse.Namespace) -> int:
         return _list(client, given)
     if given.do == "start" and not (given.yes and given.reason.strip()):
         raise WrongUse("start takes --yes and --reason: orders are then given without a person again")
+    check_reason(given.reason, is_needed=False)
     stopped = given.do == "stop"
     answer = client.switch_standing_orders(stopped=stopped, reason=given.reason.strip() or STOP_REASON)
     if given.json:

@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lifecycle.errors import SettingsError
+from lifecycle.text_files import text_of
 
 OPTION = "--flink-properties"
 CA, CERTIFICATE, KEY, KEY_PASSWORD = "ca.location", "certificate.location", "key.location", "key.password"
@@ -107,14 +108,8 @@ def read_flink_access(given: Sequence[str], clusters: Mapping[str, str]) -> dict
 
 
 def _properties(file: str) -> dict[str, str]:
-    try:
-        lines = Path(file).read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(
-            f"{OPTION} {file} cannot be read: {getattr(error, 'strerror', None) or 'no text'}"
-        ) from None
     found: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text_of(file, OPTION).splitlines(), 1):
         text = line.strip()
         if not text or text.startswith("#"):
             continue

@@ -11,6 +11,7 @@ from typing import Any
 
 from lifecycle.errors import SettingsError
 from lifecycle.orders import Action
+from lifecycle.text_files import text_of
 
 OPTION, VARIABLE = "--standing-orders", "INDOUBT_STANDING_ORDERS"
 EVERY_APPLICATION = "*"
@@ -80,12 +81,11 @@ def read(file: str) -> StandingOrders:
 
 def _table(file: str) -> dict[str, Any]:
     try:
-        with Path(file).open("rb") as source:
-            mode = Path(file).stat().st_mode
-            table = tomllib.load(source)
+        table = tomllib.loads(text_of(file, OPTION))
+        mode = Path(file).stat().st_mode
     except OSError as error:
         raise SettingsError(f"{OPTION} {file} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{OPTION} {file} is not TOML: {error}") from None
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise SettingsError(f"{OPTION} {file} may be written by others than its owner: chmod go-w {file}")

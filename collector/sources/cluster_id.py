@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
+from collector.sources.topic_reader import SharedClient
 from resource_managers.kafka.connection import KafkaConnection
 
 ANSWER_LIMIT_S = 5.0
 RETRY_S = 2.0
-log = logging.getLogger(__name__)
 
 
 class ClusterName:
@@ -34,11 +32,12 @@ class ClusterName:
         self._thread.join(ANSWER_LIMIT_S)
 
     def _ask(self) -> None:
-        client = AdminClient(self._connection.for_librdkafka(), logger=log)
         while not self._stopping.is_set():
+            client = SharedClient.of(self._connection)
             try:
-                self.name = client.list_topics(timeout=ANSWER_LIMIT_S).cluster_id or ""
-            except KafkaException:
+                self.name = client.admin.list_topics(timeout=ANSWER_LIMIT_S).cluster_id or ""
+            except KafkaException as error:
+                client.failed(self._connection, error)
                 self._stopping.wait(RETRY_S)
                 continue
             return

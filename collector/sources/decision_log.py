@@ -7,7 +7,7 @@ from collector.records.decision_reading import DecisionReading, Entry
 from collector.records.observations import DecisionSeen, Observed, Position
 from collector.records.observer_kind import ObserverKind
 from collector.sources.log_settings_watch import LogSettingsWatch
-from collector.sources.topic_reader import Records, TopicReader, admin_of
+from collector.sources.topic_reader import Records, SharedClient, TopicReader
 from collector.sources.topic_source import HandOver, TopicObserver, aside
 from collector.verdicts.verdict_case import DecisionLogStatus
 from collector.views.current_state import CurrentState
@@ -32,7 +32,7 @@ class DecisionTopic(TopicObserver):
         self._reading = DecisionReading(topic, known=0, start=0)
         self._unreadable: DecisionLogUnreadable | None = None
         """Why nothing may be said of what was decided although the topic can be read."""
-        self._settings = LogSettingsWatch(lambda: admin_of(connection), topic)
+        self._settings = LogSettingsWatch(lambda: SharedClient.of(connection).admin, topic)
 
     def begin(self, reader: TopicReader) -> None:
         """Begin where history ends, or before, where parts stand of what was not whole then."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import logging
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
+from typing import ClassVar
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicCollection, TopicPartition
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from lifecycle.errors import MissingTopic, ResourceManagerError, Unreachable
 from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.lost_connections import LostConnections
 from resource_managers.kafka.stalled_partitions import StalledPartitions
 
 ANSWER_LIMIT_S = 5.0
@@ -66,11 +68,35 @@ def _grows(records: Records) -> bool:
     return bool((np.diff(records.offset[order])[is_next] > 0).all())
 
 
-@functools.cache
-def admin_of(connection: KafkaConnection) -> AdminClient:
-    """Return the client that all readers of a cluster ask with: each has threads and connections of its own."""
-    settings = {"log_level": 2, "socket.timeout.ms": 6_000}
-    return AdminClient(connection.for_librdkafka(**settings), logger=log)
+class SharedClient:
+    """The client that all readers of a cluster ask with: each client has threads and connections of its own.
+
+    ``of`` gives the same one until it ``failed``: what it read of files when it was made, such as certificates, may be old.
+    """
+
+    _made: ClassVar[dict[KafkaConnection, SharedClient]] = {}
+    _making = threading.Lock()
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self.lost = LostConnections()
+        settings = {"log_level": 2, "socket.timeout.ms": 6_000, "error_cb": self.lost.note}
+        self.admin = AdminClient(connection.for_librdkafka(**settings), logger=log)
+
+    @classmethod
+    def of(cls, connection: KafkaConnection) -> SharedClient:
+        """Return the client of a cluster."""
+        with cls._making:
+            if connection not in cls._made:
+                cls._made[connection] = cls(connection)
+            return cls._made[connection]
+
+    def failed(self, connection: KafkaConnection, error: object) -> str:
+        """Have the next reader ask with a new client; return why connections of this one were lost, else the error itself."""
+        self.admin.poll(0)
+        with self._making:
+            if self._made.get(connection) is self:
+                del self._made[connection]
+        return self.lost.instead_of(error)
 
 
 class TopicReader:
@@ -86,7 +112,8 @@ class TopicReader:
         self._asked: Future[TopicDescription] | None = None
         self._asked_s = self._confirmed_s = time.monotonic()
         """When the topic's id was asked for last, and when that was asked to which the last answer came."""
-        self._admin = admin_of(connection)
+        self._shared = SharedClient.of(connection)
+        self._admin = self._shared.admin
         self._stalled = StalledPartitions(self._admin, topic)
         self._consumer = self._made()
 
@@ -200,11 +227,12 @@ class TopicReader:
         return self._asked
 
     def _topic_id(self) -> str:
+        self._admin.poll(0)  # what it says of lost connections would pile up
         asked, self._asked = self._under_way(), None
         try:
             return str(asked.result(2 * ANSWER_LIMIT_S).topic_id)
         except TimeoutError:
-            raise Unreachable(f"no broker answered within {2 * ANSWER_LIMIT_S:.0f} s for topic {self._topic}") from None
+            raise self._unreachable(2 * ANSWER_LIMIT_S, "no answer") from None
         except KafkaException as error:
             raise self._classified(error.args[0]) from None
 
@@ -248,6 +276,7 @@ class TopicReader:
             "fetch.error.backoff.ms": 100,
             "fetch.queue.backoff.ms": 50,
             "socket.timeout.ms": 6_000,
+            "error_cb": self._shared.lost.note,
         }
         return Consumer(self._connection.for_librdkafka(**settings), logger=log)
 
@@ -272,7 +301,9 @@ class TopicReader:
         if error.code() in _DENIED:
             return ReadDenied(f"topic {self._topic} may not be read: {error.str()}")
         if error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT):
-            return Unreachable(
-                f"no broker answered within {ANSWER_LIMIT_S:.0f} s for topic {self._topic}: {error.str()}"
-            )
+            return self._unreachable(ANSWER_LIMIT_S, error.str())
         return ResourceManagerError(f"topic {self._topic} cannot be read: {error.str()}")
+
+    def _unreachable(self, limit_s: float, said: str) -> Unreachable:
+        why = self._shared.failed(self._connection, said)
+        return Unreachable(f"no broker answered within {limit_s:.0f} s for topic {self._topic}: {why}")

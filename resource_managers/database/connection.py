@@ -11,6 +11,7 @@ from typing import Any
 
 from lifecycle.errors import SettingsError
 from lifecycle.resource_manager_kinds import DATABASES, kind_named
+from lifecycle.text_files import text_of
 
 TLS_MODES = ("off", "require", "verify")
 
@@ -64,12 +65,8 @@ def read_database_properties(file: Path, environment: Mapping[str, str] = os.env
 
     The password variable of its kind (``INDOUBT_MYSQL_PASSWORD``) wins over the file. Raises SettingsError naming file and line.
     """
-    try:
-        lines = file.read_text().splitlines()
-    except OSError as error:
-        raise SettingsError(f"database properties file {file} cannot be read: {error.strerror}") from None
     found: dict[str, dict[str, Any]] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text_of(file, "database properties file").splitlines(), 1):
         text = line.strip()
         if not text or text.startswith("#"):
             continue

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from lifecycle.errors import MissingTopic, SettingsError, Unreachable
 from lifecycle.guarantees import DeliveryGuarantee
+from lifecycle.text_files import text_of
 from resource_managers.kafka import client_properties, oauth_properties
 from resource_managers.service_variables import is_of_a_service
 
@@ -112,12 +113,8 @@ class KafkaConnection:
     @classmethod
     def from_properties_file(cls, file: Path, bootstrap_servers: str = "") -> KafkaConnection:
         """Return the connection of a file with ``key=value`` lines (``#`` comments). Raises SettingsError naming it."""
-        try:
-            lines = file.read_text().splitlines()
-        except OSError as error:
-            raise SettingsError(f"Kafka properties file {file} cannot be read: {error.strerror}") from None
         properties: dict[str, str] = {}
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(text_of(file, "Kafka properties file").splitlines(), 1):
             text = line.strip()
             if not text or text.startswith("#"):
                 continue

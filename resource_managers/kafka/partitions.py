@@ -105,9 +105,11 @@ class KafkaPartitions:
             include_cluster_authorized_operations=False,
             include_topic_authorized_operations=False,
         )
-        (response,) = wire(self._connection).send([(None, request)], POLL_LIMIT_MS)
+        asked = wire(self._connection)
+        (response,) = asked.send([(None, request)], POLL_LIMIT_MS)
         if isinstance(response, BrokerAnswer):
-            raise Unreachable(f"no broker of {self._connection.bootstrap_servers} listed its topics: {response}")
+            why = asked.lost.instead_of(response)
+            raise Unreachable(f"no broker of {self._connection.bootstrap_servers} listed its topics: {why}")
         leaders = {(topic.name, p.partition_index): p.leader_id for topic in response.topics for p in topic.partitions}
         return Layout(
             leaders={partition: node for partition, node in leaders.items() if node >= 0},

@@ -25,6 +25,7 @@ from resource_managers.kafka.answers import MISSING_ROW, AnswerKind, BrokerAnswe
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.descriptions import Described, TransactionDescription
 from resource_managers.kafka.large_answers import receive_in_large_pieces
+from resource_managers.kafka.lost_connections import LostConnections
 
 IN_FLIGHT = 200
 REQUEST_LIMIT_MS = 10_000
@@ -53,6 +54,7 @@ class KafkaWire:
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._level, self._features_asked_s = 0, -math.inf
+        self.lost = LostConnections()
         if oauth_properties.is_oauth(connection.properties):
             # kafka-python would only say that it could not connect.
             connection.token_provider().current()
@@ -69,6 +71,23 @@ class KafkaWire:
         except kafka_errors.KafkaError as error:
             raise Unreachable(f"no Kafka broker answers at {connection.bootstrap_servers}: {error}") from None
         receive_in_large_pieces(self.admin._manager)
+        self._remember_losses()
+
+    def _remember_losses(self) -> None:
+        """Have it remembered why a connection could not be made: an answer only says that there is none."""
+        connect = self.admin._manager._build_transport
+
+        async def remembering(node: Any, timeout_at: float | None = None) -> Any:
+            try:
+                return await connect(node, timeout_at=timeout_at)
+            except Exception as error:
+                is_unresolved = "DNS Resolution failure" in str(error)
+                self.lost.note_broker(
+                    str(node.node_id), f"{node.host}:{node.port}", str(error), is_unresolved=is_unresolved
+                )
+                raise
+
+        self.admin._manager._build_transport = remembering
 
     def end_transactions(self, items: Sequence[tuple[str, int, int]], *, commit: bool) -> list[BrokerAnswer]:
         """Send EndTxn for each (transactional id, producer id, epoch); return an answer each, in order.

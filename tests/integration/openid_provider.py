@@ -18,13 +18,14 @@ import oidc_provider_mock
 from werkzeug.serving import make_server
 
 LIMIT_S = 30.0
-CARLA, DORA, EMIL, MALLORY = (f"{name}@example.org" for name in ("carla", "dora", "emil", "mallory"))
-"""On call, a viewer, in no group, and one whose address nobody has verified."""
+CARLA, DORA, EMIL, MALLORY, NORA = (f"{name}@example.org" for name in ("carla", "dora", "emil", "mallory", "nora"))
+"""On call, a viewer, in no group, one whose address nobody has verified, and one of whose address nothing is said."""
 USERS = {
     CARLA: {"email": CARLA, "email_verified": True, "groups": ["staff", "oncall"]},
     DORA: {"email": DORA, "email_verified": True, "groups": ["staff"]},
     EMIL: {"email": EMIL, "email_verified": True, "groups": ["guests"]},
     MALLORY: {"email": CARLA, "email_verified": False, "groups": ["oncall"]},
+    NORA: {"email": CARLA, "groups": ["oncall"]},
 }
 
 

@@ -24,7 +24,7 @@ from app.sign_in.sessions import Sealed, Sessions
 from lifecycle.orders import Role
 from lifecycle.persons import Person
 from tests.integration.app_process import HEALTH, LIMIT_S, STREAM, running_app
-from tests.integration.openid_provider import CARLA, DORA, EMIL, MALLORY, Provider, agreed, running_provider
+from tests.integration.openid_provider import CARLA, DORA, EMIL, MALLORY, NORA, Provider, agreed, running_provider
 
 pytestmark = pytest.mark.integration
 WEBSOCKETS = (STREAM, "/live/frame")
@@ -173,7 +173,7 @@ def test_who_signs_out_is_out_also_with_a_copy_of_the_cookie(app):
         assert carla.get("/transactions").status_code == 303
 
 
-@pytest.mark.parametrize("person", [EMIL, MALLORY])
+@pytest.mark.parametrize("person", [EMIL, MALLORY, NORA])
 def test_who_is_in_no_group_or_not_verified_stays_out(app, person):
     with browser(app) as visitor:
         back = signed_in(visitor, person)

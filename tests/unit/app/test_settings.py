@@ -90,7 +90,7 @@ def test_listening_beyond_loopback_wants_a_sign_in_in_front(monkeypatch, capsys,
     monkeypatch.setattr(server, "serve", lambda *given: served.append(given))
     main(["--host", host, "--sign-in-by-proxy", "--allowed-host", "ops.example"])
     main(["--host", "127.0.0.1"])
-    assert served == [(host, 8651, ["ops.example"], None), ("127.0.0.1", 8651, [], None)]
+    assert served == [(host, 8651, ["ops.example"], None, ""), ("127.0.0.1", 8651, [], None, "")]
     main(["--host", host, "--trusted-proxy", "10.0.0.1", "--operator-group", "oncall"])
     assert served[-1][3].way.networks == (ip_network("10.0.0.1"),)
 
@@ -103,7 +103,7 @@ def test_a_file_sets_what_flags_leave_open(monkeypatch, tmp_path):
     served = []
     monkeypatch.setattr(server, "serve", lambda *given: served.append(given))
     main(["--settings-file", str(file), "--port", "9001"])
-    assert served == [("127.0.0.1", 9001, ["ops.example"], None)]
+    assert served == [("127.0.0.1", 9001, ["ops.example"], None, "")]
     assert os.environ[COLLECTOR_URL] == "http://127.0.0.1:7000"
     monkeypatch.setenv(COLLECTOR_URL, "http://127.0.0.1:1")
     main(["--settings-file", str(file)])
