@@ -18,6 +18,7 @@ from lifecycle.errors import MissingTopic, SettingsError, Unreachable
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.text_files import text_of
 from resource_managers.kafka import client_properties, oauth_properties
+from resource_managers.kafka.lost_connections import LostConnections
 from resource_managers.service_variables import is_of_a_service
 
 if TYPE_CHECKING:
@@ -154,11 +155,14 @@ class KafkaConnection:
                     "is the address right, is the broker up?"
                 )
             time.sleep(0.1)
+        lost = LostConnections()
+        admin = AdminClient(self.for_librdkafka(error_cb=lost.note))
         try:
-            AdminClient(self.for_librdkafka()).list_topics(timeout=max(1.0, deadline - time.monotonic()))
+            admin.list_topics(timeout=max(1.0, deadline - time.monotonic()))
         except KafkaException as error:
+            admin.poll(0)
             raise Unreachable(
-                f"{self.bootstrap_servers} does not answer as a Kafka broker ({error.args[0].str()}): "
+                f"{self.bootstrap_servers} does not answer as a Kafka broker ({lost.instead_of(error.args[0].str())}): "
                 "check security.protocol and the sasl.* and ssl.* properties"
             ) from None
 
