@@ -121,6 +121,10 @@ class ResourceManagers(Settlers[ResourceManager]):
             )
         return taken
 
+    def identities(self) -> dict[str, str]:
+        """Return what each topic or table is (ResourceManager.identity), by resource manager. Raises the first error."""
+        return _or_raise(side_by_side({name: manager.identity for name, manager in self._managers.items()}))
+
     def begin(self, slot: SlotAttempt, names: Collection[str] | None = None) -> GlobalTransaction:
         """Open a branch in each resource manager, or in those of ``names``; when one refuses, abort all.
 

@@ -43,8 +43,8 @@ class SlotAttempt:
             f"{where}: the marker of slot {self.slot} of {self.prefix!r} says that it has committed batch {mine.batch} in attempt "
             f"{attempt}, and decision log {self.decisions!r} has no decision of that attempt: the log lost its end (an unclean "
             "leader election, a log restored from a backup), or the transaction was committed past it. Written again, its rows "
-            "would be there twice. Bring back the end of the log; where it is lost (pipeline settle cannot tell then), take the "
-            f"rows of batch {mine.batch} out of the sink, write "
+            "would be there twice. Bring back the end of the log; where it is lost (pipeline settle cannot tell then), roll back "
+            f"what prefix {self.prefix!r} has open or prepared, take the rows of batch {mine.batch} out of the sink, write "
             '{"take_over": true} into indoubt.json of the checkpoint directory and start with another --prefix: the batch is '
             "written in whole"
         )
@@ -162,6 +162,12 @@ class ResourceManager(Settler, Protocol):
 
         Asked once, before anything starts. Raises SettingsError for what a restart will not mend (no such topic or table,
         column types that do not fit, prepared transactions switched off, a missing privilege), Unreachable.
+        """
+
+    def identity(self) -> str:
+        """Return what the topic or table is, however it is spelled and reached; empty where the server does not tell.
+
+        Two that are the same have the same one, two that differ never have. Raises SettingsError, Unreachable.
         """
 
     def begin(self, slot: SlotAttempt) -> OpenTransaction:

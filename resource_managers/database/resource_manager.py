@@ -72,6 +72,14 @@ class DatabaseResourceManager(ABC):
             session.try_upsert(table, _no_rows(columns))
             return taken
 
+    def identity(self) -> str:
+        """Return server, database and table as the server has them, empty where it does not say which server it is.
+
+        Raises SettingsError, Unreachable.
+        """
+        with self._open(lock_timeout_s=self._lock_timeout_s) as session:
+            return session.table_identity(self._required_table())
+
     def begin(self, slot: SlotAttempt) -> DatabaseOpenTransaction:
         """Prove that this attempt was not superseded, end what earlier ones left open or prepared, and start a branch.
 

@@ -86,6 +86,10 @@ class DatabaseSession(ABC):
         """Return the columns and primary key of a table. Raises SettingsError when it is not there or cannot take part."""
 
     @abstractmethod
+    def table_identity(self, name: str) -> str:
+        """Return server, database and table as the server has them, empty where it does not say which server it is."""
+
+    @abstractmethod
     def upsert(self, table: TargetTable, rows: pa.RecordBatch) -> None:
         """Write rows by the table's primary key, of equal keys the last; a table without one gets plain inserts."""
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from lifecycle.errors import MissingTopic, SettingsError, Unreachable
+from lifecycle.errors import MissingTopic, ResourceManagerError, SettingsError, Unreachable
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.text_files import text_of
 from resource_managers.kafka import client_properties, oauth_properties
@@ -37,6 +37,8 @@ RECONNECT_WITHIN_MS = 1_000
 
 librdkafka's own 10 s would leave it without a leader to ask for that long after the broker came back.
 """
+
+_FOR_FILE_NAMES = str.maketrans("+/", "-_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=False)
@@ -177,6 +179,30 @@ class KafkaConnection:
             return None
         entry = settings.get(name)
         return None if entry is None or entry.value is None else str(entry.value)
+
+    def topic_ids(self, topics: Collection[str], limit_s: float = 30.0) -> dict[str, str]:
+        """Return the id of each topic, which no other topic of its name ever has; empty where the broker has none (before 2.8).
+
+        As Kafka's own tools show it. Raises Unreachable, ResourceManagerError.
+        """
+        if not topics:
+            return {}
+        # Kept by its name until it has answered: librdkafka ends a client that nothing refers to.
+        admin = AdminClient(self.for_librdkafka())
+        asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=limit_s)
+        found = {}
+        for topic, answer in asked.items():
+            try:
+                id_ = answer.result(2 * limit_s).topic_id
+            except KafkaException as error:
+                cause = error.args[0]
+                raise (Unreachable if cause.retriable() else ResourceManagerError)(
+                    f"{self.bootstrap_servers}: topic {topic!r} could not be described: {cause.str()}"
+                ) from None
+            # All zeros: none.
+            has_one = id_.get_most_significant_bits() or id_.get_least_significant_bits()
+            found[topic] = str(id_).translate(_FOR_FILE_NAMES) if has_one else ""
+        return found
 
     def require_topics(self, topics: Collection[str], limit_s: float = 30.0) -> None:
         """Return when every topic exists. Raises MissingTopic naming the first that does not, and Unreachable.

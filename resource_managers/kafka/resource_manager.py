@@ -108,6 +108,10 @@ class KafkaResourceManager:
             )
         return taken
 
+    def identity(self) -> str:
+        """Return the topic's id, empty where the broker has none (before 2.8). Raises Unreachable, ResourceManagerError."""
+        return self._connection.topic_ids([self._topic])[self._topic]
+
     def begin(self, slot: SlotAttempt) -> KafkaOpenTransaction:
         """Take the slot's id, fencing every earlier writer of it, and prove that this attempt was not superseded.
 

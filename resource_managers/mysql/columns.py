@@ -23,6 +23,9 @@ PRIMARY_KEY = """
 select column_name from information_schema.key_column_usage
 where table_schema = %s and table_name = %s and constraint_name = 'PRIMARY' order by ordinal_position"""
 
+IDENTITY = """
+select table_schema, table_name from information_schema.tables where table_schema = %s and table_name = %s"""
+
 ENGINE = """
 select t.table_type, t.engine, e.xa from information_schema.tables t
 left join information_schema.engines e on e.engine = t.engine where t.table_schema = %s and t.table_name = %s"""

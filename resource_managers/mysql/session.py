@@ -23,6 +23,7 @@ from resource_managers.mysql import forgotten_branches, writers
 from resource_managers.mysql.columns import (
     COLUMNS,
     ENGINE,
+    IDENTITY,
     PRIMARY_KEY,
     target_column,
     trial_statement,
@@ -126,6 +127,13 @@ class MySqlSession(DatabaseSession):
             primary_key=tuple(str(row[0]) for row in self.query(PRIMARY_KEY, place)),
             ignores_case=True,
         )
+
+    def table_identity(self, name: str) -> str:
+        """Return the server's uid, database and table; empty for a server that has none (MariaDB before 10.11)."""
+        database, _, table = name.rpartition(".")
+        server = self.query("show global variables where variable_name in ('server_uuid', 'server_uid')")
+        found = self.query(IDENTITY, (database or self.connection.database, table))
+        return "/".join((str(server[0][1]), *map(str, found[0]))) if server and found else ""
 
     def upsert(self, table: TargetTable, rows: pa.RecordBatch) -> None:
         """Write rows in statements of many rows each; within one statement a later row overwrites an earlier one."""

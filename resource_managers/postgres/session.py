@@ -26,6 +26,7 @@ from resource_managers.database.session import (
 from resource_managers.postgres import locks, writers
 from resource_managers.postgres.columns import (
     COLUMNS,
+    IDENTITY,
     PRIMARY_KEY,
     TABLE,
     copy_statement,
@@ -125,6 +126,16 @@ class PostgresSession(DatabaseSession):
             columns=tuple(target_column(row) for row in self.query(COLUMNS, (oid,))),
             primary_key=tuple(str(row[0]) for row in self.query(PRIMARY_KEY, (oid,))),
         )
+
+    def table_identity(self, name: str) -> str:
+        """Return the server's system identifier, database, schema and table; empty where the first may not be asked for."""
+        try:
+            found = self.query(IDENTITY, (table_name(name).as_string(),))
+        except Unreachable:
+            raise
+        except (ResourceManagerError, SettingsError):
+            return ""
+        return "/".join(map(str, found[0])) if found else ""
 
     def upsert(self, table: TargetTable, rows: pa.RecordBatch) -> None:
         """Write rows: arrays and ON CONFLICT with a primary key, COPY without."""
