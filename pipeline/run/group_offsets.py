@@ -1,6 +1,7 @@
 """Offsets of finished checkpoints, committed to a consumer group too, so that ordinary lag tools see the pipeline.
 
-Nothing reads them back: Spark's own offset log says where a pipeline goes on.
+Nothing reads them back: Spark's own offset log says where a pipeline goes on. A group of that name that another application
+uses is left alone: it would go on where the pipeline has read to.
 """
 
 from __future__ import annotations
@@ -11,35 +12,77 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from kafka import TopicPartition
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
 
+from lifecycle.errors import IndoubtError, SettingsError
+from lifecycle.identity import Marker
+from resource_managers.kafka import group_questions
+from resource_managers.kafka.answers import answer_of_error
 from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.wire import wire
 
 log = logging.getLogger(__name__)
 
 LEFT_OUT = ("malformed", "too_long")
 """Observed metrics by which the jobs count rows that they leave out."""
-ANSWER_LIMIT_S = 10.0
+OURS = "indoubt:0"
+"""What stands beside each offset that is committed here; it parses as a marker, as do those of slots in groups of their own."""
 CLOSE_LIMIT_S = 5.0
-RETRY_S = 0.5
-_MOVING = frozenset(
-    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
-)
-"""Answers while the group's coordinator moves: they end within seconds."""
+RETRY_S = 0.2
+SETTLING_S = 10.0
+"""How long the group's coordinator may be moving when a pipeline starts."""
+
+Positions = dict[TopicPartition, OffsetAndMetadata]
+
+
+def refuse_foreign_group(connection: KafkaConnection, group: str) -> None:
+    """Return unless another application uses the group. Raises SettingsError that names what it has there, Unreachable.
+
+    Where it may not be asked about, nothing is committed to it either.
+    """
+    deadline = time.monotonic() + SETTLING_S
+    while True:
+        try:
+            foreign = _foreign(connection, group)
+            break
+        except KafkaError as error:
+            if not answer_of_error(type(error)).may_pass or time.monotonic() > deadline:
+                log.warning("consumer group %s cannot be asked about: %s", group, error)
+                return
+        time.sleep(RETRY_S)
+    members = group_questions.members(connection, [group], at_ms=0).found.get(group)
+    if members is not None and members.client_ids:
+        foreign = foreign or f"member {min(members.client_ids)}"
+    if foreign:
+        raise SettingsError(
+            f"prefix {group!r} is the name of a consumer group that another application uses ({foreign}): the pipeline commits "
+            "its own offsets to the group of its prefix, and that application would go on from there and skip records. Give the "
+            "pipeline another --prefix. If no application uses the group any more, delete it: kafka-consumer-groups.sh "
+            f"--bootstrap-server {connection.bootstrap_servers} --delete --group {group}"
+        )
+
+
+def _foreign(connection: KafkaConnection, group: str) -> str:
+    """Return an offset of the group that no pipeline of indoubt committed, in words; empty without any. Raises KafkaError."""
+    for place, position in wire(connection).admin.list_group_offsets(group)[group].items():
+        if position.offset >= 0 and Marker.parse(position.offset, position.metadata or "") is None:
+            return f"offset {position.offset} of {place.topic}-{place.partition}"
+    return ""
 
 
 class GroupOffsets:
     """Commits the end offsets of each batch to the group, in a thread of its own; a failure is logged and stops nothing.
 
-    By an admin client: a consumer's close waits for the answer to its last commit as long as no broker gives it.
+    By an admin client: a consumer's close waits for the answer to its last commit as long as no broker gives it. By
+    kafka-python's: confluent-kafka 2.x crashes the process where an offset that it alters has metadata.
     """
 
     def __init__(self, connection: KafkaConnection, group: str) -> None:
-        self._group = group
-        self._admin = AdminClient(connection.for_librdkafka(log_level=3), logger=log)
+        self._connection, self._group = connection, group
         self._changed = threading.Condition()
-        self._newest: tuple[int, list[TopicPartition]] | None = None
+        self._newest: tuple[int, Positions] | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._commit_newest, name=f"group-offsets-{group}", daemon=True)
         self._thread.start()
@@ -54,11 +97,11 @@ class GroupOffsets:
             if not source["description"].startswith("Kafka"):
                 continue
             try:
-                positions = [
-                    TopicPartition(topic, int(partition), int(offset))
+                positions = {
+                    TopicPartition(topic, int(partition)): OffsetAndMetadata(int(offset), OURS, -1)
                     for topic, partitions in (source["endOffset"] or {}).items()
                     for partition, offset in partitions.items()
-                ]
+                }
             except (ValueError, AttributeError) as error:
                 log.warning("group offsets of batch %s were not committed: %s", batch, error)
                 continue
@@ -88,22 +131,26 @@ class GroupOffsets:
                 return
             batch, positions = newest
             try:
-                if not self._commit(positions):
-                    with self._changed:
-                        # A newer batch's offsets take the place of these.
-                        self._newest = self._newest or newest
-                    time.sleep(RETRY_S)
-            except KafkaException as error:
+                self._commit(positions)
+            except KafkaError as error:
+                if not answer_of_error(type(error)).may_pass:
+                    log.warning("group offsets of batch %s were not committed: %s", batch, error)
+                    continue
+                wire(self._connection).forget_group_coordinator(self._group)
+                with self._changed:
+                    # A newer batch's offsets take the place of these.
+                    self._newest = self._newest or newest
+                time.sleep(RETRY_S)
+            except IndoubtError as error:
                 log.warning("group offsets of batch %s were not committed: %s", batch, error)
 
-    def _commit(self, positions: list[TopicPartition]) -> bool:
-        """Commit; return False when it must be tried again. Raises KafkaException."""
-        asked = [ConsumerGroupTopicPartitions(self._group, positions)]
-        answer = self._admin.alter_consumer_group_offsets(asked, request_timeout=ANSWER_LIMIT_S)[self._group]
-        answered = answer.result().topic_partitions
-        refused = [position.error for position in answered if position.error is not None]
-        if refused and all(error.code() in _MOVING for error in refused):
-            return False
-        if refused:
-            raise KafkaException(refused[0])
-        return True
+    def _commit(self, positions: Positions) -> None:
+        """Commit, unless the group is another application's. Raises KafkaError, Unreachable."""
+        asked_of = wire(self._connection)
+        if foreign := _foreign(self._connection, self._group):
+            # Each time: another application may take the name up while the pipeline runs.
+            log.warning("group offsets are not committed: group %s is another application's (%s)", self._group, foreign)
+            return
+        for answer in asked_of.admin.alter_group_offsets(self._group, positions).values():
+            if not answer_of_error(answer).is_done:
+                raise answer(f"group {self._group}")

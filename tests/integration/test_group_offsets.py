@@ -12,11 +12,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from demo.broker import Broker
-from pipeline.run.group_offsets import GroupOffsets
+from lifecycle.errors import SettingsError
+from lifecycle.identity import Marker
+from pipeline.run.group_offsets import GroupOffsets, refuse_foreign_group
 from resource_managers.kafka.connection import KafkaConnection
 from tests.crash.processes import family, send
 from tests.integration.kafka_fixtures import wait_until
-from tests.integration.pipeline_process import make_topics
+from tests.integration.pipeline_process import make_topics, produce
 
 # A close without a limit hangs for as long as the broker is frozen.
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
@@ -77,3 +79,37 @@ def test_the_last_offsets_are_committed_before_the_close_returns(broker, connect
     offsets.note(progress(0, **{"0": 5}))
     offsets.close()
     assert committed(connection, "reader-of-last") == 5
+
+
+def test_a_group_of_another_application_is_refused_and_not_moved(broker, connection):
+    make_topics(connection, "in", partitions=1)
+    produce(connection, "in", [b"1", b"2", b"3"])
+    other = Consumer(connection.for_librdkafka(**{"group.id": "orders", "enable.auto.commit": False}))
+    other.subscribe(["in"])
+    wait_until("the group's member", lambda: other.poll(0.1) or other.assignment())
+    with pytest.raises(SettingsError, match=r"'orders' is the name of a consumer group that another.*member rdkafka"):
+        refuse_foreign_group(connection, "orders")
+    other.commit(offsets=[TopicPartition("in", 0, 2)], asynchronous=False)
+    other.close()
+    with pytest.raises(SettingsError, match=r"uses \(offset 2 of in-0\)"):
+        refuse_foreign_group(connection, "orders")
+    offsets = GroupOffsets(connection, "orders")
+    offsets.note(progress(0, **{"0": 3}))
+    offsets.close()
+    assert committed(connection, "orders") == 2
+
+
+def test_the_pipelines_own_group_and_those_of_slots_are_no_others(broker, connection):
+    make_topics(connection, "in", partitions=1)
+    refuse_foreign_group(connection, "own")
+    for end in (3, 4):
+        offsets = GroupOffsets(connection, "own")
+        offsets.note(progress(0, **{"0": end}))
+        offsets.close()
+        refuse_foreign_group(connection, "own")
+    assert committed(connection, "own") == 4
+    offsets_of_slot = Marker(batch=7, attempt=3, checkpoint_id="c").metadata()
+    reader = Consumer(connection.for_librdkafka(**{"group.id": "own-0"}))
+    reader.commit(offsets=[TopicPartition("in", 0, 7, offsets_of_slot)], asynchronous=False)
+    reader.close()
+    refuse_foreign_group(connection, "own-0")
