@@ -93,7 +93,6 @@ def make_directory(settings: PipelineSettings) -> CheckpointIdentity:
         sink=settings.sink,
         decisions=settings.decisions_topic,
         location=directory.location.uri,
-        directory=directory.identity,
     )
     if not directory.create(identity):
         raise RuntimeError(f"{settings.checkpoint} is in use")

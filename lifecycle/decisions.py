@@ -85,8 +85,8 @@ class Outcome:
 class CheckpointTakenOver:
     """A checkpoint directory goes on as ``new_checkpoint_id``; from here on nothing counts that a run of ``checkpoint_id`` decides.
 
-    ``attempt`` is the run that was started under the old checkpoint id for this. All others tell of the new one: its prefix,
-    sink, decision log, and the place and identity (empty where there is none) of the directory.
+    ``attempt`` is the run that was started under the old checkpoint id for this. All others tell of the new one, for people:
+    its prefix, sink and decision log, and where the directory was.
     """
 
     prefix: str
@@ -96,7 +96,6 @@ class CheckpointTakenOver:
     sink: str
     decisions: str
     location: str
-    directory: str
     at_ms: int
 
 
@@ -180,7 +179,7 @@ def _to_fields(record: LogRecord) -> dict[str, Any]:
                 "sink": record.sink,
             }
             value |= {"new_checkpoint_id": record.new_checkpoint_id, "decisions": record.decisions}
-            value |= {"location": record.location, "directory": record.directory}
+            value |= {"location": record.location}
         case Snapshot():
             value |= {"type": "snapshot", "begin": record.begin, "covers": record.covers, "who": record.who}
             value |= {"kept": [[kept.offset, kept.counts, _to_fields(kept.record)] for kept in record.kept]}
@@ -249,7 +248,6 @@ def _checkpoint_taken_over(fields: dict[str, Any]) -> CheckpointTakenOver:
         sink=_text(fields, "sink"),
         decisions=_text(fields, "decisions"),
         location=_text(fields, "location"),
-        directory=_text(fields, "directory"),
         at_ms=_int(fields, "at_ms"),
     )
 

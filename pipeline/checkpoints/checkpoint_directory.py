@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
 from lifecycle.decision_ledger import DecisionLedger
@@ -28,8 +28,8 @@ class CheckpointIdentity:
     """Identity of a checkpoint directory: made with it and kept in it, so a new directory is a new checkpoint id.
 
     It also is a new one when prefix, sink or decision log become other ones: what the log says of a checkpoint id is then said
-    of the batches that went to this sink, and of no others. ``location`` and ``directory`` (empty where there is none) tell a
-    copy of the directory from the directory itself.
+    of the batches that went to this sink, and of no others. A copy of the directory has the same one. ``location`` is for
+    people: it tells no copy from its original.
     """
 
     checkpoint_id: str
@@ -37,7 +37,14 @@ class CheckpointIdentity:
     sink: str
     decisions: str
     location: str
-    directory: str
+    becomes: str = ""
+    """The checkpoint id that a takeover under way gives this directory, and no copy of it that was made before."""
+    sinks: Mapping[str, str] = field(default_factory=dict)
+    """What the sink's topic and tables are, whatever their names, by resource manager; what is missing is not known."""
+    left: Mapping[str, str] = field(default_factory=dict)
+    """The sinks of checkpoint ids that this one was forked from and that may go on: who writes there, by what the sink is."""
+    sources: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What Spark's offsets count in: the topic ids of each source topic by its name."""
 
     @property
     def is_taken_over(self) -> bool:
@@ -89,11 +96,6 @@ class CheckpointDirectory:
         location = CheckpointLocation.read(settings.checkpoint, pairs(settings.spark_properties))
         return cls(location, files_of(location))
 
-    @property
-    def identity(self) -> str:
-        """Return what tells this directory from a copy of it, wherever it is seen from; empty where there is no such thing."""
-        return self._ask(self._files.identity)
-
     def read(self) -> CheckpointIdentity | None:
         """Return the identity, None when nothing is kept here. Raises MalformedRecord for a file that is none."""
         return self._parsed(self._ask(lambda: self._files.read(FILE)))
@@ -103,11 +105,12 @@ class CheckpointDirectory:
             return None
         value = read_object(content, f"{self.location.for_spark}/{FILE}")
         if value == TAKE_OVER:
-            return CheckpointIdentity(**dict.fromkeys(_FIELDS, ""))
-        wrong = [name for name in _FIELDS if not isinstance(value.get(name), str)]
+            return CheckpointIdentity(checkpoint_id="", prefix="", sink="", decisions="", location="")
+        wrong = [name for name in _TEXTS if not isinstance(value.get(name), str)]
+        wrong += [name for name, holds in _MAPPINGS.items() if not _maps_to(holds, value.get(name))]
         if wrong:
-            raise MalformedRecord(f"{self.location.for_spark}/{FILE} has no {wrong[0]!r}")
-        return CheckpointIdentity(**{name: value[name] for name in _FIELDS})
+            raise MalformedRecord(f"{self.location.for_spark}/{FILE} has no {wrong[0]!r}, or not as it is written")
+        return CheckpointIdentity(**{name: value[name] for name in (*_TEXTS, *_MAPPINGS)})
 
     def create(self, identity: CheckpointIdentity) -> bool:
         """Write the identity of a new directory; return False, and write nothing, when there is one."""
@@ -149,8 +152,8 @@ def check_history(
     if progress.has_files and identity.checkpoint_id not in ledger.checkpoint_ids(identity.prefix):
         raise SettingsError(
             f"decision log {identity.decisions!r} does not know checkpoint directory {where} (checkpoint id "
-            f"{identity.checkpoint_id}): it is not the log that the directory was used with, or it was recreated. Name the right "
-            f"one with --bootstrap-servers and --decisions-topic. {_if_the_log_is_lost(where, progress)}"
+            f"{identity.checkpoint_id}): it is another cluster's, or it was recreated. Name the cluster that the directory was "
+            f"used with (--bootstrap-servers). {_if_the_log_is_lost(where, identity.prefix, progress)}"
         )
     last = ledger.last_decided_batch(identity.checkpoint_id)
     if last is not None and (progress.planned is None or progress.planned < last):
@@ -163,15 +166,21 @@ def check_history(
         )
 
 
-def _if_the_log_is_lost(where: str, progress: SparkProgress) -> str:
+def _if_the_log_is_lost(where: str, prefix: str, progress: SparkProgress) -> str:
     # Another prefix: runs are counted by the log, and what they left is compared with the counts of the one that is lost.
     take_over = f"write {json.dumps(TAKE_OVER)} into {where}/{FILE} and start with another --prefix to go on from there"
     if progress.unfinished is None:
         return f"If the log is lost: batch {progress.finished}, the last one, is finished; {take_over}."
     return (
-        f"If the log is lost: it is unknown how much of batch {progress.unfinished} was committed. Take its rows out of the "
-        f"sink if they are there, then {take_over}: the batch is written in whole"
+        f"If the log is lost: it is unknown how much of batch {progress.unfinished} was committed. Roll back what prefix "
+        f"{prefix!r} has open or prepared, take the batch's rows out of the sink if they are there, then {take_over}: the batch "
+        "is written in whole"
     )
 
 
-_FIELDS: tuple[Any, ...] = tuple(field.name for field in fields(CheckpointIdentity))
+_TEXTS: tuple[Any, ...] = ("checkpoint_id", "prefix", "sink", "decisions", "location", "becomes")
+_MAPPINGS: dict[str, type] = {"sinks": str, "left": str, "sources": list}
+
+
+def _maps_to(holds: type, value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(held, holds) for held in value.values())

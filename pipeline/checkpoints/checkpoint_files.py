@@ -40,9 +40,6 @@ class CheckpointFiles(Protocol):
     def try_to_write(self) -> None:
         """Return when a file could be written here, and was removed again."""
 
-    def identity(self) -> str:
-        """Return what a copy of the directory does not share with it, empty where the storage has no such thing."""
-
 
 def files_of(location: CheckpointLocation) -> CheckpointFiles:
     """Return the files of a directory. Raises SettingsError when its filesystem cannot be opened, Unreachable."""
@@ -101,10 +98,6 @@ class LocalFiles:
         self._directory.mkdir(parents=True, exist_ok=True)
         with self._draft(b""):
             pass
-
-    def identity(self) -> str:
-        """Return the directory's inode: it is the same in every container that mounts it."""
-        return str(self._directory.stat().st_ino)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -183,10 +176,6 @@ class RemoteFiles:
         name = f".indoubt.{uuid4().hex}"
         self._write(name, b"")
         self._filesystem.delete_file(f"{self._directory}/{name}")
-
-    def identity(self) -> str:
-        """Return nothing: elsewhere a directory is its URI."""
-        return ""
 
     def _write(self, name: str, content: bytes) -> None:
         with self._filesystem.open_output_stream(f"{self._directory}/{name}", compression=None) as stream:

@@ -2,6 +2,10 @@
 
 It gets a new checkpoint id. What the log says of the old one was written somewhere else, or under a name that this pipeline
 does not look for: read as its own, it would leave out batches, or write them again.
+
+Where both write to a common sink, the old checkpoint id is ended in its log first. Where they do not, it is left alone: nothing
+tells a copy of a directory from its original for certain, and the original of a copy goes on. What was left is kept in the
+directory, which may never write there again by itself.
 """
 
 from __future__ import annotations
@@ -38,22 +42,24 @@ class Adoption:
         databases: Mapping[str, DatabaseConnection],
         directory: CheckpointDirectory,
         before: CheckpointIdentity,
+        sinks: Mapping[str, str],
         decisions: DecisionLog,
     ) -> None:
         self._settings, self._connection, self._databases = settings, connection, databases
-        self._directory, self._before, self._log = directory, before, decisions
+        self._directory, self._before, self._sinks, self._log = directory, before, sinks, decisions
         self._attempt = -1
 
     def settle_what_was_before(self, run: str) -> None:
         """End the earlier pipeline's right to decide, settle what it decided, roll back what it did not.
 
-        A fork is left alone: the directory is a copy, and it writes to other sinks, so the original goes on undisturbed.
-        Raises SettingsError while a batch is unfinished, ResourceManagerError, DecisionLogUnreadable.
+        Where no sink is common, it may go on: the directory may be a copy of its own. Raises SettingsError while a batch is
+        unfinished, and for a sink that was left before; ResourceManagerError, DecisionLogUnreadable.
         """
         before = self._before
+        self._refuse_what_was_left()
         self._refuse_unfinished()
-        if is_fork(before, self._directory, self._settings):
-            log.warning("%s is a copy of %s: its pipeline goes on", self._where, before.location)
+        if not may_share_a_sink(before, self._sinks):
+            log.warning("%s writes elsewhere from here on; what wrote with %s may go on", self._where, said_of(before))
             return
         check_history(self._directory.location, before, self._directory.progress(), self._log.read_to_end())
         # The old checkpoint id's, in its own log: from here on nothing that its driver decides counts, whatever its prefix.
@@ -87,13 +93,17 @@ class Adoption:
     def replace_identity(self, identity: CheckpointIdentity) -> None:
         """End the old checkpoint id in its log and write the new one, unless another run was started on the directory meanwhile.
 
-        A run of the old checkpoint id that starts later is refused by that record, on whatever copy of the directory. Whoever
-        finds the record and the old checkpoint id still in this directory finishes what was begun here. Raises SettingsError,
-        DecisionLogUnreadable.
+        A run of the old checkpoint id that starts later is refused by that record, on whatever copy of the directory. The
+        directory says first what it is about to become: whoever finds it so, and the record, finishes what was begun here.
+        Raises SettingsError, DecisionLogUnreadable.
         """
+        before = self._before
         if self._attempt >= 0:
+            before = replace(before, becomes=identity.checkpoint_id)
+            if not self._directory.replace(self._before, before):
+                raise self._taken_over_by_another()
             self._end_old_checkpoint(identity)
-        if not self._directory.replace(self._before, identity):
+        if not self._directory.replace(before, identity):
             raise self._taken_over_by_another()
 
     def _end_old_checkpoint(self, identity: CheckpointIdentity) -> None:
@@ -107,7 +117,6 @@ class Adoption:
                 sink=identity.sink,
                 decisions=identity.decisions,
                 location=identity.location,
-                directory=identity.directory,
                 at_ms=time.time_ns() // 1_000_000,
             )
         )
@@ -133,20 +142,32 @@ class Adoption:
         settings = self._settings
         wanted = replace(self._before, prefix=settings.prefix, sink=settings.sink, decisions=settings.decisions_topic)
         text = (
-            f"checkpoint directory {self._where} was used with {_said(self._before)}, and its last batch is unfinished "
-            f"({batch}): start once more with these to settle it, before changing to {_said(wanted)}"
+            f"checkpoint directory {self._where} was used with {said_of(self._before)}, and its last batch is unfinished "
+            f"({batch}): "
         )
-        if is_fork(self._before, self._directory, settings):
-            text += (
-                f". If it is a copy of {self._before.location}, whose pipeline goes on, do not: stop that one in order, and "
-                "copy it again"
-            )
-        raise SettingsError(text)
+        settle = f"start once more with these to settle it, before changing to {said_of(wanted)}"
+        if may_share_a_sink(self._before, self._sinks):
+            raise SettingsError(text + settle)
+        raise SettingsError(
+            f"{text}if this is a copy and that pipeline goes on, stop it in order, copy its directory again and start here; "
+            f"if it is that pipeline's own directory, {settle}"
+        )
+
+    def _refuse_what_was_left(self) -> None:
+        left = self._before.left
+        for name, sink in self._sinks.items():
+            if sink in left:
+                raise SettingsError(
+                    f"checkpoint directory {self._where} (or the one that it is a copy of) wrote to this {name} sink before, "
+                    f"with {left[sink]}, and that pipeline may go on from another copy. What was written from here since "
+                    f"went to other sinks ({self._before.sink}), and would be missing there. Bring back that pipeline's own "
+                    "directory, or a backup of this one from before it was given another sink, and start with that"
+                )
 
     def _taken_over_by_another(self) -> SettingsError:
         return SettingsError(
-            f"another pipeline took over checkpoint directory {self._where} at the same moment: this one ends; give each "
-            "pipeline a directory of its own"
+            f"another pipeline took over checkpoint directory {self._where} at the same moment: that one goes on, this one "
+            "ends; start only one of them"
         )
 
     def _sweep(self) -> None:
@@ -164,10 +185,13 @@ class Adoption:
             log.warning("what prefix %r left open stays until its timeout: %s", before.prefix, error)
 
 
-def is_fork(before: CheckpointIdentity, directory: CheckpointDirectory, settings: SinkSettings) -> bool:
-    """Say whether the directory is a copy of that of ``before`` and is to write to none of its sinks."""
-    same = before.location == directory.location.uri or (before.directory and before.directory == directory.identity)
-    return not same and not set(read_sinks(before.sink)) & set(read_sinks(settings.sink))
+def may_share_a_sink(before: CheckpointIdentity, sinks: Mapping[str, str]) -> bool:
+    """Say whether the sinks of ``before`` may hold one of these (what each is, by resource manager; empty: it is not known)."""
+    for name in {target.resource_manager for target in read_sinks(before.sink)} & sinks.keys():
+        known = before.sinks.get(name, "")
+        if not known or not sinks[name] or known == sinks[name]:
+            return True
+    return False
 
 
 def goes_on_as(
@@ -175,7 +199,7 @@ def goes_on_as(
 ) -> CheckpointIdentity | None:
     """Return the checkpoint id by which the one that was found in this directory was taken over, None while it goes on.
 
-    Raises SettingsError where that was done in another directory, a copy of this one or its original.
+    Raises SettingsError where that was not done in this directory, but in a copy of it or its original.
     """
     over = ledger.taken_over(found.checkpoint_id)
     if over is None:
@@ -187,21 +211,22 @@ def goes_on_as(
         sink=record.sink,
         decisions=record.decisions,
         location=record.location,
-        directory=record.directory,
+        left=found.left,
+        sources=found.sources,
     )
-    if (identity.location, identity.directory) == (directory.location.uri, directory.identity):
+    if found.becomes == identity.checkpoint_id:
         return identity
     at = datetime.fromtimestamp(record.at_ms / 1000, UTC).isoformat(timespec="seconds")
     where = directory.location.for_spark
     raise SettingsError(
         f"checkpoint directory {where} is a copy, or the original, of one that was taken over at {at} by the pipeline with "
-        f"{_said(identity)}: it goes on in {identity.location} (decision log {found.decisions!r}, offset {offset}). Started "
-        "here, the batches that were written since would be written again. Start that one; or stop it in order, copy "
-        f"{identity.location} "
-        f"over {where}, and start here with its settings. To write from here to a sink of its own, name another --sink and "
-        "--prefix"
+        f"{said_of(identity)}: it goes on in {identity.location}, on the host where that was done (decision log "
+        f"{found.decisions!r}, offset {offset}). Started here, the batches that were written since would be written again. Start "
+        "that one. Or stop it in order, copy its directory over this one, and start here with exactly its prefix, sink and "
+        "decision log. To write from here to a sink of its own, name another --sink and --prefix"
     )
 
 
-def _said(identity: CheckpointIdentity) -> str:
+def said_of(identity: CheckpointIdentity) -> str:
+    """Return a pipeline's settings, as errors name it."""
     return f"prefix {identity.prefix!r}, sink {identity.sink!r} and decision log {identity.decisions!r}"

@@ -14,10 +14,12 @@ import pyarrow as pa
 
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import Decision, RunStarted, Settled
+from lifecycle.errors import SettingsError
 from lifecycle.identity import Handle
-from pipeline.checkpoints.checkpoint_directory import CheckpointIdentity
+from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory, CheckpointIdentity
+from pipeline.checkpoints.topic_ids import TopicIds, keep_sources, refuse_other_topics
 from pipeline.config.sink_settings import SinkSettings, pairs
-from pipeline.config.sinks import make_resource_managers, read_sinks
+from pipeline.config.sinks import KAFKA, make_resource_managers, read_sinks
 from pipeline.recovery.log_keeping import keep_short
 from pipeline.recovery.run_start import RunStart
 from pipeline.recovery.settlement import Settlement, proven_by_spark
@@ -27,6 +29,7 @@ from pipeline.runtime.event_sender import EventSender
 from pipeline.sink.replay import ReplayPlan, plan_replay
 from pipeline.sink.sink_options import SinkOptions
 from resource_managers.database.connection import DatabaseConnection
+from resource_managers.global_transaction import ResourceManagers
 from resource_managers.kafka.connection import KafkaConnection, producer_for
 from resource_managers.topics.decision_log import DecisionLog
 
@@ -64,28 +67,26 @@ class Recovery:
 
     def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> None:
         """Return when every sink can take these columns. Raises SettingsError naming what is wrong, Unreachable."""
-        settings = self._settings
-        make_resource_managers(
-            read_sinks(settings.sink),
-            self._connection,
-            self._databases,
-            transaction_timeout_ms=settings.transaction_timeout_ms,
-            decisions_topic=settings.decisions_topic,
-            producer=producer_for(settings.guarantee, settings.kafka_producer),
-            producer_properties=pairs(settings.producer_properties),
-        ).verify(columns)
+        self._managers().verify(columns)
 
-    def recover(self, run: str = "") -> Recovered:
+    def recover(self, run: str = "", sources: TopicIds | None = None) -> Recovered:
         """Start a run in the log, settle every handle of a decided batch, roll back everything else of this prefix.
 
-        ``run`` is its id, made here unless given. Raises ResourceManagerError when a decided handle could not be settled (the
-        run must not start then), SettingsError when the checkpoint directory is not one to go on from or the decision log
-        forgets, CheckpointUnwritable, DecisionLogUnreadable.
+        ``run`` is its id, made here unless given; ``sources``: the topics that are known to be read. Raises ResourceManagerError
+        when a decided handle could not be settled (the run must not start then), SettingsError when the checkpoint directory is
+        not one to go on from or the decision log forgets, CheckpointUnwritable, DecisionLogUnreadable.
         """
         settings = self._settings
         self._log.ensure_topic(settings.decisions_replication_factor, settings.decisions_min_insync_replicas)
         self._run = run or uuid4().hex
-        start = RunStart(settings, self._connection, self._databases, self._log)
+        start = RunStart(
+            settings,
+            self._connection,
+            self._databases,
+            self._log,
+            sinks=self._managers().identities(),
+            sources=sources or {},
+        )
         started = start.start(self._run)
         ledger, checkpoint_id = started.ledger, started.identity.checkpoint_id
         self._checkpoint_id = checkpoint_id
@@ -126,6 +127,23 @@ class Recovery:
             plan=recovered.plan,
         )
 
+    def require_unchanged(self, sources: TopicIds) -> None:
+        """Return while directory, sources and sink topic are what this run started with; keep topics that are new.
+
+        Raises SettingsError naming what is another one now, CheckpointUnwritable, Unreachable, ResourceManagerError.
+        """
+        directory = CheckpointDirectory.at(self._settings)
+        kept = directory.read()
+        if kept is None or kept.checkpoint_id != self._checkpoint_id:
+            raise SettingsError(
+                f"checkpoint directory {directory.location.for_spark} was given to another pipeline, or replaced, while this run "
+                "wrote from it: this run ends"
+            )
+        topics = [sink.target for sink in read_sinks(self._settings.sink) if sink.resource_manager == KAFKA]
+        now = "".join(self._connection.topic_ids(topics).values())
+        refuse_other_topics(directory, kept, {KAFKA: now}, sources)
+        keep_sources(directory, sources)
+
     def superseded_by(self, attempt: int) -> RunStarted | None:
         """Return the newest run of this prefix or checkpoint id that started after ours, or None while ours is the newest."""
         newer = self._log.read_to_end().newer_run(self._settings.prefix, self._checkpoint_id, attempt)
@@ -146,6 +164,18 @@ class Recovery:
     def keep_log_short(self, attempt: int) -> None:
         """Write a snapshot into the decision log when one is due, and cut the log behind it; what fails is logged."""
         keep_short(self._log, self._settings, self._checkpoint_id, attempt)
+
+    def _managers(self) -> ResourceManagers:
+        settings = self._settings
+        return make_resource_managers(
+            read_sinks(settings.sink),
+            self._connection,
+            self._databases,
+            transaction_timeout_ms=settings.transaction_timeout_ms,
+            decisions_topic=settings.decisions_topic,
+            producer=producer_for(settings.guarantee, settings.kafka_producer),
+            producer_properties=pairs(settings.producer_properties),
+        )
 
     def _warn_of(self, out_of_reach: Collection[str]) -> None:
         for name in sorted(out_of_reach):

@@ -7,9 +7,10 @@ appended, so that a start by mistake stops no other run.
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
@@ -25,12 +26,15 @@ from pipeline.checkpoints.checkpoint_directory import (
     SparkProgress,
     check_history,
 )
+from pipeline.checkpoints.topic_ids import TopicIds, refuse_other_topics, with_sources
 from pipeline.config.sink_settings import SinkSettings
 from pipeline.config.sinks import KAFKA, read_sinks, same_sinks
-from pipeline.recovery.adoption import Adoption, goes_on_as, is_fork
+from pipeline.recovery.adoption import Adoption, goes_on_as, may_share_a_sink, said_of
 from resource_managers.database.connection import DatabaseConnection
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +48,8 @@ class StartedRun:
 
 
 class RunStart:
-    """Starts one run. ``decisions`` is the log of the settings."""
+    """Starts one run. ``decisions``: the log of the settings; ``sinks``: what its topic and tables are; ``sources``: its topics,
+    as far as they are known before the query is."""
 
     def __init__(
         self,
@@ -52,8 +57,12 @@ class RunStart:
         connection: KafkaConnection,
         databases: Mapping[str, DatabaseConnection],
         decisions: DecisionLog,
+        *,
+        sinks: Mapping[str, str],
+        sources: TopicIds,
     ) -> None:
         self._settings, self._connection, self._databases, self._log = settings, connection, databases, decisions
+        self._sinks, self._sources = sinks, sources
         self.directory = CheckpointDirectory.open(settings)
 
     def start(self, run: str) -> StartedRun:
@@ -68,15 +77,22 @@ class RunStart:
             attempt = self._append(identity, run)
             self.directory.replace(found, identity)
         elif self._is_same(found):
-            identity = found
+            refuse_other_topics(self.directory, found, self._sinks, self._sources)
+            identity = replace(found, sink=self._settings.sink, becomes="", sinks=self._noted(found.sinks))
+            identity = with_sources(identity, self._sources)
             self._refuse(identity, self._log.read_to_end())
             attempt = self._append(identity, run)
             # Another run may have decided between the first look and the record, which ends its decisions.
             self._refuse(identity, self._log.read_to(attempt))
+            if identity != found:
+                self.directory.replace(found, identity)
         else:
-            identity = self._new_identity()
-            before = self._log_of(found)
-            adoption = Adoption(self._settings, self._connection, self._databases, self.directory, found, before)
+            refuse_other_topics(self.directory, found, {}, self._sources)
+            identity = self._new_identity(before=found)
+            decisions = self._log_of(found)
+            adoption = Adoption(
+                self._settings, self._connection, self._databases, self.directory, found, self._sinks, decisions
+            )
             adoption.settle_what_was_before(run)
             # The record first: a checkpoint id that the directory keeps is known to its log.
             attempt = self._append(identity, run)
@@ -106,7 +122,7 @@ class RunStart:
 
         Raises SettingsError when the checkpoint id goes on in another directory, DecisionLogUnreadable.
         """
-        if found.is_taken_over or is_fork(found, self.directory, self._settings):
+        if found.is_taken_over or not may_share_a_sink(found, self._sinks):
             return found
         identity = goes_on_as(found, self.directory, self._log_of(found).read_to_end())
         if identity is None:
@@ -122,19 +138,19 @@ class RunStart:
     def _started_by_another(self) -> SettingsError:
         return SettingsError(
             f"another pipeline was started on checkpoint directory {self.directory.location.for_spark} at the same moment: "
-            "this one ends; give each pipeline a directory of its own"
+            "that one goes on, this one ends; start only one of them"
         )
 
     def _is_same(self, found: CheckpointIdentity) -> bool:
         settings = self._settings
-        return (found.prefix, found.decisions) == (settings.prefix, settings.decisions_topic) and same_sinks(
-            found.sink, settings.sink
-        )
+        if (found.prefix, found.decisions) != (settings.prefix, settings.decisions_topic):
+            return False
+        return same_sinks(found.sink, settings.sink) or (all(self._sinks.values()) and found.sinks == self._sinks)
 
     def _refuse(self, identity: CheckpointIdentity, ledger: DecisionLedger) -> None:
         progress = self.directory.progress()
         check_history(self.directory.location, identity, progress, ledger)
-        if goes_on_as(identity, self.directory, ledger) is not None:
+        if ledger.taken_over(identity.checkpoint_id) is not None:
             raise self._started_by_another()
         last = ledger.last_decided_batch(identity.checkpoint_id)
         if self._settings.guarantee is not DeliveryGuarantee.EXACTLY_ONCE and last is not None:
@@ -154,7 +170,10 @@ class RunStart:
         """Return the refusal of a directory that Spark used and whose checkpoint id is gone, with what to write in its place."""
         progress = self.directory.progress()
         if not progress.has_files:
-            return SettingsError(f"{cause}. No batch was planned in this directory yet: remove the file")
+            return SettingsError(
+                f"{cause}. No batch was planned in this directory: if that is as it should be, remove the file; if Spark's files "
+                "were lost, restore them with it (a new checkpoint id would write every row again)"
+            )
         text = (
             f"{cause}, and Spark planned batches in this directory (the last one is {progress.planned}). Without it, it is "
             "unknown which of them were written, and a new checkpoint id would write them again. Restore it from the "
@@ -163,7 +182,7 @@ class RunStart:
         for identity, batch, at in self._checkpoint_ids_that_fit(progress):
             text += (
                 f"If this is the directory whose last decided batch is {batch}, decided at {at}, write into it: "
-                f"{self._new_identity(identity).to_json()} . "
+                f"{self._new_identity(checkpoint_id=identity).to_json()} . "
             )
         return SettingsError(
             f"{text}If no pipeline of indoubt ever wrote from this directory (a plain Spark query did), write into it: "
@@ -184,16 +203,30 @@ class RunStart:
                 )
         return found
 
-    def _new_identity(self, checkpoint_id: str = "") -> CheckpointIdentity:
+    def _noted(self, sinks: Mapping[str, str]) -> dict[str, str]:
+        """Return what is to be kept of what the sinks are: nothing of one whose server does not tell."""
+        for name, sink in self._sinks.items():
+            if sinks.get(name, sink) != sink:
+                # A standby took over, or the address leads elsewhere: that the run wrote there is proven by its markers alone.
+                log.warning("sink %s is another one than before: %s, it was %s", name, sink or "unknown", sinks[name])
+        return {name: sink for name, sink in self._sinks.items() if sink}
+
+    def _new_identity(self, *, checkpoint_id: str = "", before: CheckpointIdentity | None = None) -> CheckpointIdentity:
         settings = self._settings
-        return CheckpointIdentity(
+        left = dict(before.left) if before is not None else {}
+        if before is not None and not may_share_a_sink(before, self._sinks):
+            left |= dict.fromkeys(before.sinks.values(), said_of(before))
+        identity = CheckpointIdentity(
             checkpoint_id=checkpoint_id or uuid4().hex,
             prefix=settings.prefix,
             sink=settings.sink,
             decisions=settings.decisions_topic,
             location=self.directory.location.uri,
-            directory=self.directory.identity,
+            sinks=self._noted({}),
+            left=left,
+            sources=before.sources if before is not None else {},
         )
+        return with_sources(identity, self._sources)
 
     def _append(self, identity: CheckpointIdentity, run: str) -> int:
         writes_to = tuple(target.resource_manager for target in read_sinks(identity.sink))

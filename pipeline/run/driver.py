@@ -24,7 +24,7 @@ from pipeline.jobs.job import Job, find_job
 from pipeline.recovery.recovery import Recovered
 from pipeline.run import spark_home
 from pipeline.run.arrow_batches import batch_limits
-from pipeline.run.group_offsets import GroupOffsets
+from pipeline.run.group_offsets import GroupOffsets, refuse_foreign_group
 from pipeline.run.query_progress import follow_progress
 from pipeline.run.sink_run import SinkRun, columns_of, jvm_pid
 from pipeline.runtime.exit_codes import FAILED, WRONG_SETTINGS
@@ -150,7 +150,13 @@ class Driver:
         try:
             _check_columns(rows, self._job)
             code = self._run.watch(
-                self._run.start(rows, updates=self._job.updates, copies=self._job.copies), self._stop.is_set
+                self._run.start(
+                    rows,
+                    updates=self._job.updates,
+                    copies=self._job.copies,
+                    finds_sources=self._settings.is_own_job,
+                ),
+                self._stop.is_set,
             )
             # Tells its listeners of the last batch before it returns.
             spark.stop()
@@ -170,6 +176,8 @@ class Driver:
         self._run.report_start()
 
     def _recover(self, columns: Sequence[tuple[str, pa.DataType]]) -> Recovered:
+        # Before the run stands in the log: what is refused ends no other run.
+        refuse_foreign_group(connect(self._settings), self._settings.prefix)
         recovered = self._run.recover(columns, [self._settings.source] if self._settings.source else [])
         # From now on the supervisor knows which orders are meant for this run.
         self._run_file.update(

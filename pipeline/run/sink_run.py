@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,15 +19,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
 import pipeline
-from lifecycle.errors import IndoubtError
+from lifecycle.errors import CheckpointUnwritable, IndoubtError, ResourceManagerError, SettingsError
 from lifecycle.events import STOPPED_ON_REQUEST, EventType
+from pipeline.checkpoints.topic_ids import TopicIds
 from pipeline.config.connections import REACH_LIMIT_S, connect, connect_databases
 from pipeline.config.settings import crash_points_directory
 from pipeline.config.sink_settings import SinkSettings
 from pipeline.recovery.recovery import Recovered, Recovery
+from pipeline.run.source_topics import SourceTopics
 from pipeline.runtime.crash_points import CrashPoints
 from pipeline.runtime.event_sender import EventSender
-from pipeline.runtime.exit_codes import FAILED, STOPPED, SUPERSEDED
+from pipeline.runtime.exit_codes import FAILED, STOPPED, SUPERSEDED, WRONG_SETTINGS
 from pipeline.sink.data_source import TwoPhaseCommitSink, write_updates
 from pipeline.sink.range_copy import copy_ranges
 from resource_managers.topics.creation import ensure_topic
@@ -54,18 +57,21 @@ class SinkRun:
         steps = CrashPoints(directory=crash_points_directory())
         self._recovery = Recovery(settings, self._connection, connect_databases(settings), steps)
         self._recovered: Recovered | None = None
+        self._source_ids: Callable[[], TopicIds] = dict
+        """Asks for the ids of the topics that are read."""
 
     def recover(self, columns: Sequence[tuple[str, pa.DataType]], topics: Collection[str] = ()) -> Recovered:
         """Settle what earlier runs left and start a new one in the log, once the sinks take ``columns``.
 
-        ``topics`` must exist. Raises what Recovery.verify and recover raise, MissingTopic, Unreachable.
+        ``topics``, which it reads, must exist. Raises what Recovery.verify and recover raise, MissingTopic, Unreachable.
         """
         self._connection.reach(REACH_LIMIT_S)
         if self._settings.lifecycle_topic:
             ensure_topic(self._connection, self._settings.lifecycle_topic)
         self._connection.require_topics(list(topics))
         self._recovery.verify(columns)
-        self._recovered = recovered = self._recovery.recover(self._run)
+        self._source_ids = partial(self._ids_of, topics)
+        self._recovered = recovered = self._recovery.recover(self._run, self._source_ids())
         log.warning(
             "run %d of %s: %d committed, %d lost, %d rolled back by recovery",
             recovered.attempt,
@@ -81,14 +87,29 @@ class SinkRun:
         self._sender().pipeline(EventType.PIPELINE_STARTED, self._job, settings=self._reported())
 
     def start(
-        self, rows: DataFrame, *, updates: bool, copies: bool = False, trigger: Mapping[str, Any] | None = None
+        self,
+        rows: DataFrame,
+        *,
+        updates: bool,
+        copies: bool = False,
+        finds_sources: bool = True,
+        trigger: Mapping[str, Any] | None = None,
     ) -> StreamingQuery:
         """Start the query that writes ``rows``, after ``recover``; ``updates``: in Spark's update mode.
 
         ``copies``: the rows are keys and values of Spark's Kafka source as they came, and the sink's tasks read them.
-        ``trigger`` is what DataStreamWriter.trigger takes; none: the setting trigger_interval_ms.
+        ``finds_sources``: what is read stands in ``rows`` alone; its topics are asked for before the query starts. ``trigger``
+        is what DataStreamWriter.trigger takes; none: the setting trigger_interval_ms. Raises SettingsError for a source topic
+        that is another one than before.
         """
         assert self._recovered is not None, "recover() comes first"
+        if finds_sources:
+            self._source_ids = SourceTopics(rows).ids
+            try:
+                self._recovery.require_unchanged(self._source_ids())
+            except IndoubtError as error:
+                self._report_end(_first_line(str(error)))
+                raise
         spark = rows.sparkSession
         spark.dataSource.register(TwoPhaseCommitSink)
         options = self._recovery.options(self._recovered).to_spark()
@@ -110,10 +131,16 @@ class SinkRun:
     def watch(self, query: StreamingQuery, should_stop: Callable[[], bool]) -> int:
         """Sweep now and then until the query has ended, or stop it when asked to; return one of exit_codes.py."""
         code, reason = self._watch(query, should_stop)
+        self._report_end(reason)
+        return code
+
+    def _report_end(self, reason: str) -> None:
         events = self._sender()
         events.pipeline(EventType.PIPELINE_STOPPED, self._job, reason=reason)
         events.flush(EVENT_LIMIT_S)
-        return code
+
+    def _ids_of(self, topics: Collection[str]) -> TopicIds:
+        return {topic: [id_] for topic, id_ in self._connection.topic_ids(topics).items() if id_}
 
     def _watch(self, query: StreamingQuery, should_stop: Callable[[], bool]) -> tuple[int, str]:
         assert self._recovered is not None, "recover() comes first"
@@ -127,23 +154,26 @@ class SinkRun:
                     events.pipeline(EventType.PIPELINE_ALIVE, self._job)
                     next_alive = time.monotonic() + ALIVE_S
                 if time.monotonic() >= next_sweep:
+                    self._require_unchanged()
                     self._sweep(lambda: recovery.sweep_unused(attempt))
                     recovery.keep_log_short(attempt)
                     next_sweep = self._next_sweep()
             query.stop()
-        except StreamingQueryException as error:
+        except (StreamingQueryException, SettingsError) as error:
+            query.stop()
             newer = recovery.superseded_by(attempt)
             if newer is not None:
                 log.error(
                     "stopped: run %s of prefix %r started after this one with the same prefix or checkpoint directory, so "
-                    "nothing that this run decides counts. Give each pipeline its own prefix and checkpoint directory",
+                    "nothing that this run decides counts. If both are to write the same rows, only one of them may run; if not, "
+                    "give each its own prefix and checkpoint directory",
                     newer.run,
                     newer.prefix,
                 )
                 return SUPERSEDED, "a newer run of the same prefix or checkpoint directory started"
             log.error("the query failed: %s", error)
             self._sweep(recovery.sweep)
-            return FAILED, _first_line(str(error))
+            return WRONG_SETTINGS if isinstance(error, SettingsError) else FAILED, _first_line(str(error))
         self._sweep(recovery.sweep)
         return STOPPED, STOPPED_ON_REQUEST
 
@@ -156,6 +186,13 @@ class SinkRun:
             roll_back()
         except IndoubtError as error:
             log.warning("open transactions stay until the next start or their timeout: %s", error)
+
+    def _require_unchanged(self) -> None:
+        """Return while what is read and written is what this run started with. Raises SettingsError."""
+        try:
+            self._recovery.require_unchanged(self._source_ids())
+        except (ResourceManagerError, CheckpointUnwritable) as error:
+            log.warning("it is not known now whether topics and checkpoint directory are the same: %s", error)
 
     def _sender(self) -> EventSender:
         assert self._recovered is not None, "recover() comes first"

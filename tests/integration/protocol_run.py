@@ -23,6 +23,7 @@ from pyarrow import fs
 from demo.database_server import DatabaseServer
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import BatchAttempt
+from lifecycle.errors import DecisionVoid
 from lifecycle.identity import Handle, TransactionalId
 from pipeline.config.connections import connect_databases
 from pipeline.config.settings import PipelineSettings
@@ -240,3 +241,17 @@ def write_number(directory: Path | str, folder: str, batch: int) -> None:
         filesystem.create_dir(f"{path}/{folder}")
     with filesystem.open_output_stream(f"{path}/{folder}/{batch}") as stream:
         stream.write(b"{}")
+
+
+def finish(sinks: ProtocolSinks, run: ProtocolRun, value: bytes, batch: int, directory: Path | None = None) -> None:
+    """Write a batch of one row, to its end in Spark's commit log."""
+    run.commit(run.slot(0, value, batch=batch), batch=batch)
+    spark_checkpoint(directory or sinks.checkpoint, planned=batch, committed=batch)
+
+
+def superseded(run: ProtocolRun, value: bytes, batch: int) -> None:
+    """Let a run that may not decide any more try to; Spark then has it abort."""
+    message = run.slot(0, value, batch=batch)
+    with pytest.raises(DecisionVoid):
+        run.commit(message, batch=batch)
+    run.abort(message, batch=batch)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from lifecycle.errors import DecisionVoid, SettingsError
+from lifecycle.errors import SettingsError
 from pipeline.checkpoints.checkpoint_directory import FILE, TAKE_OVER, CheckpointDirectory
 from pipeline.recovery.adoption import Adoption
 from pipeline.recovery.sweep import Sweep
@@ -25,9 +25,11 @@ from tests.integration.protocol_run import (
     ProtocolRun,
     ProtocolSinks,
     Stopped,
+    finish,
     protocol_sinks,
     spark_checkpoint,
     stop_at,
+    superseded,
 )
 
 pytestmark = pytest.mark.integration
@@ -59,20 +61,6 @@ def stopped_after_commit(patch: pytest.MonkeyPatch, run: ProtocolRun, *values: b
     stop_at(patch, CrashPoint.AFTER_COMMIT)
     with pytest.raises(Stopped):
         run.commit(message, batch=batch)
-
-
-def finish(sinks: ProtocolSinks, run: ProtocolRun, value: bytes, batch: int, directory: Path | None = None) -> None:
-    """Write a batch of one row, to its end in Spark's commit log."""
-    run.commit(run.slot(0, value, batch=batch), batch=batch)
-    spark_checkpoint(directory or sinks.checkpoint, planned=batch, committed=batch)
-
-
-def superseded(run: ProtocolRun, value: bytes, batch: int) -> None:
-    """Let a run that may not decide any more try to; Spark then has it abort."""
-    message = run.slot(0, value, batch=batch)
-    with pytest.raises(DecisionVoid):
-        run.commit(message, batch=batch)
-    run.abort(message, batch=batch)
 
 
 def before(patch: pytest.MonkeyPatch, owner: type, name: str, deed: Callable[[], Any]) -> None:
@@ -141,10 +129,10 @@ def test_a_missing_checkpoint_id_is_refused_with_its_content(sinks, monkeypatch,
     kept = json.loads(file.read_text())
     file.unlink() if left is None else file.write_text(left)
     with pytest.raises(
-        SettingsError, match=r"last decided batch is 0, decided at .*write into it: (\{.*?\})"
+        SettingsError, match=r"last decided batch is 0, decided at .*write into it: (\{.*?\}) \. "
     ) as refused:
         sinks.run()
-    file.write_text(re.findall(r"write into it: (\{.*?\})", str(refused.value))[0])
+    file.write_text(re.findall(r"write into it: (\{.*?\}) \. ", str(refused.value))[0])
     assert json.loads(file.read_text()) == kept
     later = sinks.run()
     later.commit(later.slot(0, b"a"))
@@ -321,12 +309,19 @@ def test_a_takeover_that_dies_before_the_directory_says_so_is_finished(sinks, mo
     first = sinks.run()
     finish(sinks, first, b"0", batch=0)
 
-    def die() -> None:
+    def die(*_: object) -> None:
         raise Stopped
 
-    before(monkeypatch, CheckpointDirectory, "replace", die)
-    with pytest.raises(Stopped):
-        sinks.run(prefix=f"other-{sinks.prefix}")
+    def end_and_die(*arguments: Any) -> None:
+        end(*arguments)
+        monkeypatch.setattr(CheckpointDirectory, "replace", die)
+
+    end = Adoption._end_old_checkpoint
+    with monkeypatch.context() as patch:
+        patch.setattr(Adoption, "_end_old_checkpoint", end_and_die)
+        with pytest.raises(Stopped):
+            sinks.run(prefix=f"other-{sinks.prefix}")
+    monkeypatch.undo()
     later = sinks.run(**({"prefix": f"other-{sinks.prefix}"} if settings == "new" else {}))
     assert later.options.checkpoint_id != first.options.checkpoint_id
     finish(sinks, later, b"1", batch=1)
@@ -378,7 +373,7 @@ def test_an_earlier_pipeline_that_restarts_too_late_ends(sinks, monkeypatch):
     finish(sinks, sinks.run(), b"a", batch=0)
     others = []
     before(monkeypatch, DecisionLog, "start_run", lambda: others.append(sinks.run(prefix=f"other-{sinks.prefix}")))
-    with pytest.raises(SettingsError, match=r"another pipeline was started on .* at the same moment: this one ends"):
+    with pytest.raises(SettingsError, match=r"another pipeline was started on .* at the same moment: that one goes on"):
         sinks.run()
     finish(sinks, others[0], b"b", batch=1)
     sinks.expect(b"a", b"b", pending=0)

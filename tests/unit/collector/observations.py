@@ -128,7 +128,7 @@ def run_started(offset: int = 0, at: int = -1000, run: str = "run-1") -> Decisio
 def checkpoint_taken_over(
     offset: int, attempt: int, at: int = 0, prefix: str = PREFIX, checkpoint_id: str = CHECKPOINT_ID
 ) -> DecisionSeen:
-    names = dict.fromkeys(("new_checkpoint_id", "sink", "decisions", "location", "directory"), "new")
+    names = dict.fromkeys(("new_checkpoint_id", "sink", "decisions", "location"), "new")
     return _seen(
         offset, CheckpointTakenOver(prefix=prefix, checkpoint_id=checkpoint_id, attempt=attempt, at_ms=T0 + at, **names)
     )

@@ -36,7 +36,7 @@ def decision(attempt, batch=0, ruling=Ruling.COMMIT, checkpoint_id="L", prefix="
 
 
 def taken_over(attempt, checkpoint_id="L", new_checkpoint_id="N", prefix="p2"):
-    new = {"sink": "s", "decisions": "d", "location": "file:///c", "directory": "7"}
+    new = {"sink": "s", "decisions": "d", "location": "file:///c"}
     return CheckpointTakenOver(
         prefix=prefix, checkpoint_id=checkpoint_id, attempt=attempt, new_checkpoint_id=new_checkpoint_id, at_ms=4, **new
     )

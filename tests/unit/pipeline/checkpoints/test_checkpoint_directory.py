@@ -26,7 +26,7 @@ from pipeline.checkpoints.checkpoint_files import LOCK, LocalFiles
 from pipeline.config.settings import PipelineSettings
 
 CHECKPOINT_ID = CheckpointIdentity(
-    checkpoint_id="L", prefix="p", sink="out", decisions="log", location="file:///a", directory="1"
+    checkpoint_id="L", prefix="p", sink="out", decisions="log", location="file:///a", sources={"in": ["i"]}
 )
 
 
@@ -81,11 +81,6 @@ def test_of_many_who_replace_a_checkpoint_id_at_once_one_does(tmp_path):
     assert [directory(str(tmp_path)).read()] == [
         checkpoint_id for checkpoint_id, done in zip(wanted, made, strict=True) if done
     ]
-
-
-def test_the_directory_itself_is_not_taken_for_a_copy(tmp_path):
-    first = directory(str(tmp_path / "c"))
-    assert first.identity == directory(f"{tmp_path}/x/../c").identity != directory(str(tmp_path / "d")).identity
 
 
 def test_unwritable_directory_is_named(tmp_path):

@@ -1,0 +1,85 @@
+"""What the offsets of a query count in: the ids of its source topics, asked of the clusters that its Kafka sources read.
+
+Asked in Spark's JVM, by the Kafka client and with the options of each source itself: it may read another cluster than the sink's.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame
+
+from lifecycle.errors import Unreachable
+
+log = logging.getLogger(__name__)
+
+OF_KAFKA = "kafka."
+NONE = "AAAAAAAAAAAAAAAAAAAAAA"
+"""A topic's id at a broker that has no such ids (before 2.8)."""
+ANSWER_LIMIT_MS = 30_000
+
+
+class SourceTopics:
+    """The Kafka topics that the streams of ``rows`` are subscribed to; asks again with the same clients until ``close``."""
+
+    def __init__(self, rows: DataFrame) -> None:
+        self._jvm: Any = rows.sparkSession._jvm
+        self._sources = [
+            (self._admin(options), options) for options in _kafka_sources(rows) if "kafka.bootstrap.servers" in options
+        ]
+
+    def ids(self) -> dict[str, set[str]]:
+        """Return the ids of each topic by its name, several where sources read topics of one name in several clusters.
+
+        A topic that is not there, and one of a broker without such ids, is left out. Raises Unreachable.
+        """
+        found: dict[str, set[str]] = {}
+        for admin, options in self._sources:
+            try:
+                listed = admin.listTopics().names().get()
+                names = [name for name in listed if self._is_read(name, options)]
+                topics = admin.describeTopics(self._jvm.java.util.ArrayList(names)).allTopicNames().get()
+                for name in names:
+                    id_ = str(topics[name].topicId().toString())
+                    if id_ != NONE:
+                        found.setdefault(name, set()).add(id_)
+            except Py4JJavaError as error:
+                cause = str(error.java_exception.toString())
+                raise Unreachable(f"the source's topics cannot be asked for: {cause}") from None
+        return found
+
+    def close(self) -> None:
+        """End the clients."""
+        for admin, _ in self._sources:
+            admin.close(self._jvm.java.time.Duration.ofSeconds(1))
+
+    def _admin(self, options: Mapping[str, str]) -> Any:
+        properties = self._jvm.java.util.HashMap()
+        for name, value in options.items():
+            if name.startswith(OF_KAFKA):
+                properties[name.removeprefix(OF_KAFKA)] = value
+        properties["default.api.timeout.ms"] = properties["request.timeout.ms"] = str(ANSWER_LIMIT_MS)
+        return self._jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+
+    def _is_read(self, topic: str, options: Mapping[str, str]) -> bool:
+        if "subscribepattern" in options:
+            return bool(self._jvm.java.util.regex.Pattern.matches(options["subscribepattern"], topic))
+        if "assign" in options:
+            return topic in json.loads(options["assign"])
+        return topic in [name.strip() for name in options.get("subscribe", "").split(",")]
+
+
+def _kafka_sources(rows: DataFrame) -> list[dict[str, str]]:
+    """Return the options of each stream from Kafka, their names in lower case as Spark reads them."""
+    plan: Any = rows._jdf.queryExecution().analyzed()
+    leaves = plan.collectLeaves()
+    found = []
+    for place in range(leaves.size()):
+        leaf = leaves.apply(place)
+        if leaf.getClass().getSimpleName() == "StreamingRelationV2" and leaf.sourceName() == "kafka":
+            found.append({str(name).lower(): str(value) for name, value in dict(leaf.extraOptions()).items()})
+    return found
