@@ -148,7 +148,7 @@ def headline(
         case Verdict.UNKNOWN:
             return f"{what} cannot be judged: evidence is missing."
         case Verdict.FOREIGN:
-            return f"{what} {holds} its partitions open for long: only its owner knows what an abort would lose."
+            return f"{what} {is_} open for long: only its owner knows what an abort would lose."
         case Verdict.IN_PROGRESS | Verdict.SETTLED:
             return f"{what} {'needs' if is_single else 'need'} nothing."
 

@@ -19,7 +19,7 @@ _OF_TRANSACTION = frozenset({"A1", "A2", "A7", "A12"})
 _OF_PIPELINE = frozenset({"A5", "A6"})
 CONSEQUENCES = {
     "A1": "The broker aborts it at its timeout.",
-    "A2": "Its rows stay invisible, and an abort at its timeout loses them.",
+    "A2": "Its rows stay invisible, and an abort loses them.",
     "A3": "Readers of the partition wait for ever: no timeout ends it.",
     "A4": "These readers see nothing new until the transaction ends.",
     "A5": "What is aborted is written again and again, and readers wait for it.",
@@ -31,7 +31,7 @@ CONSEQUENCES = {
     "A11": "The log forgets decisions that still count, and their rows are written twice.",
     "A12": "Readers count these rows twice.",
     "A13": "Its cause is still there, and it acts again.",
-    "A14": "Without a decision, its timeout ends it.",
+    "A14": "Nothing is done about it until a person decides; in Kafka its timeout ends it.",
     "A15": "Whether its transactions are to be committed is not known, and their timeouts abort them.",
     "A16": "Standing orders act on nothing while it lasts.",
 }

@@ -11,6 +11,7 @@ from collector.rows.attention.situation import CRITICAL, WARNING, Situation
 from collector.runtime.remembered import Remembered
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import PIPELINE_KEY
+from lifecycle.resource_manager_kinds import DATABASES
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
 from lifecycle.rows.overview import ActionRequired
 from lifecycle.verdicts import Verdict
@@ -111,5 +112,7 @@ def consequence(needed: ActionRequired, *, ours: bool) -> str:
             return "It stays prepared and holds its locks. No order is advised until the evidence is back."
         case Verdict.FOREIGN if has_timeout:
             return "Readers wait until the broker aborts it at its timeout; only its owner knows what that loses."
+        case Verdict.FOREIGN if all(key.partition(":")[0] in DATABASES for key in needed.keys):
+            return "It stays prepared and holds its locks until its owner ends it."
         case _:
             return "It stays open, and what it holds back stays invisible, until its owner ends it."

@@ -146,6 +146,23 @@ def test_what_is_unknown_says_what_the_timeout_may_do_and_that_no_order_is_advis
     assert "No order is advised until the evidence is back." in text
 
 
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [
+        ("postgres:payment 4711@postgres", "It stays prepared and holds its locks until its owner ends it."),
+        ("kafka:billing-1:7:0", "It stays open, and what it holds back stays invisible, until its owner ends it."),
+    ],
+)
+def test_a_foreign_branch_holds_locks_and_no_partitions(key: str, says: str) -> None:
+    told = headline(Verdict.FOREIGN, "payment 4711", None, 1, None, ours=False)
+    assert told == "1 transaction of payment 4711 is open for long: only its owner knows what an abort would lose."
+    needed = ActionRequired(
+        verdict=Verdict.FOREIGN, pipeline="payment 4711", batch=None, keys=(key,), rows=None, decided_at_ms=None,
+        certainty=Certainty.GUESS, deadline_ms=None, headline=told, partitions=(),
+    )  # fmt: skip
+    assert consequence(needed, ours=False) == says
+
+
 def test_a_card_says_since_when_until_when_and_what_is_lost_then() -> None:
     card = only(cards(5_000, COMMIT_IT))
     assert (card.since_ms, card.deadline_ms, card.rows) == (T0 + 1_000, T0 + TIMEOUT_MS, 100)
