@@ -114,6 +114,7 @@ def install_test_programs() -> None:
         "MariaDB": (find_mariadb(), list(MARIADB_PACKAGES)),
         "Galera": (find_galera(), ["galera-4"]),
         "PostgreSQL": (find_postgres(), ["postgresql"]),
+        "PgBouncer": (shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/bin"), ["pgbouncer"]),
         "OpenSSL (TLS tests)": (shutil.which("openssl"), ["openssl"]),
         "Spin (model test)": (shutil.which("spin"), ["spin"]),
         "a C compiler (model test)": (shutil.which("cc") or shutil.which("gcc"), ["gcc", "libc6-dev"]),

@@ -85,6 +85,8 @@ class Assumption(Enum):
     JOB_IS_GONE = "the Flink job is gone: its REST API does not answer"
     JOB_GOES_ON_FROM_IT = "the job goes on from the checkpoint that holds it, or from a later one"
     LIST_NAMES_IT = "the list that cannot be read names it"
+    SAME_DATABASE = "the server that lists the branch no more has all that the one had which listed it"
+    STILL_LISTED = "its database lists it still: the server that listed it does not answer now"
     NOT_REPORTED_COMMITTED = "its owner was not told that it is committed"
 
 

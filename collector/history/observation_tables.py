@@ -158,6 +158,7 @@ PREPARED_BRANCHES = ObservationTable(
     Column("prepared_ms", LONG),
     Column("owner", TEXT),
     Column("database", TEXT),
+    Column("server", TEXT),
 )
 QUARANTINED = ObservationTable(
     "quarantined",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from collector.records.branches import BranchFacts
 from collector.state.transaction_view import TransactionView
-from lifecycle.errors import ResourceManagerError, SettingsError
+from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 from lifecycle.identity import Handle, Marker
 from lifecycle.orders import Action
 from lifecycle.outcomes import (
@@ -22,6 +22,7 @@ from lifecycle.outcomes import (
 from lifecycle.resource_manager_kinds import KINDS
 from resource_managers.database.markers import MarkerState
 from resource_managers.database.resource_manager import NO_TIMEOUT_LEFT_MS, DatabaseResourceManager
+from resource_managers.database.servers import Silence, silence
 from resource_managers.database.session import PreparedBranch
 from resource_managers.database.settlement import outcome_of
 from resource_managers.protocol import OpenTransactionView, Readiness
@@ -30,11 +31,22 @@ NOT_PROVEN = "no database that is watched here lists it, and no marker names it:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedBranch(OpenTransactionView):
-    """A listed branch and the database that lists it: two servers may have foreign branches of one name."""
+class Place(NamedTuple):
+    """A database by its name, and the server that answered there."""
 
     instance: str
+    server: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedBranch(OpenTransactionView):
+    """A listed branch and the database that lists it: two servers may have foreign branches of one name.
+
+    ``server``: which server answered there (resource_managers/database/servers.py).
+    """
+
+    instance: str
+    server: str
 
 
 class DatabaseParticipant:
@@ -55,16 +67,16 @@ class DatabaseParticipant:
 
     def check(self, handles: Sequence[Handle]) -> list[Readiness]:
         """Say which of them are listed. Raises ResourceManagerError when none of the databases answers."""
-        instances, errors = self._instances_of_prepared()
+        places, errors = self._places_of_prepared()
         if len(errors) == len(self._managers):
             raise ResourceManagerError("; ".join(errors))
         reason = "; ".join([f"no {KINDS[self._kind].listed_in} of {', '.join(self._managers)} lists it", *errors])
         return [
             Readiness(
                 handle=handle,
-                ready=handle.transaction in instances,
+                ready=handle.transaction in places,
                 time_left_ms=NO_TIMEOUT_LEFT_MS,
-                reason="" if handle.transaction in instances else reason,
+                reason="" if handle.transaction in places else reason,
             )
             for handle in handles
         ]
@@ -85,17 +97,23 @@ class DatabaseParticipant:
         return [found.get(h.key) or _rollback_outcome(h, proofs.get(h.transaction), errors) for h in handles]
 
     def find_open(self, seen: Sequence[TransactionView]) -> list[OpenTransactionView | None]:
-        """Return each where the very database that listed it lists it still, with the prepared time that it had then."""
-        instances = {view.branch.instance for view in seen if view.branch is not None} & self._managers.keys()
-        listed = {
-            (instance, branch.transaction, branch.prepared_at_ms)
-            for instance in sorted(instances)
-            for branch in self._listed(self._managers[instance])
-        }
-        return [self._open_now(view.branch, listed) if view.branch is not None else None for view in seen]
+        """Return each where the very server that listed it lists it still, with the prepared time that it had then.
 
-    def _open_now(self, branch: BranchFacts, listed: Set[tuple[str, str, int | None]]) -> PlacedBranch | None:
-        if (branch.instance, branch.transaction, branch.prepared_ms) not in listed:
+        Raises Unreachable where another server answers: nothing then says that it is not open.
+        """
+        instances = {view.branch.instance for view in seen if view.branch is not None} & self._managers.keys()
+        answers = {instance: self._listed(self._managers[instance]) for instance in sorted(instances)}
+        return [self._open_now(view.branch, answers) if view.branch is not None else None for view in seen]
+
+    def _open_now(
+        self, branch: BranchFacts, answers: Mapping[str, tuple[str, list[PreparedBranch]]]
+    ) -> PlacedBranch | None:
+        server, listed = answers.get(branch.instance, ("", []))
+        if silence(branch.server, server) is Silence.SAYS_NOTHING:
+            raise Unreachable(
+                f"{branch.instance}: {server} answers, and {branch.server} listed {branch.transaction}: nothing was sent"
+            )
+        if (branch.transaction, branch.prepared_ms) not in {(b.transaction, b.prepared_at_ms) for b in listed}:
             return None
         return PlacedBranch(
             resource_manager=self._kind,
@@ -106,6 +124,7 @@ class DatabaseParticipant:
             started_at_ms=branch.prepared_ms,
             timeout_ms=None,
             instance=branch.instance,
+            server=server,
         )
 
     def commit_open(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
@@ -123,12 +142,10 @@ class DatabaseParticipant:
     ) -> list[str]:
         """Return an error text per target, empty = it is ended."""
         errors: dict[int, str] = {}
-        for instance, manager in self._managers.items():
-            own = [
-                i
-                for i, target in enumerate(targets)
-                if isinstance(target, PlacedBranch) and target.instance == instance
-            ]
+        at = {i: Place(t.instance, t.server) for i, t in enumerate(targets) if isinstance(t, PlacedBranch)}
+        for place in sorted(set(at.values())):
+            own = [i for i, there in at.items() if there == place]
+            manager = self._managers[place.instance].at(place.server)
             errors |= dict(zip(own, end(manager, [targets[index] for index in own]), strict=True))
         return [
             errors.get(index, f"{target.transaction}: no database lists it") for index, target in enumerate(targets)
@@ -137,34 +154,37 @@ class DatabaseParticipant:
     def _where_listed(
         self, handles: Sequence[Handle], act: Callable[[DatabaseResourceManager, list[Handle]], list[T]]
     ) -> tuple[dict[str, T | RetryLater], list[Handle]]:
-        """Act on each handle in the database that lists it; return the answers by key, and the handles that none lists."""
-        instances, errors = self._instances_of_prepared()
+        """Act on each handle at the server that lists it; return the answers by key, and the handles that none lists."""
+        places, errors = self._places_of_prepared()
         found: dict[str, T | RetryLater] = {}
-        for instance, manager in self._managers.items():
-            own = [handle for handle in handles if instances.get(handle.transaction) == instance]
+        for place in sorted({places[handle.transaction] for handle in handles if handle.transaction in places}):
+            own = [handle for handle in handles if places.get(handle.transaction) == place]
+            manager = self._managers[place.instance].at(place.server)
             found |= {handle.key: answer for handle, answer in zip(own, act(manager, own), strict=True)}
-        left = [handle for handle in handles if handle.transaction not in instances]
+        left = [handle for handle in handles if handle.transaction not in places]
         if errors:
             # A database that does not answer may be the one that lists it.
             return found | {handle.key: RetryLater(handle=handle, reason="; ".join(errors)) for handle in left}, []
         return found, left
 
-    def _instances_of_prepared(self) -> tuple[dict[str, str], list[str]]:
+    def _places_of_prepared(self) -> tuple[dict[str, Place], list[str]]:
         """Return the place of every branch that is listed now, and the errors of the databases that could not be asked."""
-        instances: dict[str, str] = {}
+        places: dict[str, Place] = {}
         errors: list[str] = []
         for instance, manager in self._managers.items():
             try:
-                for branch in self._listed(manager):
-                    instances.setdefault(branch.transaction, instance)
+                server, branches = self._listed(manager)
             except (ResourceManagerError, SettingsError) as error:
                 errors.append(str(error))
-        return instances, errors
+                continue
+            for branch in branches:
+                places.setdefault(branch.transaction, Place(instance, server))
+        return places, errors
 
-    def _listed(self, manager: DatabaseResourceManager) -> list[PreparedBranch]:
+    def _listed(self, manager: DatabaseResourceManager) -> tuple[str, list[PreparedBranch]]:
         watch = manager.watch(self._answer_limit_s)
         try:
-            return watch.prepared()
+            return watch.listing()
         finally:
             watch.close()
 

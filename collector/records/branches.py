@@ -9,6 +9,7 @@ from collector.records.observations import BranchGone, BranchListed, BranchProof
 from lifecycle.branch_id import BranchId
 from lifecycle.identity import transaction_key
 from lifecycle.resource_manager_kinds import KINDS
+from resource_managers.database.servers import Silence, silence
 from resource_managers.database.session import BranchLocks
 
 
@@ -31,10 +32,14 @@ class BranchFacts:
     """None where the server keeps no time (XA)."""
     owner: str = ""
     database: str = ""
+    server: str = ""
+    """Which server listed it last (resource_managers/database/servers.py); empty where that is not known."""
     gone_ms: int | None = None
     """When it was found to be listed no more; None while it is listed."""
     proof: BranchProof | None = None
     """What its marker said then; None for a foreign one, which has none."""
+    gone_by: str = ""
+    """Which server did not list it then."""
 
     @property
     def key(self) -> str:
@@ -45,6 +50,12 @@ class BranchFacts:
     def is_listed(self) -> bool:
         """True while its server lists it as prepared."""
         return self.gone_ms is None
+
+    @property
+    def end_is_assumed(self) -> bool:
+        """True where its end rests on a list alone, and it is not known to be that of the server that listed it."""
+        is_proven = self.proof in (BranchProof.COMMITTED, BranchProof.TOMBSTONE)
+        return not (self.is_listed or is_proven) and silence(self.server, self.gone_by) is not Silence.PROVES
 
     @property
     def since_ms(self) -> int | None:
@@ -68,6 +79,7 @@ def with_listed(known: BranchFacts | None, seen: BranchListed) -> BranchFacts:
         prepared_ms=seen.prepared_ms,
         owner=seen.owner,
         database=seen.database,
+        server=seen.server or (known.server if known is not None else ""),
     )
     if known is None or known.first_seen_ms is None:
         return now
@@ -84,7 +96,8 @@ def with_gone(known: BranchFacts | None, gone: BranchGone) -> BranchFacts:
     )
     first = gone.at_ms if facts.gone_ms is None else min(gone.at_ms, facts.gone_ms)
     proven = facts.proof in (BranchProof.COMMITTED, BranchProof.TOMBSTONE)
-    return replace(facts, gone_ms=first, proof=facts.proof if proven else gone.proof)
+    by = gone.server if facts.gone_ms is None else facts.gone_by
+    return replace(facts, gone_ms=first, gone_by=by, proof=facts.proof if proven else gone.proof)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +111,25 @@ class BranchDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseSnapshot:
-    """The newest look at one database: when (epoch ms), and the details of what was listed then, by key."""
+    """The newest look at one database: when (epoch ms), and the details of what was listed then, by key.
 
-    at_ms: int
+    ``server``: which server answered then; ``error``: why none answered since.
+    """
+
+    at_ms: int | None
     details: Mapping[str, BranchDetail] = field(default_factory=dict)
+    server: str = ""
+    error: str = ""
+
+    @property
+    def shown(self) -> tuple[object, ...]:
+        """Return what pages show of it, without the time and the age that move with each look."""
+        return {key: detail.locks for key, detail in self.details.items()}, self.server, self.error
+
+    def why_not_asked(self, branch: BranchFacts) -> str:
+        """Return why it does not tell whether a branch is still there; empty where it does."""
+        if self.error:
+            return f"since then its database does not answer: {self.error}"
+        if silence(branch.server, self.server) is Silence.SAYS_NOTHING:
+            return f"another server answers now ({self.server}; it was {branch.server}): what that one does not list has not ended"
+        return ""

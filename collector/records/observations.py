@@ -99,7 +99,10 @@ class BranchProof(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchListed:
-    """A database lists a prepared branch, ours or foreign. ``instance`` is the name that the database was given."""
+    """A database lists a prepared branch, ours or foreign. ``instance`` is the name that the database was given.
+
+    ``server``: which server it was (resource_managers/database/servers.py); empty where that is not known.
+    """
 
     instance: str
     resource_manager: str
@@ -108,6 +111,7 @@ class BranchListed:
     prepared_ms: int | None = None
     owner: str = ""
     database: str = ""
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +123,7 @@ class BranchGone:
     transaction: str
     at_ms: int
     proof: BranchProof | None
+    server: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

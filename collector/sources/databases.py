@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 
 from collector.config.databases import listing_instances
 from collector.config.settings import TunableSettings
@@ -14,15 +15,21 @@ from collector.runtime.clock import CLOCK, now_ms
 from collector.sources.source import Observer
 from collector.views.current_state import CurrentState
 from lifecycle.branch_id import BranchId
+from lifecycle.counted_nouns import counted
 from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 from resource_managers.database.branches import BranchListing
 from resource_managers.database.connection import DatabaseConnection
 from resource_managers.database.markers import MarkerState
 from resource_managers.database.resource_manager import DatabaseResourceManager
+from resource_managers.database.servers import Silence, silence
 from resource_managers.database.session import BranchLocks
 
 MAX_ASKED = 500
 """So many markers are asked for at one poll; the others at the next."""
+UNNAMED = (
+    "which server answers is not known (PostgreSQL: pg_control_system and pg_walfile_name tell), so no end of a branch is certain "
+    "without its marker"
+)
 _PROOFS = {MarkerState.COMMITTED: BranchProof.COMMITTED, MarkerState.TOMBSTONE: BranchProof.TOMBSTONE}
 Change = BranchListed | BranchGone
 
@@ -53,6 +60,8 @@ class Databases(Observer):
         self._watch = manager.watch(answer_limit_ms / 1000)
         self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._missing: frozenset[str] = frozenset()
+        self._seen = DatabaseSnapshot(at_ms=None)
+        self._of_others = 0
         self._elsewhere: Mapping[str, int] = {}
         self._unread = ""
 
@@ -66,6 +75,13 @@ class Databases(Observer):
             if self._unread
             else []
         )
+        if self._of_others:
+            notes.append(
+                f"{self._seen.server} answers, and another server had listed {counted(self._of_others, 'branch', 'branches')}: "
+                "what this one does not list has not ended"
+            )
+        if self._lists and self._seen.at_ms is not None and not self._seen.server:
+            notes.append(UNNAMED)
         if self._elsewhere:
             where = ", ".join(f"{count} in {database}" for database, count in self._elsewhere.items())
             notes.append(f"the server has more prepared transactions, {where}: give these databases too")
@@ -84,14 +100,15 @@ class Databases(Observer):
     def _poll(self) -> None:
         asked_ms = CLOCK.steady_ms()
         self.current.clocks.saw(self.name, self._watch.clock_ms(), after_ms=asked_ms, before_ms=CLOCK.steady_ms())
-        listing = self._watch.list_branches() if self._lists else BranchListing(branches=())
+        listing = self._watch.list_branches() if self._lists else BranchListing(server="", branches=())
         at_ms = now_ms()
         listed = {branch.transaction for branch in listing.branches}
         before = self.current.listed_branches(self._instance)
-        missing = sorted(before.keys() - listed)
+        unlisted = sorted(before.keys() - listed)
+        missing = [n for n in unlisted if silence(before[n].server, listing.server) is not Silence.SAYS_NOTHING]
         others = [name for name in self.current.unproven_branches(self._kind) if name not in listed]
         # Those that are gone first; all that were not asked about stay as they are until the next poll.
-        asked = [name for name in dict.fromkeys([*missing, *others]) if BranchId.parse(name) is not None][:MAX_ASKED]
+        asked = [name for name in dict.fromkeys([*unlisted, *others]) if BranchId.parse(name) is not None][:MAX_ASKED]
         proofs = self._proofs(asked)
         gone = [name for name in missing if BranchId.parse(name) is None or name in asked]
         changes: list[Change] = [
@@ -103,21 +120,38 @@ class Databases(Observer):
                 prepared_ms=branch.prepared_at_ms,
                 owner=branch.owner,
                 database=branch.database,
+                server=listing.server,
             )
             for branch in listing.branches
-            if is_new(before.get(branch.transaction), branch.prepared_at_ms)
+            if is_new(before.get(branch.transaction), branch.prepared_at_ms, listing.server)
         ]
-        changes += self._gone(gone, proofs, at_ms)
+        changes += self._gone(gone, proofs, at_ms, listing.server)
         if changes:
             self.arrived([self._observed(change) for change in changes])
-        self._elsewhere = listing.elsewhere
+        self._elsewhere, self._of_others = listing.elsewhere, len(unlisted) - len(missing)
         if self._lists:
-            self.current.see_branches(self._instance, DatabaseSnapshot(at_ms=at_ms, details=self._details(listing)))
+            self._see(DatabaseSnapshot(at_ms=at_ms, details=self._details(listing), server=listing.server))
 
-    def _gone(self, missing: Sequence[str], proofs: Mapping[str, BranchProof], at_ms: int) -> list[Change]:
+    def failed(self, error: Exception) -> None:
+        """Say with each branch why it is not known whether it is still there."""
+        if self._lists:
+            self._see(replace(self._seen, error=str(error)))
+
+    def _see(self, snapshot: DatabaseSnapshot) -> None:
+        self._seen = snapshot
+        self.current.see_branches(self._instance, snapshot)
+
+    def _gone(self, missing: Sequence[str], proofs: Mapping[str, BranchProof], at_ms: int, server: str) -> list[Change]:
         ends, self._missing = ends_known(missing, self._missing, proofs, are_read=not self._unread)
         return [
-            BranchGone(instance=self._instance, resource_manager=self._kind, transaction=name, at_ms=at_ms, proof=proof)
+            BranchGone(
+                instance=self._instance,
+                resource_manager=self._kind,
+                transaction=name,
+                at_ms=at_ms,
+                proof=proof,
+                server=server,
+            )
             for name, proof in ends.items()
         ]
 
@@ -187,6 +221,11 @@ def ends_known(
     return ends, frozenset(missing) - ends.keys()
 
 
-def is_new(known: BranchFacts | None, prepared_ms: int | None) -> bool:
-    """Say whether a listed branch is another one than what is known under its name: foreign names may be used again."""
-    return known is None or prepared_ms != known.prepared_ms
+def is_new(known: BranchFacts | None, prepared_ms: int | None, server: str) -> bool:
+    """Say whether a listed branch is another one than what is known under its name, or another server lists it.
+
+    Foreign names may be used again.
+    """
+    if known is None or prepared_ms != known.prepared_ms:
+        return True
+    return bool(server) and server != known.server

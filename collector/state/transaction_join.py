@@ -243,7 +243,9 @@ def _view(
         else transaction_key(KAFKA, *identity)
     )
     snapshot = state.database_snapshots.get(branch.instance) if branch is not None and branch.is_listed else None
-    polled_ms = snapshot.at_ms if snapshot is not None else None
+    not_asked = snapshot.why_not_asked(branch) if snapshot is not None and branch is not None else ""
+    is_asked = snapshot is not None and (bool(snapshot.error) or not not_asked)
+    polled_ms = snapshot.at_ms if snapshot is not None and is_asked else None
     listing, outcome = state.ledger.listing(key), state.ledger.outcome(key)
     proven = _proven_batch_attempt(state, own_id, reported, listing)
     # Only its coordinator reports a transaction that is not ours.
@@ -265,6 +267,7 @@ def _view(
         branch=branch,
         branch_detail=snapshot.details.get(key) if snapshot is not None else None,
         polled_ms=polled_ms,
+        not_asked=not_asked,
         proven_batch_attempt=proven,
         reported_batch_attempt=_reported_batch_attempt(state, own_id, reported),
         flink_checkpoint=_flink_checkpoint(state, broker, branch) if own_id is None else None,

@@ -46,7 +46,9 @@ class TransactionView:
     """What its database lists, or listed, of a branch."""
     branch_detail: BranchDetail | None = None
     polled_ms: int | None = None
-    """When its database was polled last."""
+    """When its database was polled last, where the server answered that listed it."""
+    not_asked: str = ""
+    """Why its database does not tell whether the branch is still there; empty where it does."""
     proven_batch_attempt: BatchAttempt | None = None
     """Its batch and attempt, as a decision or the branch's name and the log's runs tell them."""
     reported_batch_attempt: BatchAttempt | None = None

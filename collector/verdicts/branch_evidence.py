@@ -13,8 +13,13 @@ MAX_NAMED = 3
 """So many of the locked relations and waiting sessions are named; the others are counted."""
 
 
-def listed(branch: BranchFacts, detail: BranchDetail | None, polled_ms: int | None) -> tuple[Evidence, ...]:
-    """Return the facts about a branch that its server lists: that it does, who waits, what it locks, what vacuum leaves."""
+def listed(
+    branch: BranchFacts, detail: BranchDetail | None, polled_ms: int | None, not_asked: str = ""
+) -> tuple[Evidence, ...]:
+    """Return the facts about a branch that its server lists: that it does, who waits, what it locks, what vacuum leaves.
+
+    ``not_asked``: why it is not known whether it still does.
+    """
     owner = f" by {branch.owner}" if branch.owner else ""
     since = (
         ""
@@ -22,6 +27,8 @@ def listed(branch: BranchFacts, detail: BranchDetail | None, polled_ms: int | No
         else "; the server keeps no time: its age counts from when it was first seen"
     )
     found = [Evidence(fact=f"prepared{owner}{since}", source=branch.listed_by, at_ms=polled_ms)]
+    if not_asked:
+        found.append(Evidence(fact=not_asked, source=branch.listed_by))
     made_by = owner_of(branch.resource_manager, branch.transaction)
     if made_by is not None:
         told = f" ({made_by.detail})" if made_by.detail else ""

@@ -35,20 +35,26 @@ def judge(case: Case) -> Judgement:
         return found
     if t.branch is None or not t.is_listed:
         return replace(found, may_commit=False, may_abort=False)
-    return replace(found, rests_on=(*found.rests_on, *branch_evidence.listed(t.branch, t.branch_detail, t.polled_ms)))
+    listed = branch_evidence.listed(t.branch, t.branch_detail, t.polled_ms, t.not_asked)
+    is_open = found.verdict is not Verdict.SETTLED
+    still = (Assumption.STILL_LISTED,) if t.not_asked and is_open else ()
+    return replace(found, rests_on=(*found.rests_on, *listed), assumes=(*found.assumes, *still))
 
 
 def rule_1_settled(case: Case) -> Judgement | None:
     """Committed, or aborted without ever being decided, or a foreign branch that is gone: nothing to do."""
     t = case.transaction
     gone = (branch_evidence.ended(t.branch),) if t.branch is not None and not t.is_listed else ()
+    is_assumed = t.outcome is None and t.branch is not None and t.branch.end_is_assumed
+    assumes = (Assumption.SAME_DATABASE,) if is_assumed else ()
     if t.state is TransactionState.COMMITTED:
-        return _judgement(Verdict.SETTLED, 1, Evidence(fact="committed", source=_by(t), at_ms=t.ended_ms), *gone)
+        committed = Evidence(fact="committed", source=_by(t), at_ms=t.ended_ms)
+        return _judgement(Verdict.SETTLED, 1, committed, *gone, assumes=assumes)
     if t.state is TransactionState.ABORTED:
         undecided = Evidence(fact="aborted, never decided", source=_by(t), at_ms=t.ended_ms)
-        return _judgement(Verdict.SETTLED, 1, undecided, *gone)
+        return _judgement(Verdict.SETTLED, 1, undecided, *gone, assumes=assumes)
     if t.has_vanished and not t.ours:
-        return _judgement(Verdict.SETTLED, 1, *gone)
+        return _judgement(Verdict.SETTLED, 1, *gone, assumes=assumes)
     return None
 
 

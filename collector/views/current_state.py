@@ -245,9 +245,7 @@ class CurrentState:
         with self._lock:
             before = self._state.database_snapshots.get(instance)
             self._state.database_snapshots[instance] = snapshot
-        if before is None or {k: d.locks for k, d in before.details.items()} != {
-            k: d.locks for k, d in snapshot.details.items()
-        }:
+        if before is None or before.shown != snapshot.shown:
             self.changed()
 
     def see_groups(self, seen: Mapping[str, GroupMembers], held: Mapping[str, HeldOffsets]) -> None:

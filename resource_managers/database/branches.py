@@ -16,8 +16,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BranchListing:
-    """What a server lists. ``elsewhere``: how many branches the server has that cannot be reached from here, by database."""
+    """What a server lists. ``elsewhere``: how many branches the server has that cannot be reached from here, by database.
 
+    ``server``: which server it was, as servers.py names it.
+    """
+
+    server: str
     branches: tuple[PreparedBranch, ...]
     locks: Mapping[str, BranchLocks] = field(default_factory=dict)
     elsewhere: Mapping[str, int] = field(default_factory=dict)
@@ -38,9 +42,9 @@ class BranchWatch:
         """Return the server's time (epoch ms). Raises as ``list_branches`` does."""
         return self._ask(lambda session: session.clock_ms())
 
-    def prepared(self) -> list[PreparedBranch]:
-        """Return what is prepared now, without locks. Raises as ``list_branches`` does."""
-        return self._ask(lambda session: session.prepared())
+    def listing(self) -> tuple[str, list[PreparedBranch]]:
+        """Return which server answers, and what is prepared there now, without locks. Raises as ``list_branches`` does."""
+        return self._ask(lambda session: session.listing())
 
     def proofs(self, transactions: Sequence[str]) -> dict[str, MarkerState]:
         """Return what the markers say of these branches of ours, by name. Raises as ``list_branches`` does."""
@@ -62,6 +66,6 @@ class BranchWatch:
 
 
 def _list_branches(session: DatabaseSession) -> BranchListing:
-    branches = tuple(session.prepared())
+    server, branches = session.listing()
     locks = session.branch_locks() if branches else {}
-    return BranchListing(branches=branches, locks=locks, elsewhere=session.prepared_elsewhere())
+    return BranchListing(server=server, branches=tuple(branches), locks=locks, elsewhere=session.prepared_elsewhere())

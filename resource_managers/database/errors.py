@@ -10,7 +10,9 @@ ResourceManagerError
 
 from __future__ import annotations
 
-from lifecycle.errors import ResourceManagerError
+import re
+
+from lifecycle.errors import ResourceManagerError, SettingsError
 
 
 class NoSuchBranch(ResourceManagerError):
@@ -27,3 +29,11 @@ class LockTimeout(ResourceManagerError):
 
 class DuplicateKey(ResourceManagerError):
     """A row of that key is there already."""
+
+
+def outside_its_errors(error: Exception, where: str) -> ResourceManagerError | SettingsError:
+    """Return what it means that a driver raised something else than its own errors; ``where``: which database, and for what."""
+    package = re.search(r"'([\w-]+)' package is required", str(error))
+    if package is not None:
+        return SettingsError(f"{where}: {error}. Run: pip install {package[1]}")
+    return ResourceManagerError(f"{where}: the driver failed: {type(error).__name__}: {error}")

@@ -44,7 +44,7 @@ class MarkerState(Enum):
 
 def insert(session: DatabaseSession, marker: Marker, branch: BranchId, state: MarkerState) -> None:
     """Insert the marker row of a branch. Raises DuplicateKey, and LockTimeout while an open branch holds its key."""
-    session.query(
+    session.change(
         "insert into indoubt_markers (checkpoint_id, slot, batch, attempt, branch, state) values (%s, %s, %s, %s, %s, %s)",
         (marker.checkpoint_id, branch.slot, marker.batch, marker.attempt, str(branch), state.value),
     )
@@ -59,12 +59,12 @@ def note_run(session: DatabaseSession, mine: Marker, newest_there: Marker | None
         return
     # Another slot's task may do so at this very moment.
     with contextlib.suppress(DuplicateKey):
-        session.query(
+        session.change(
             "insert into indoubt_markers (checkpoint_id, slot, batch, attempt, branch, state) values (%s, %s, 0, %s, '', %s)",
             (mine.checkpoint_id, RUNS, mine.attempt, RUN),
         )
     if newest_there is not None:
-        session.query(
+        session.change(
             "delete from indoubt_markers where checkpoint_id = %s and slot = %s and attempt < %s",
             (mine.checkpoint_id, RUNS, newest_there.attempt),
         )
@@ -139,7 +139,7 @@ def prune(session: DatabaseSession, newest_there: Marker, mine: Marker, slot: in
     if newest_there.batch // KEPT_BATCHES == mine.batch // KEPT_BATCHES:
         return
     try:
-        session.query(
+        session.change(
             "delete from indoubt_markers where checkpoint_id = %s and slot = %s and batch < %s",
             (newest_there.checkpoint_id, slot, newest_there.batch - KEPT_BATCHES),
         )

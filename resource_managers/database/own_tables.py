@@ -28,7 +28,7 @@ def require(session: DatabaseSession, tables: Sequence[OwnTable]) -> None:
 def _create(session: DatabaseSession, table: OwnTable, tables: Sequence[OwnTable]) -> None:
     first, *rest = table.create
     try:
-        session.query(first)
+        session.change(first)
     except Unreachable:
         raise
     except (ResourceManagerError, SettingsError) as error:
@@ -46,7 +46,7 @@ def _create(session: DatabaseSession, table: OwnTable, tables: Sequence[OwnTable
             f"transaction is in doubt, and run:\n{create_statements(tables)}"
         )
     for statement in rest:
-        session.query(statement)
+        session.change(statement)
 
 
 def create_statements(tables: Sequence[OwnTable]) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
+from typing import Self
 
 import pyarrow as pa
 
 from lifecycle.branch_id import BranchId
-from lifecycle.errors import SettingsError, ZombieWriter
+from lifecycle.errors import SettingsError, Unreachable, ZombieWriter
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import CommitOutcome, RetryLater, RollbackOutcome
@@ -50,6 +52,13 @@ class DatabaseResourceManager(ABC):
         if connection.kind != self.name:
             raise SettingsError(f"a connection to {connection.kind} was given to the resource manager {self.name!r}")
         self._connection, self._table, self._lock_timeout_s = connection, table, lock_timeout_s
+        self._server = ""
+
+    def at(self, server: str) -> Self:
+        """Return one that settles branches at this very server (servers.py), whichever the address leads to; empty: at any."""
+        bound = copy.copy(self)
+        bound._server = server
+        return bound
 
     @abstractmethod
     def _open(self, *, lock_timeout_s: float, limit_s: float = STATEMENT_LIMIT_S) -> DatabaseSession:
@@ -246,7 +255,17 @@ class DatabaseResourceManager(ABC):
 
     def _open_to_settle(self, limit_s: float) -> DatabaseSession:
         # A locked row is told by the server before the answer counts as missing.
-        return self._open(lock_timeout_s=min(TOMBSTONE_WAIT_S, limit_s), limit_s=limit_s + TOMBSTONE_WAIT_S)
+        session = self._open(lock_timeout_s=min(TOMBSTONE_WAIT_S, limit_s), limit_s=limit_s + TOMBSTONE_WAIT_S)
+        try:
+            if self._server and (found := session.server()) != self._server:
+                raise Unreachable(
+                    f"{self._connection.address}: {found or 'a server without a name'} answers, and {self._server} listed the "
+                    "branch: nothing was sent"
+                )
+        except BaseException:
+            session.close()
+            raise
+        return session
 
     def _required_table(self) -> str:
         if not self._table:

@@ -81,6 +81,10 @@ class DatabaseSession(ABC):
     def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement with ``%s`` parameters; return its rows, none for one that has no result."""
 
+    def change(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+        """Run one statement that may wait for a lock, for as long as this session waits for one. Raises LockTimeout."""
+        self.query(statement, parameters)
+
     @abstractmethod
     def read_table(self, name: str) -> TargetTable:
         """Return the columns and primary key of a table. Raises SettingsError when it is not there or cannot take part."""
@@ -125,8 +129,16 @@ class DatabaseSession(ABC):
         """Commit the plain transaction."""
 
     @abstractmethod
+    def server(self) -> str:
+        """Return which server answers, as servers.py names it. Raises Unreachable when it is not one that prepares branches."""
+
+    @abstractmethod
+    def listing(self) -> tuple[str, list[PreparedBranch]]:
+        """Return which server answers, and every prepared branch that this one shows. Raises Unreachable as ``server`` does."""
+
     def prepared(self) -> list[PreparedBranch]:
-        """Return every prepared branch that the server shows."""
+        """Return every prepared branch that the server shows. Raises Unreachable as ``server`` does."""
+        return self.listing()[1]
 
     @abstractmethod
     def clock_ms(self) -> int:

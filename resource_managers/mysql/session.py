@@ -14,10 +14,17 @@ import pymysql
 from pymysql.constants import CR, ER
 
 from lifecycle.branch_id import BranchId, check_xa_prefix
-from lifecycle.errors import MalformedRecord, RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
+from lifecycle.errors import (
+    IndoubtError,
+    MalformedRecord,
+    RecordTooLarge,
+    ResourceManagerError,
+    SettingsError,
+    Unreachable,
+)
 from resource_managers.database.columns import TargetTable
 from resource_managers.database.connection import DatabaseConnection
-from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch, outside_its_errors
 from resource_managers.database.session import CONNECT_LIMIT_S, STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
 from resource_managers.mysql import forgotten_branches, writers
 from resource_managers.mysql.columns import (
@@ -39,6 +46,10 @@ SMALL_BATCH_BYTES = 1 << 19
 ROOM_BYTES = 4096
 """What the statement around a row takes."""
 
+SERVER = (
+    "show global variables where variable_name in "
+    "('server_uuid', 'server_uid', 'server_id', 'hostname', 'port', 'read_only')"
+)
 XA_NO_SUCH_XID = 1397
 XA_WRONG_STATE = 1399
 XA_RESOURCE_ERROR = 1401
@@ -203,10 +214,29 @@ class MySqlSession(DatabaseSession):
         ((at_ms,),) = self.query("select cast(unix_timestamp(sysdate(6)) * 1000 as signed)")
         return int(at_ms)
 
-    def prepared(self) -> list[PreparedBranch]:
-        """Return what XA RECOVER lists: of the whole server, without times."""
+    def server(self) -> str:
+        """Return MySQL's server_uuid; of MariaDB, which has none, what it tells of its machine and settings."""
+        told = {str(name): str(value) for name, value in self.query(SERVER)}
+        if told.get("read_only", "OFF").upper() not in ("OFF", "0"):
+            raise Unreachable(
+                f"{self.connection.address}: a server that is read_only answers: a replica's list says nothing of the branches "
+                "that the server has which it copies. Give the address of the server that is written to"
+            )
+        if "server_uuid" in told:
+            return f"server_uuid {told['server_uuid']}"
+        return ", ".join(
+            f"{name} {told[name]}" for name in ("server_uid", "server_id", "hostname", "port") if name in told
+        )
+
+    def listing(self) -> tuple[str, list[PreparedBranch]]:
+        """Return the server, and what its XA RECOVER lists: of all its databases, without times."""
+        # In one transaction: a proxy that spreads statements over servers sends all of it to one.
+        self.query("start transaction")
+        server = self.server()
         rows = self.query("xa recover" if self.is_mariadb else "xa recover convert xid")
-        return [PreparedBranch(transaction=str(XaXid.from_recover(row)), prepared_at_ms=None) for row in rows]
+        self.query("rollback")
+        branches = [PreparedBranch(transaction=str(XaXid.from_recover(row)), prepared_at_ms=None) for row in rows]
+        return server, branches
 
     def commit_prepared(self, transaction: str) -> None:
         """XA COMMIT. NoSuchBranch is also the answer while the connection that prepared it is still there."""
@@ -239,6 +269,10 @@ class MySqlSession(DatabaseSession):
         except pymysql.MySQLError as error:
             code, text = _code_and_text(error)
             raise classify(code, text, f"{self.connection.address}: {deed}", self.connection.user) from error
+        except IndoubtError:
+            raise
+        except Exception as error:
+            raise outside_its_errors(error, f"{self.connection.address}: {deed}") from error
 
 
 def classify(code: int, text: str, where: str, user: str) -> ResourceManagerError | SettingsError:

@@ -13,6 +13,9 @@ from resource_managers.postgres.session import PostgresSession
 
 log = logging.getLogger(__name__)
 
+LENDING_TRIED = 20
+"""An idle pool lends the session at the first try; one that others use too may give the same one back for a while."""
+
 
 class PostgresResourceManager(DatabaseResourceManager):
     """Branches are prepared transactions; they hold their rows until they are finished, across restarts of the server."""
@@ -24,6 +27,8 @@ class PostgresResourceManager(DatabaseResourceManager):
         return PostgresSession(self._connection, lock_timeout_s=lock_timeout_s, limit_s=limit_s)
 
     def _verify_server(self, session: DatabaseSession) -> None:
+        assert isinstance(session, PostgresSession), "as _open returns it"
+        self._refuse_lent_sessions(session)
         allowed, fsync = session.query("select current_setting('max_prepared_transactions'), current_setting('fsync')")[
             0
         ]
@@ -38,3 +43,21 @@ class PostgresResourceManager(DatabaseResourceManager):
                 self._connection.address,
                 fsync,
             )
+
+    def _refuse_lent_sessions(self, session: PostgresSession) -> None:
+        """Refuse a pooler that lends a session for one transaction: writers.py tells writers by their sessions, and ends these."""
+        if session.is_direct:
+            return
+        mine = session.process
+        with self._open(lock_timeout_s=self._lock_timeout_s) as other:
+            for _ in range(LENDING_TRIED):
+                # It keeps a session of the server to itself for as long as its transaction is open.
+                other.begin()
+                is_lent = other.process == mine or session.process != mine
+                other.undo()
+                if is_lent:
+                    raise SettingsError(
+                        f"{self._connection.address}: a pooler lends one session of the server to several clients, so a writer "
+                        "that was superseded could not be ended. Give the server's own address, or a pool that keeps a session "
+                        "for each client (PgBouncer: pool_mode = session)"
+                    )

@@ -10,12 +10,14 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 
 from lifecycle.branch_id import BranchId
-from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
+from lifecycle.errors import IndoubtError, ResourceManagerError, SettingsError, Unreachable
 from resource_managers.database.columns import TargetTable
 from resource_managers.database.connection import DatabaseConnection
-from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch, outside_its_errors
+from resource_managers.database.servers import with_timeline
 from resource_managers.database.session import (
     CONNECT_LIMIT_S,
     STATEMENT_LIMIT_S,
@@ -61,6 +63,24 @@ NO_ACCESS_CLASS = "28"
 NO_ACCESS = frozenset({"3D000", "42501"})
 PREPARED_OFF = "55000"
 
+# Given to each transaction that writes, never to the session: a pooler lends that to others. What is committed must be on disk;
+# only a server with another setting is given this one.
+LIMITS = (
+    "select set_config('lock_timeout', %s, true), set_config('timezone', 'UTC', true), "
+    "set_config('synchronous_commit', case setting when 'off' then 'on' else setting end, true) "
+    "from pg_settings where name = 'synchronous_commit'"
+)
+# One statement, so that one server tells all of it, whoever stands between. In recovery there is no timeline to be written.
+SERVER = """
+select pg_is_in_recovery() as in_recovery, system_identifier::text as system,
+       case when not pg_is_in_recovery() then left(pg_walfile_name(pg_current_wal_lsn()), 8) end as timeline
+from pg_control_system()"""
+SERVER_UNNAMED = "select pg_is_in_recovery() as in_recovery, null::text as system, null::text as timeline"
+LISTING = """
+select s.in_recovery, s.system, s.timeline, p.gid, (extract(epoch from p.prepared) * 1000)::bigint, p.owner, p.database,
+       age(p.transaction)
+from ({server}) s left join pg_prepared_xacts p on p.database = current_database()"""
+
 
 class PostgresSession(DatabaseSession):
     """One connection. Statements that get no answer in ``limit_s`` are given up."""
@@ -73,6 +93,8 @@ class PostgresSession(DatabaseSession):
     ) -> None:
         super().__init__(connection)
         self._branch: psycopg.Xid | None = None
+        self._lock_timeout = f"{max(1, round(lock_timeout_s * 1000))}ms"
+        self._server = SERVER
         with self._classified(f"connect as {connection.user!r}"):
             self._driver = BoundedConnection.connect(
                 host=connection.host,
@@ -85,25 +107,41 @@ class PostgresSession(DatabaseSession):
                 client_encoding="UTF8",
                 connect_timeout=max(2, int(min(CONNECT_LIMIT_S, limit_s))),
                 autocommit=True,
+                # A statement prepared in a session is of no use, or another program's, once a pooler lends the next one.
+                prepare_threshold=None,
             )
         self._driver.limit_s = limit_s
-        try:
-            self.query(
-                "select set_config('lock_timeout', %s, false), set_config('timezone', 'UTC', false), "
-                # What is committed must be on disk; only a server with another setting is given this one.
-                "set_config('synchronous_commit', case setting when 'off' then 'on' else setting end, false) "
-                "from pg_settings where name = 'synchronous_commit'",
-                (f"{max(1, round(lock_timeout_s * 1000))}ms",),
-            )
-        except BaseException:
-            self.close()
-            raise
+
+    @property
+    def process(self) -> int:
+        """Return the server's process that answers now: behind a pooler that lends sessions, now this one and now that."""
+        return int(self.query("select pg_backend_pid()")[0][0])
+
+    @property
+    def is_direct(self) -> bool:
+        """Say whether no pooler stands between: it would have told a process id of its own making."""
+        return self._driver.info.backend_pid == self.process
 
     def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement with ``%s`` parameters; return its rows."""
         with self._classified(statement.split(maxsplit=1)[0]):
             cursor = self._driver.execute(statement, tuple(parameters) or None)
             return list(cursor.fetchall()) if cursor.description else []
+
+    def change(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+        """Run one statement that may wait for a lock, in a transaction of its own unless one is open."""
+        with self._classified(statement.split(maxsplit=1)[0]), self._limited():
+            self._driver.execute(statement, tuple(parameters) or None)
+
+    @contextlib.contextmanager
+    def _limited(self) -> Iterator[None]:
+        """Give the open transaction, or one that ends with the block, this session's limits."""
+        if self._driver.info.transaction_status is not TransactionStatus.IDLE:
+            yield
+            return
+        with self._driver.transaction():
+            self._driver.execute(LIMITS, (self._lock_timeout,))
+            yield
 
     def read_table(self, name: str) -> TargetTable:
         """Return the columns and primary key of a table (``table`` or ``schema.table``; else found by search_path)."""
@@ -142,7 +180,7 @@ class PostgresSession(DatabaseSession):
         taken = table.takes(rows.schema.names)
         columns = [column for _, column in taken]
         key = table.key_within(columns)
-        with self._classified(f"write to {table.name!r}"):
+        with self._classified(f"write to {table.name!r}"), self._limited():
             if not key:
                 self._copy(copy_statement(table, columns), [rows.column(position) for position, _ in taken])
                 return
@@ -167,6 +205,7 @@ class PostgresSession(DatabaseSession):
         with self._classified("begin"):
             self._driver.autocommit = False
             self._driver.tpc_begin(self._branch)
+            self._driver.execute(LIMITS, (self._lock_timeout,))
 
     def prepare(self) -> None:
         """PREPARE TRANSACTION."""
@@ -183,29 +222,51 @@ class PostgresSession(DatabaseSession):
 
     def begin(self) -> None:
         """Begin a plain transaction."""
-        self._driver.autocommit = False
+        with self._classified("begin"):
+            self._driver.autocommit = False
+            self._driver.execute(LIMITS, (self._lock_timeout,))
 
     def commit(self) -> None:
         """Commit the plain transaction."""
         with self._classified("commit"):
             self._driver.commit()
 
-    def prepared(self) -> list[PreparedBranch]:
-        """Return the prepared transactions of this connection's database: no others can be finished from here."""
-        rows = self.query(
-            "select gid, prepared, owner, database, age(transaction) from pg_prepared_xacts "
-            "where database = current_database()"
-        )
-        return [
+    def server(self) -> str:
+        """Return the system identifier, which standbys share, and the timeline, which changes when one of them takes over."""
+        return self._name(self._told("{server}")[0])
+
+    def listing(self) -> tuple[str, list[PreparedBranch]]:
+        """Return the server, and the prepared transactions of this connection's database: no others can be finished from here."""
+        rows = self._told(LISTING)
+        branches = [
             PreparedBranch(
-                transaction=gid,
-                prepared_at_ms=round(prepared.timestamp() * 1000),
-                owner=owner,
-                database=database,
-                transaction_age=age,
+                transaction=gid, prepared_at_ms=prepared_ms, owner=owner, database=database, transaction_age=age
             )
-            for gid, prepared, owner, database, age in rows
+            for _, _, _, gid, prepared_ms, owner, database, age in rows
+            if gid is not None
         ]
+        return self._name(rows[0]), branches
+
+    def _told(self, statement: str) -> list[tuple[Any, ...]]:
+        try:
+            return self.query(statement.format(server=self._server))
+        except Unreachable:
+            raise
+        except (ResourceManagerError, SettingsError):
+            if self._server == SERVER_UNNAMED:
+                raise
+            # Its functions can be revoked, and servers that only speak PostgreSQL's protocol may not have them.
+            self._server = SERVER_UNNAMED
+            return self._told(statement)
+
+    def _name(self, told: Sequence[Any]) -> str:
+        in_recovery, system, timeline, *_ = told
+        if in_recovery:
+            raise Unreachable(
+                f"{self.connection.address}: a standby answers (the server is in recovery), which lists no prepared "
+                "transactions: give the primary's address"
+            )
+        return with_timeline(f"system {system}", int(timeline, 16)) if system and timeline else ""
 
     def clock_ms(self) -> int:
         """Return clock_timestamp()."""
@@ -244,6 +305,10 @@ class PostgresSession(DatabaseSession):
             yield
         except psycopg.Error as error:
             raise classify(error, f"{self.connection.address}: {deed}", self.connection.user) from error
+        except IndoubtError:
+            raise
+        except Exception as error:
+            raise outside_its_errors(error, f"{self.connection.address}: {deed}") from error
 
 
 class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):

@@ -248,3 +248,9 @@ def test_another_database_of_the_server_has_writers_of_its_own(sink):
     first.write(counts(a=1))
     assert isinstance(sink.commit(first.prepare(FINGERPRINT)), Committed)
     ask(sink.server.administrator, "drop database other")
+
+
+def test_an_error_that_the_driver_does_not_call_its_own_is_one_line(sink):
+    manager = sink.manager_at(password="пароль")
+    with pytest.raises(ResourceManagerError, match=r"connect as 'indoubt': the driver failed: UnicodeEncodeError"):
+        manager.list_transactions()

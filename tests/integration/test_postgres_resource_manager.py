@@ -97,13 +97,18 @@ def test_a_server_process_that_hangs_during_a_commit_gives_retry_later(sink):
     assert isinstance(sink.commit(handle), Committed)
 
 
-def test_a_session_waits_for_the_disk_whatever_the_server_is_set_to(sink):
+def test_what_is_written_waits_for_the_disk_whatever_the_server_is_set_to(sink):
     ask(sink.server.administrator, "alter role indoubt set synchronous_commit = off")
+    settings = (
+        "select current_setting('synchronous_commit'), current_setting('timezone'), current_setting('lock_timeout')"
+    )
     try:
         with PostgresSession(sink.server.connection, lock_timeout_s=1) as session:
-            assert session.query("select current_setting('synchronous_commit'), current_setting('timezone')") == [
-                ("on", "UTC")
-            ]
+            before = session.query(settings)
+            session.begin()
+            assert session.query(settings) == [("on", "UTC", "1s")]
+            session.commit()
+            assert session.query(settings) == before != [("on", "UTC", "1s")], "a pooler lends the session to others"
     finally:
         ask(sink.server.administrator, "alter role indoubt reset synchronous_commit")
 

@@ -106,7 +106,9 @@ def branch_listed(of: Handle, at: int = 1_000, instance: str = "", **changes: An
     return BranchListed(instance=instance or of.resource_manager, **fields)
 
 
-def branch_gone(of: Handle, proof: BranchProof | None, at: int = 3_000, instance: str = "") -> BranchGone:
+def branch_gone(
+    of: Handle, proof: BranchProof | None, at: int = 3_000, instance: str = "", server: str = ""
+) -> BranchGone:
     """Return that a database lists a branch no more, and what its marker says."""
     return BranchGone(
         instance=instance or of.resource_manager,
@@ -114,6 +116,7 @@ def branch_gone(of: Handle, proof: BranchProof | None, at: int = 3_000, instance
         transaction=of.transaction,
         at_ms=T0 + at,
         proof=proof,
+        server=server,
     )
 
 

@@ -37,6 +37,7 @@ LANDED = {
     "0014_plain_names.sql": "59c0ff697b1fb7bf",
     "0015_reader_waits.sql": "c4ee0051660944c5",
     "0016_counts_by_form.sql": "6158d267c3aaaf93",
+    "0017_branch_servers.sql": "944480c486391ffe",
 }
 """What has landed is never changed: files that were made with it are out there."""
 STEPS = migrations()

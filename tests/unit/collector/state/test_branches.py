@@ -11,9 +11,9 @@ import pytest
 
 from collector.config import databases
 from collector.history.store import Store
-from collector.records.branches import BranchDetail, DatabaseSnapshot
-from collector.records.observations import BranchProof, Observation, Observed, OperatorOrder, Position
-from collector.sources.databases import ends_known
+from collector.records.branches import BranchDetail, DatabaseSnapshot, with_listed
+from collector.records.observations import BranchListed, BranchProof, Observation, Observed, OperatorOrder, Position
+from collector.sources.databases import ends_known, is_new
 from collector.state.branch_view import unproven_branches
 from collector.state.eviction import trim
 from collector.state.transaction_join import find, views
@@ -25,7 +25,7 @@ from lifecycle.decisions import BatchAttempt, Ruling, Settled
 from lifecycle.errors import SettingsError
 from lifecycle.events import EventType
 from lifecycle.states import TransactionState
-from lifecycle.verdicts import Verdict
+from lifecycle.verdicts import Certainty, Verdict
 from resource_managers.database.session import BranchLocks, HeldLock, WaitingSession
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,
@@ -224,7 +224,15 @@ def test_history_keeps_when_a_branch_was_first_seen_and_its_end(tmp_path: Path) 
     gone_too = replace(MINE, transaction=f"{PREFIX}:40:0:0:0a1b2c3d")
     seen = [
         branch_listed(MINE, at=1),
-        branch_listed(FOREIGN, at=2, instance="shop-mysql", owner="bank", database="shop", prepared_ms=T0),
+        branch_listed(
+            FOREIGN,
+            at=2,
+            instance="shop-mysql",
+            owner="bank",
+            database="shop",
+            prepared_ms=T0,
+            server="server_uuid 3e11",
+        ),
         branch_listed(gone_too, at=3),
         branch_gone(gone_too, COMMITTED, at=4),
         branch_listed(MINE, at=9),
@@ -398,3 +406,67 @@ def test_a_wrong_database_is_named(given: list[str], says: str, tmp_path: Path) 
     files = {"a": properties(tmp_path, "a", mysql="a"), "b": properties(tmp_path, "b", mysql="b")}
     with pytest.raises(SettingsError, match=re.escape(says)):
         databases.read_databases([text.format(**files) for text in given], {})
+
+
+ONE, PROMOTED, ANOTHER = "system 7, timeline 1", "system 7, timeline 2", "system 8, timeline 1"
+
+
+@pytest.mark.parametrize(
+    ("gone", "by", "certainty"),
+    [
+        (None, ONE, Certainty.CERTAIN),
+        (None, PROMOTED, Certainty.LIKELY),
+        (None, "", Certainty.LIKELY),
+        (NO_MARKER, ONE, Certainty.CERTAIN),
+        (NO_MARKER, PROMOTED, Certainty.LIKELY),
+        # A marker came with the rows, whichever server has it.
+        (COMMITTED, ANOTHER, Certainty.CERTAIN),
+        (TOMBSTONE, PROMOTED, Certainty.CERTAIN),
+    ],
+)
+def test_an_end_is_certain_where_the_server_that_listed_it_tells(
+    gone: BranchProof | None, by: str, certainty: Certainty
+) -> None:
+    of = FOREIGN if gone is None else MINE
+    judgement = judge(case(only_view(RUN, branch_listed(of, server=ONE), branch_gone(of, gone, server=by)), 9_000))
+    assert (judgement.verdict, judgement.certainty) == (V.SETTLED, certainty)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "says"),
+    [
+        (DatabaseSnapshot(at_ms=T0, server=ONE), ""),
+        (DatabaseSnapshot(at_ms=T0, server=PROMOTED), ""),
+        (DatabaseSnapshot(at_ms=T0, server=ANOTHER), f"another server answers now ({ANOTHER}; it was {ONE})"),
+        (DatabaseSnapshot(at_ms=None, error="a standby answers"), "does not answer: a standby answers"),
+    ],
+)
+def test_what_is_not_asked_of_its_server_is_not_certain(snapshot: DatabaseSnapshot, says: str) -> None:
+    state = folded(RUN, COMMIT, branch_listed(MINE, server=ONE))
+    state.database_snapshots["mysql"] = snapshot
+    (view,) = views(state, settled=False)
+    judgement = judge(case(view, 9_000))
+    assert (judgement.verdict, judgement.certainty) == (
+        V.COMMIT_IT,
+        Certainty.LIKELY if says else Certainty.CERTAIN,
+    )
+    assert says in view.not_asked
+    assert bool(says) is any(view.not_asked == fact.fact for fact in judgement.evidence)
+
+
+@pytest.mark.parametrize(
+    ("known", "prepared_ms", "server", "expected"),
+    [
+        (None, T0, ONE, True),
+        (branch_listed(FOREIGN, server=ONE, prepared_ms=T0), T0, ONE, False),
+        (branch_listed(FOREIGN, server=ONE, prepared_ms=T0), T0 + 1, ONE, True),
+        (branch_listed(FOREIGN, server=ONE, prepared_ms=T0), T0, PROMOTED, True),
+        (branch_listed(FOREIGN, server=ONE, prepared_ms=T0), T0, "", False),
+        (branch_listed(FOREIGN, prepared_ms=T0), T0, ONE, True),
+    ],
+)
+def test_a_listed_branch_is_noted_again_when_another_server_lists_it(
+    known: BranchListed | None, prepared_ms: int, server: str, expected: bool
+) -> None:
+    facts = with_listed(None, known) if known is not None else None
+    assert is_new(facts, prepared_ms, server) is expected

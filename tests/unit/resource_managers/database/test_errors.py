@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
-from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch, outside_its_errors
 from resource_managers.mysql import session as mysql_session
 from resource_managers.postgres import session as postgres_session
 
@@ -53,6 +53,26 @@ def test_mysql_8_without_the_privilege_to_list_prepared_transactions(code):
     found = mysql_session.classify(code, "XAER_RMERR", "mysql at db:3306, database shop: xa recover", "counter")
     assert type(found) is SettingsError
     assert "grant xa_recover_admin on *.* to 'counter'" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "says"),
+    [
+        (
+            RuntimeError("'pynacl' package is required for ed25519_password auth method"),
+            SettingsError,
+            f"{WHERE}: 'pynacl' package is required for ed25519_password auth method. Run: pip install pynacl",
+        ),
+        (
+            IndexError("bytearray index"),
+            ResourceManagerError,
+            f"{WHERE}: the driver failed: IndexError: bytearray index",
+        ),
+    ],
+)
+def test_what_a_driver_raises_outside_its_own_errors(raised, kind, says):
+    found = outside_its_errors(raised, WHERE)
+    assert (type(found), str(found)) == (kind, says)
 
 
 class Answer(psycopg.Error):
