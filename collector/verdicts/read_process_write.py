@@ -125,7 +125,7 @@ def _owner(state: State, broker: BrokerTransaction, streams: StreamsId | None) -
     held = [state.held_offsets[name] for name in named if name in state.held_offsets]
     if held and len(held) == len(named) and (found := owner_of_held(broker.handle_identity, held, streams)) is not None:
         return found
-    if streams is None or not is_streams(state, broker.identity.transaction, broker.partitions):
+    if streams is None or not is_streams(state, streams, broker.partitions):
         return None
     return owner_in_group(streams, state.groups.get(streams.application), broker.identity.start_ms)
 
@@ -144,20 +144,13 @@ def owner_of_held(of: HandleIdentity, held: Sequence[HeldOffsets], streams: Stre
     since_ms, at_ms = max(each.since_ms for each in held), min(each.at_ms for each in held)
     names = ", ".join(group.group for group in groups)
     whose = f"it holds the offsets of consumer group {names}"
-    is_member = streams is not None and any(
-        group.group == streams.application and _has_thread(streams, group) for group in groups
-    )
-    if is_member and streams is not None:
+    if streams is not None and any(_has_thread(streams, group) for group in groups):
         fact = f"{streams.words} is a member of its consumer group {names}"
         return Owner(lives=True, fact=fact, at_ms=at_ms, is_proven=True)
-    if not all(group.is_left or _has_other_threads(streams, group) for group in groups):
-        return Owner(lives=None, fact=f"{whose}, which has members or never had any", at_ms=at_ms)
-    if at_ms - since_ms < MIN_SILENT_MS:
-        return Owner(lives=None, fact=f"{whose}, which its owner has left", at_ms=at_ms)
-    members = (
-        "which has no members" if all(group.is_left for group in groups) else "of which other processes are members"
-    )
-    fact = f"{whose}, {members}; nothing was written in it since {utc(since_ms)}"
+    is_left = all(group.is_left or _has_other_threads(streams, group) for group in groups)
+    if not is_left or at_ms - since_ms < MIN_SILENT_MS:
+        return Owner(lives=None, fact=whose, at_ms=at_ms)
+    fact = f"{whose}, which its owner has left; nothing was written in it since {utc(since_ms)}"
     return Owner(lives=False, fact=fact, at_ms=at_ms, is_proven=True)
 
 
@@ -188,14 +181,14 @@ def owner_in_group(streams: StreamsId, group: GroupMembers | None, start_ms: int
 def _has_thread(streams: StreamsId, group: GroupMembers) -> bool:
     stem = f"{streams.application}-{streams.process}-StreamThread-"
     wanted = f"{stem}{streams.part}-" if streams.part else stem
-    return bool(streams.process) and any(client.startswith(wanted) for client in group.client_ids)
+    return any(client.startswith(wanted) for client in group.client_ids)
 
 
 def _has_other_threads(streams: StreamsId | None, group: GroupMembers) -> bool:
-    """Say whether every member is a thread of the Kafka Streams application that an id names, and none is the id's own."""
-    if streams is None or not streams.process or group.group != streams.application or not group.client_ids:
+    """Say whether every member is a thread of the Kafka Streams application that an id of another thread names."""
+    if streams is None or not streams.process or not group.client_ids:
         return False
-    return all(_thread_of(streams.application, each) for each in group.client_ids) and not _has_thread(streams, group)
+    return all(_thread_of(streams.application, each) for each in group.client_ids)
 
 
 def _thread_of(application: str, client_id: str) -> bool:
@@ -260,11 +253,8 @@ def rule_29_owner_works(case: ReadProcessWriteCase, held: Evidence) -> Judgement
     )
 
 
-def is_streams(state: State, transaction: str, partitions: Collection[str]) -> bool:
+def is_streams(state: State, streams: StreamsId, partitions: Collection[str]) -> bool:
     """Say whether Kafka Streams wrote a transaction by more than its id: its own topics, or the threads in its group, show it."""
-    streams = StreamsId.parse(transaction)
-    if streams is None:
-        return False
     group = state.groups.get(streams.application)
     has_threads = group is not None and any(_thread_of(streams.application, each) for each in group.client_ids)
     return bool(own_topics(streams.application, partitions)) or has_threads

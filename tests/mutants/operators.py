@@ -232,7 +232,9 @@ def _enums_in(tree: ast.Module) -> dict[str, list[str]]:
     }
 
 
-WORDING = frozenset({"fact", "why", "evidence", "summary", "source", "text", "said", "detail", "reason", "message"})
+WORDING = frozenset(
+    {"fact", "why", "evidence", "rests_on", "summary", "source", "text", "said", "detail", "reason", "message"}
+)
 """Arguments and variables that hold what a person reads."""
 
 

@@ -157,6 +157,7 @@ def group(*client_ids: str, state: str = "Stable", at: int = 13_000, is_simple: 
         (group(state="Empty", at=12_001), ID, False),
         (group(state="Empty", at=12_000), ID, None),
         (group(state="Dead"), ID, None),
+        (group(state="Dead"), "shop-0_3", None),
         (group(member()), ID, True),
         (group(member(), state="PreparingRebalance"), ID, True),
         (group(member(OTHER_PROCESS)), ID, False),
@@ -174,6 +175,7 @@ def group(*client_ids: str, state: str = "Stable", at: int = 13_000, is_simple: 
         "asked late enough to tell",
         "asked too soon to tell",
         "unknown to its coordinator, or of another protocol",
+        "the same of a task",
         "its thread is a member",
         "its thread is a member while the group rebalances",
         "another process alone",
@@ -228,7 +230,7 @@ def test_a_group_without_its_owner_makes_it_abort_at_once(
     found = judgement([opened], at, asked)
     assert (found.verdict, found.rule, found.may_abort) == (verdict, rule, verdict is Verdict.ABORT_IT)
     assert found.certainty is Certainty.LIKELY, "names are no proof"
-    assert (Assumption.STREAMS_BY_NAME in found.assumes) is (rule == 33)
+    assert rule != 33 or found.assumes == (Assumption.STREAMS_BY_NAME, FOLLOW)
     assert found.loses_data is (verdict is Verdict.ABORT_IT), "it holds no offsets yet"
     facts = [evidence.fact for evidence in found.evidence]
     assert any("an abort unblocks the restore" in fact for fact in facts) is (verdict is Verdict.ABORT_IT)
@@ -341,7 +343,9 @@ def test_a_group_that_an_id_names_says_nothing_where_it_holds_the_offsets_of_ano
     assert (found.verdict, found.rule) == (Verdict.IN_PROGRESS, 29)
     late = judgement([opened], 41_000, group(state="Empty", at=15_000), others)
     assert (late.verdict, late.rule, late.assumes) == (Verdict.ABORT_IT, 28, LATE)
-    assert any("offsets of consumer group orders-v2, which has members" in each.fact for each in late.rests_on)
+    assert any("it holds the offsets of consumer group orders-v2" in each.fact for each in late.rests_on)
+    unasked = judgement([opened], 16_000, group(state="Empty", at=15_000))
+    assert (unasked.verdict, unasked.rule) == (Verdict.IN_PROGRESS, 29), "whose offsets it holds is not known"
 
 
 @pytest.mark.parametrize(
@@ -352,18 +356,32 @@ def test_a_group_that_an_id_names_says_nothing_where_it_holds_the_offsets_of_ano
         ((member(OTHER_PROCESS), member()), True, True),
         ((member(OTHER_PROCESS), "my-client"), None, False),
         (("my-client",), None, False),
+        ((), None, False),
     ],
 )
 def test_of_kafka_streams_other_processes_show_that_its_own_is_gone(
     clients: tuple[str, ...], lives: bool | None, is_proven: bool
 ) -> None:
-    asked = held(left(state="Stable", client_ids=frozenset(clients)))
+    asked = held(left(state="Stable" if clients else "Dead", client_ids=frozenset(clients)))
     found = owner_of_held(HandleIdentity(ID, 7, 4), [asked], StreamsId.parse(ID))
     assert found is not None
     assert (found.lives, found.is_proven) == (lives, is_proven)
-    (other,) = (owner_of_held(HandleIdentity("any-program", 7, 4), [asked], None),)
-    assert other is not None
-    assert other.lives is None, "a thread's name says nothing of another program"
+    for id_ in ("any-program", "shop-0_3"):
+        other = owner_of_held(HandleIdentity(id_, 7, 4), [asked], StreamsId.parse(id_))
+        assert other is not None
+        assert other.lives is None, "a thread's name says nothing of another program, nor of a task"
+
+
+def test_what_it_holds_of_several_groups_is_known_once_all_of_it_is() -> None:
+    mine, thread = HandleIdentity(ID, 7, 4), left(state="Stable", client_ids=frozenset({member()}))
+    both = owner_of_held(mine, [held(thread), held(left("another"))], StreamsId.parse(ID))
+    assert both is not None
+    assert both.lives is True
+    assert owner_of_held(mine, [held(left()), held(left("another"), producers=frozenset())], None) is None
+    for late in (held(left("another"), since_ms=T0 + 2, quiet_ms=MIN_SILENT_MS - 1), held(left("another"), quiet_ms=0)):
+        found = owner_of_held(mine, [held(left()), late], None)
+        assert found is not None
+        assert found.lives is None, "the last answer counts"
 
 
 def test_every_partition_of_offsets_that_it_holds_must_be_answered_for() -> None:
@@ -418,7 +436,6 @@ def test_an_owner_that_is_there_is_said_to_be_there() -> None:
         (ID, "out-0", group("my-client"), False),
         (ID, "out-0", group(state="Empty"), False),
         ("shop-0_3", "out-0", group(member()), True),
-        ("shop-writer", "shop-counts-changelog-0", group(member()), False),
     ],
 )
 def test_more_than_an_id_s_form_shows_that_it_is_of_streams(
@@ -427,4 +444,6 @@ def test_more_than_an_id_s_form_shows_that_it_is_of_streams(
     state = State()
     if asked is not None:
         state.groups[asked.group] = asked
-    assert is_streams(state, id_, (partition,)) is is_its
+    streams = StreamsId.parse(id_)
+    assert streams is not None
+    assert is_streams(state, streams, (partition,)) is is_its
