@@ -109,15 +109,18 @@ def _run_pipeline(bootstrap_servers: str, work: Path) -> None:
         spark_properties=f"spark.driver.defaultJavaOptions={' '.join(_written_at_exit(work / 'spark.jsa'))}",
     )
     driver = subprocess.Popen(
-        [sys.executable, "-m", "pipeline", "driver", "--settings", settings.to_json()],
-        stdin=subprocess.DEVNULL,
+        [sys.executable, "-m", "pipeline", "driver"],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, "JAVA_HOME": java_home()},
         preexec_fn=die_with_parent,
     )
+    assert driver.stdin is not None
     assert driver.stdout is not None
+    with driver.stdin as settings_in:
+        settings_in.write(settings.to_json())
     output: deque[str] = deque(maxlen=20)
     reading = threading.Thread(target=output.extend, args=[driver.stdout], daemon=True)
     reading.start()

@@ -32,7 +32,8 @@ def main() -> int:
     origins: dict[str, str] = {}
     try:
         if command in ("driver", "sweep"):
-            given = json.loads(arguments["settings"])
+            # From its supervisor: they may hold secrets, and every user of the machine can read a command line.
+            given = json.load(sys.stdin)
         else:
             flags = {name: value for name, value in arguments.items() if value is not None}
             given, origins = add_file(flags, sys.argv[1:], os.environ)
@@ -80,12 +81,14 @@ def _parser() -> argparse.ArgumentParser:
         "--transaction", action="append", default=[], help="only this one, as it is listed; may be repeated"
     )
     settle.add_argument("--yes", action="store_true", help="write it to the decision log")
-    driver = commands.add_parser("driver", help="one run of a driver, without restarts")
-    driver.add_argument("--settings", required=True, help="all settings, as JSON")
+    driver = commands.add_parser(
+        "driver", help="one run of a driver, without restarts; all settings come as JSON on standard input"
+    )
     driver.add_argument("--run-file", default="", help="file to which the driver writes which run it is, as JSON")
     driver.add_argument("--run-id", default="", help="the run's id in the decision log (default: a new one)")
-    sweep = commands.add_parser("sweep", help="roll back what runs left open that are over")
-    sweep.add_argument("--settings", required=True, help="all settings, as JSON")
+    sweep = commands.add_parser(
+        "sweep", help="roll back what runs left open that are over; all settings come as JSON on standard input"
+    )
     sweep.add_argument("--run-id", action="append", required=True, help="a run that is over; may be repeated")
     return parser
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import shlex
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -34,6 +36,9 @@ from resource_managers.checkpoint_location import CheckpointLocation
 log = logging.getLogger(__name__)
 
 LOCAL_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+SUBMIT_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+"""Environment variable from which PySpark takes more arguments for spark-submit."""
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"} | {sign: f"\\{sign}" for sign in " =:#!"}
 LONGEST_SOCKET_DIRECTORY = 60
 """Bytes. A Unix socket's path has 107 (104 on macOS), and Spark appends 43: a dot, a UUID, ``.sock``."""
 
@@ -47,9 +52,10 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     spark_home.use()
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    builder = SparkSession.builder.appName(f"indoubt {settings.prefix}").master(settings.spark_master)
     for_kafka = " ".join(f"-D{name}={value}" for name, value in connect(settings).for_java().items())
     properties = {
+        "spark.app.name": f"indoubt {settings.prefix}",
+        "spark.master": settings.spark_master,
         **_kafka_source(settings.spark_jars),
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
@@ -76,9 +82,36 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
         **checkpoint_writer(settings),
         **pairs(settings.spark_properties),
     }
-    for name, value in properties.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with _read_by_spark_submit(properties):
+        return SparkSession.builder.getOrCreate()
+
+
+@contextlib.contextmanager
+def _read_by_spark_submit(properties: Mapping[str, str]) -> Iterator[None]:
+    """Have a session that is made meanwhile get these properties from a file that only this user can read.
+
+    PySpark puts what the builder is given into the command line of spark-submit and of the JVM, which every user of the
+    machine can read, and a property may be the key of an object store.
+    """
+    given = os.environ.get(SUBMIT_ARGUMENTS)
+    with tempfile.NamedTemporaryFile("w", prefix="spark-", suffix=".conf", encoding="utf-8") as file:
+        file.write("".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in properties.items()))
+        file.flush()
+        # With what spark-defaults.conf says, which a file of ours would replace.
+        ours = shlex.join(["--load-spark-defaults", "--properties-file", file.name])
+        os.environ[SUBMIT_ARGUMENTS] = f"{ours} {given or 'pyspark-shell'}"
+        try:
+            yield
+        finally:
+            if given is None:
+                del os.environ[SUBMIT_ARGUMENTS]
+            else:
+                os.environ[SUBMIT_ARGUMENTS] = given
+
+
+def _escaped(text: str) -> str:
+    """Return a name or value as java.util.Properties reads it back."""
+    return "".join(_ESCAPES.get(character, character) for character in text)
 
 
 def checkpoint_writer(settings: PipelineSettings) -> dict[str, str]:

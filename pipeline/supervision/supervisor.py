@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -13,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
@@ -112,11 +114,9 @@ class Supervisor:
 
     def _sweep(self) -> None:
         """Roll back what the drivers left open, in a process of its own that may take no longer than its limit."""
-        command = [sys.executable, "-m", "pipeline", "sweep", "--settings", self._settings.to_json()]
+        command = [sys.executable, "-m", "pipeline", "sweep"]
         command += [part for run in self._runs for part in ("--run-id", run)]
-        process = subprocess.Popen(
-            command, start_new_session=True, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent
-        )
+        process = start_with_settings(command, self._settings)
         try:
             code: int | str = process.wait(SWEEP_LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -140,12 +140,10 @@ class Supervisor:
             log.warning("no directory for the driver's temporary files: %s", error)
         run = uuid4().hex
         self._runs.append(run)
-        process = subprocess.Popen(
-            driver_command(self._settings, self._run_file, run),
+        process = start_with_settings(
+            driver_command(self._run_file, run),
+            self._settings,
             env={"SPARK_LOCAL_DIRS": str(self._scratch)} | os.environ | {"TMPDIR": str(self._scratch)},
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            preexec_fn=die_with_parent,
         )
         order: PipelineOrder | None = None
         try:
@@ -216,10 +214,26 @@ class Supervisor:
         )
 
 
-def driver_command(settings: PipelineSettings, run_file: Path, run: str) -> list[str]:
+def driver_command(run_file: Path, run: str) -> list[str]:
     """Return the command of one driver; ``run_file``: where it writes which run it is, ``run``: its id in the decision log."""
-    command = [sys.executable, "-m", "pipeline", "driver", "--settings", settings.to_json()]
-    return [*command, "--run-file", str(run_file), "--run-id", run]
+    return [sys.executable, "-m", "pipeline", "driver", "--run-file", str(run_file), "--run-id", run]
+
+
+def start_with_settings(
+    command: Sequence[str], settings: PipelineSettings, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a process of this pipeline and give it the settings on its standard input.
+
+    They may hold secrets, and every user of the machine can read a command line.
+    """
+    process = subprocess.Popen(
+        command, env=env, start_new_session=True, stdin=subprocess.PIPE, preexec_fn=die_with_parent
+    )
+    assert process.stdin is not None
+    # One that has died already is noticed by who waits for it.
+    with contextlib.suppress(BrokenPipeError), process.stdin as out:
+        out.write(settings.to_json().encode())
+    return process
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,7 +1,7 @@
 """The real supervisor as a process, over a driver that does all but Spark: it recovers, prepares one batch and commits it.
 
-``python -m tests.integration.supervisor_process SETTINGS``; the driver stops for good where a crash point is armed. One that
-has committed stays until it is asked to stop.
+``python -m tests.integration.supervisor_process`` takes the settings as JSON on standard input; the driver stops for good where a
+crash point is armed. One that has committed stays until it is asked to stop.
 """
 
 from __future__ import annotations
@@ -46,14 +46,23 @@ class SupervisorProcess:
         self._reached = points / f"{point}.reached"
         self.log_file = directory / "supervisor.log"
         settings = sinks.pipeline_settings(status_file=str(directory / "status.json"), **changes)
-        self._command = [sys.executable, "-m", __name__, settings.to_json()]
+        self._settings = settings
         self._environment = {**os.environ, CRASH_POINTS_VARIABLE: str(points)}
 
     def __enter__(self) -> SupervisorProcess:
         with self.log_file.open("wb") as log:
             self._process = subprocess.Popen(
-                self._command, cwd=ROOT, env=self._environment, stdout=log, stderr=log, preexec_fn=die_with_parent
+                [sys.executable, "-m", __name__],
+                cwd=ROOT,
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                preexec_fn=die_with_parent,
             )
+        assert self._process.stdin is not None
+        with self._process.stdin as settings_in:
+            settings_in.write(self._settings.to_json().encode())
         return self
 
     def __exit__(
@@ -84,10 +93,7 @@ class SupervisorProcess:
 
 def supervise(settings: PipelineSettings) -> int:
     """Run the supervisor with this module's driver."""
-    supervisor.driver_command = lambda settings, run_file, run: [
-        *(sys.executable, "-m", __spec__.name, settings.to_json()),
-        *(str(run_file), run),
-    ]
+    supervisor.driver_command = lambda run_file, run: [sys.executable, "-m", __spec__.name, str(run_file), run]
     return supervisor.Supervisor(settings).run()
 
 
@@ -126,5 +132,5 @@ def _report_start(settings: PipelineSettings, recovered: Recovered) -> None:
 
 
 if __name__ == "__main__":
-    given = PipelineSettings.read(json.loads(sys.argv[1]))
-    sys.exit(drive(given, *sys.argv[2:]) if len(sys.argv) > 2 else supervise(given))
+    given = PipelineSettings.read(json.load(sys.stdin))
+    sys.exit(drive(given, *sys.argv[1:]) if len(sys.argv) > 1 else supervise(given))
