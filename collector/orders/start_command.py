@@ -10,18 +10,25 @@ from lifecycle.private_files import given_umask
 
 LIMIT_S = 30.0
 OUTPUT_SHOWN = 300
-SECRET_WORDS = ("TOKEN", "PASSWORD", "SECRET", "KEY", "KAFKA")
+PASSED_ON = frozenset(
+    (
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "JAVA_HOME"),
+        *("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"),  # systemctl --user
+        *("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "DOCKER_HOST"),
+    )
+)
+"""What a command gets of the collector's environment, besides LC_*: nobody can tell of the rest what is a secret."""
 
 
 def run(command: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
-    """Run a command to its end, without a shell and without the collector's secrets; return why it failed, or an empty text."""
+    """Run a command to its end, without a shell, with PASSED_ON of the environment; return why it failed, or an empty text."""
     try:
         ended = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=_without_secrets(environment),
+            env={name: environment[name] for name in environment if name in PASSED_ON or name.startswith("LC_")},
             timeout=LIMIT_S,
             check=False,
             # What it starts makes files of its own, such as a checkpoint directory that others read.
@@ -35,11 +42,3 @@ def run(command: Sequence[str], environment: Mapping[str, str] = os.environ) -> 
         return ""
     said = ended.stdout.decode(errors="replace").strip()[-OUTPUT_SHOWN:]
     return f"the start command ended with {ended.returncode}{f': {said}' if said else ''}"
-
-
-def _without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: value
-        for name, value in environment.items()
-        if not (name.startswith("INDOUBT_") and any(word in name for word in SECRET_WORDS))
-    }
