@@ -17,6 +17,7 @@ from pyspark.sql.utils import is_remote
 
 from lifecycle.errors import IndoubtError, SettingsError
 from pipeline.config.sink_settings import APPEND, UPDATE, SinkSettings, check_output_mode
+from pipeline.jobs.imported_job import check_isolation
 from pipeline.run.sink_run import SinkRun, columns_of
 from resource_managers.checkpoint_location import CheckpointLocation
 
@@ -66,6 +67,7 @@ def start(
         )
     if not rows.isStreaming:
         raise SettingsError("these rows are no stream: read them with spark.readStream")
+    check_isolation(rows)
     check_output_mode(output_mode)
     read = SinkSettings.read(
         {

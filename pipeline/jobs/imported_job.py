@@ -12,6 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from lifecycle.errors import SettingsError
 from pipeline.config.settings import PipelineSettings
 
+ISOLATION, READ_COMMITTED = "kafka.isolation.level", "read_committed"
+
 
 def import_job(name: str) -> Callable[[SparkSession, PipelineSettings], DataFrame]:
     """Return the function, which takes the session, and the settings too if it has a second parameter.
@@ -45,7 +47,27 @@ def _rows(name: str, function: Any, spark: SparkSession, settings: PipelineSetti
     if not isinstance(rows, DataFrame) or not rows.isStreaming:
         what = "rows that are no stream" if isinstance(rows, DataFrame) else f"a {type(rows).__name__}"
         raise SettingsError(f"job {name!r} returned {what}: return a DataFrame that is read with spark.readStream")
+    check_isolation(rows)
     return rows
+
+
+def check_isolation(rows: DataFrame) -> None:
+    """Return when no stream of Kafka that ``rows`` are made of shows records of aborted or open transactions.
+
+    Spark's source shows them by default, and nobody can set another default for a session. Raises SettingsError.
+    """
+    leaves = rows._jdf.queryExecution().analyzed().collectLeaves()
+    for at in range(leaves.size()):
+        leaf = leaves.apply(at)
+        if leaf.getClass().getSimpleName() != "StreamingRelationV2" or leaf.sourceName() != "kafka":
+            continue
+        if leaf.extraOptions().get(ISOLATION) != READ_COMMITTED:
+            topics = [leaf.extraOptions().get(name) for name in ("subscribe", "subscribePattern", "assign")]
+            raise SettingsError(
+                f"the rows come from a Kafka source ({next(filter(None, topics), 'unknown topics')}) that shows records of "
+                "aborted and open transactions, which would be written as if they were committed: add "
+                f'.option("{ISOLATION}", "{READ_COMMITTED}") to its spark.readStream'
+            )
 
 
 def _cannot_import(job: str, module: str, error: Exception) -> SettingsError:

@@ -14,7 +14,7 @@ from lifecycle.errors import SettingsError
 from pipeline.config.connections import connect
 from pipeline.config.settings import ARROW, PipelineSettings
 from pipeline.config.sinks import KAFKA, read_sinks
-from pipeline.jobs.imported_job import import_job
+from pipeline.jobs.imported_job import ISOLATION, READ_COMMITTED, import_job
 from pipeline.jobs.word_count import word_count
 
 WINDOW = "5 seconds"
@@ -47,7 +47,7 @@ def read_source(spark: SparkSession, settings: PipelineSettings) -> DataFrame:
             "startingOffsets": settings.starting_offsets,
             "maxOffsetsPerTrigger": str(settings.max_offsets_per_trigger),
             "failOnDataLoss": "true",
-            "kafka.isolation.level": "read_committed",
+            ISOLATION: READ_COMMITTED,
             "kafka.max.poll.records": "50000",
             "kafka.max.partition.fetch.bytes": str(16 << 20),
             "kafka.fetch.max.bytes": str(64 << 20),

@@ -10,9 +10,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from demo.children import die_with_parent
 from demo.ports import free_port
+from pipeline.runtime.exit_codes import WRONG_SETTINGS
 from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.pipeline_process import (
     PipelineProcess,
@@ -105,13 +107,39 @@ def cluster(directory: Path) -> Iterator[str]:
         yield master
 
 
-@pytest.mark.long
-def test_a_function_of_ones_own_runs_under_the_supervisor(connection, tmp_path, monkeypatch):
+def own_job(connection: KafkaConnection, directory: Path, without: str = "") -> dict[str, str]:
+    """Write the page's ``my_jobs.py``, without a part of it; return the settings of a pipeline that runs it."""
     name = f"own-{os.urandom(4).hex()}"
     make_topics(connection, name, f"{name}-out")
-    (tmp_path / "my_jobs.py").write_text(code_of("my_jobs.py").replace('"orders"', f'"{name}"'))
+    code = code_of("my_jobs.py").replace('"orders"', f'"{name}"')
+    assert without in code
+    (directory / "my_jobs.py").write_text(code.replace(without, "") if without else code)
+    return {"job": "my_jobs:orders", "sink": f"{name}-out", "prefix": name}
+
+
+@pytest.mark.long
+def test_a_function_of_ones_own_writes_no_record_that_was_aborted(connection, tmp_path, monkeypatch):
+    settings = own_job(connection, tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    produce(connection, name, ROWS)
-    settings = {"job": "my_jobs:orders", "sink": f"{name}-out", "prefix": name}
+    source = settings["prefix"]
+    produce(connection, source, ROWS[:50])
+    producer = Producer(connection.for_librdkafka(**{"transactional.id": f"{source}-source"}))
+    producer.init_transactions(LIMIT_S)
+    producer.begin_transaction()
+    for _ in range(20):
+        producer.produce(source, b"aborted")
+    producer.flush(LIMIT_S)
+    producer.abort_transaction(LIMIT_S)
+    produce(connection, source, ROWS[50:])
     with PipelineProcess(connection, tmp_path / "pipeline", **settings):
-        expect(connection, f"{name}-out", *ROWS)
+        expect(connection, settings["sink"], *ROWS)
+
+
+@pytest.mark.long
+def test_a_source_that_shows_what_was_aborted_is_refused(connection, tmp_path, monkeypatch):
+    settings = own_job(connection, tmp_path, without='    bounds["kafka.isolation.level"] = "read_committed"\n')
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with PipelineProcess(connection, tmp_path / "pipeline", **settings) as pipeline:
+        assert pipeline.wait_exit() == WRONG_SETTINGS
+        assert '.option("kafka.isolation.level", "read_committed")' in pipeline.log
+        assert not (tmp_path / "pipeline" / "checkpoint").exists(), "nothing was changed"
