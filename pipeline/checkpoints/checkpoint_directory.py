@@ -15,7 +15,9 @@ from lifecycle.errors import CheckpointUnwritable, MalformedRecord, SettingsErro
 from lifecycle.json_record import read_object
 from pipeline.checkpoints.checkpoint_files import CheckpointFiles, files_of
 from pipeline.config.sink_settings import SinkSettings, pairs
+from resource_managers import spark_log_file
 from resource_managers.checkpoint_location import CheckpointLocation
+from resource_managers.spark_log_file import COMMITS, OFFSETS, SparkLogFile
 
 FILE = "indoubt.json"
 TAKE_OVER = {"take_over": True}
@@ -126,8 +128,23 @@ class CheckpointDirectory:
     def progress(self) -> SparkProgress:
         """Return how far Spark got."""
         # The commit log first: a batch that is planned and finished meanwhile then counts as unfinished, never the opposite.
-        finished = self._ask(lambda: self._files.newest("commits"))
-        return SparkProgress(planned=self._ask(lambda: self._files.newest("offsets")), finished=finished)
+        finished = self.numbers(COMMITS)[-1:]
+        planned = self.numbers(OFFSETS)[-1:]
+        return SparkProgress(planned=planned[0] if planned else None, finished=finished[0] if finished else None)
+
+    def numbers(self, folder: str) -> list[int]:
+        """Return the batches that have a file in one of Spark's two logs, in order."""
+        return self._ask(lambda: self._files.numbers(folder))
+
+    def log_file(self, folder: str, batch: int) -> SparkLogFile | None:
+        """Return what Spark's file of a batch says, None where there is none. Raises MalformedRecord."""
+        content = self._ask(lambda: self._files.read(f"{folder}/{batch}"))
+        if content is None:
+            return None
+        file = spark_log_file.parse(folder, batch, content.decode(errors="replace"))
+        if folder == OFFSETS:
+            spark_log_file.check_offsets(batch, file)
+        return file
 
     def _ask(self, call: Callable[[], T]) -> T:
         try:

@@ -1,4 +1,4 @@
-"""The files of a checkpoint directory, on this machine or elsewhere: read, write whole, create once, newest number."""
+"""The files of a checkpoint directory, on this machine or elsewhere: read, write whole, create once, the numbers there."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class CheckpointFiles(Protocol):
     def create(self, name: str, content: bytes) -> bool:
         """Write a file that is not there yet; return False, and write nothing, when it is."""
 
-    def newest(self, folder: str) -> int | None:
-        """Return the highest number that names a file of the folder, or None without any."""
+    def numbers(self, folder: str) -> list[int]:
+        """Return the numbers that name the files of a folder, in order."""
 
     def try_to_write(self) -> None:
         """Return when a file could be written here, and was removed again."""
@@ -86,12 +86,12 @@ class LocalFiles:
         self._sync_directory()
         return True
 
-    def newest(self, folder: str) -> int | None:
-        """Return the highest number that names a file of the folder, or None without any."""
+    def numbers(self, folder: str) -> list[int]:
+        """Return the numbers that name the files of a folder, in order."""
         try:
-            return max((int(name) for name in os.listdir(self._directory / folder) if name.isdigit()), default=None)
+            return sorted(int(name) for name in os.listdir(self._directory / folder) if name.isdigit())
         except FileNotFoundError:
-            return None
+            return []
 
     def try_to_write(self) -> None:
         """Make the directory, write a file in it and remove it."""
@@ -162,14 +162,14 @@ class RemoteFiles:
         self._write(name, content)
         return True
 
-    def newest(self, folder: str) -> int | None:
-        """Return the highest number that names a file of the folder, or None without any."""
+    def numbers(self, folder: str) -> list[int]:
+        """Return the numbers that name the files of a folder, in order."""
         # Imported here: the driver has loaded it for this filesystem, the collector's small process has not.
         from pyarrow import fs
 
         found = self._filesystem.get_file_info(fs.FileSelector(f"{self._directory}/{folder}", allow_not_found=True))
         names = (info.base_name for info in found if info.type is fs.FileType.File)
-        return max((int(name) for name in names if name.isdigit()), default=None)
+        return sorted(int(name) for name in names if name.isdigit())
 
     def try_to_write(self) -> None:
         """Write a file and remove it."""

@@ -26,6 +26,7 @@ from pipeline.checkpoints.checkpoint_directory import (
     SparkProgress,
     check_history,
 )
+from pipeline.checkpoints.damaged_logs import check_logs, written_by
 from pipeline.checkpoints.topic_ids import TopicIds, refuse_other_topics, with_sources
 from pipeline.config.sink_settings import SinkSettings
 from pipeline.config.sinks import KAFKA, read_sinks, same_sinks
@@ -72,6 +73,7 @@ class RunStart:
         decided under other settings could not be settled, DecisionLogUnreadable.
         """
         found = self._current(self._find())
+        self._check_logs(found)
         if found.is_taken_over:
             identity = self._new_identity()
             attempt = self._append(identity, run)
@@ -130,6 +132,14 @@ class RunStart:
         if not self.directory.replace(found, identity):
             raise self._started_by_another()
         return self._current(identity)
+
+    def _check_logs(self, found: CheckpointIdentity) -> None:
+        """Raise SettingsError where Spark's files are damaged: it says what to do by what the decision log knows."""
+        exactly_once = self._settings.guarantee is DeliveryGuarantee.EXACTLY_ONCE and not found.is_taken_over
+        # A fork's sink is another one than that of which the log tells.
+        known = exactly_once and may_share_a_sink(found, self._sinks)
+        ledger = self._log_of(found).read_to_end() if known else None
+        check_logs(self.directory, written_by(ledger, found.checkpoint_id) if ledger is not None else None)
 
     def _log_of(self, identity: CheckpointIdentity) -> DecisionLog:
         same = identity.decisions == self._settings.decisions_topic

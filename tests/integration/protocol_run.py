@@ -92,7 +92,8 @@ class ProtocolRun:
 
     def slot(self, slot: int, *values: bytes, batch: int = 0) -> SlotMessage:
         """Write and prepare one slot of a batch that Spark has planned, as its task does."""
-        write_number(self.settings.checkpoint, "offsets", batch)
+        for planned in range(max(0, batch - 1), batch + 1):
+            write_number(self.settings.checkpoint, "offsets", planned)
         return SlotWriter(self.options, slot=slot, batch=batch, steps=self.options.steps()).write(
             iter([rows(*values)] if values else [])
         )
@@ -222,6 +223,13 @@ def _admin(connection: KafkaConnection) -> KafkaAdminClient:
     return KafkaAdminClient(**connection.for_kafka_python())
 
 
+SPARK_FILES = {
+    "offsets": b'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1795000005000,"conf":{}}\n{"in":{"0":1}}',
+    "commits": b'v1\n{"nextBatchWatermarkMs":0}',
+}
+"""What Spark writes into a file of its two logs."""
+
+
 def spark_checkpoint(directory: Path | str, *, planned: int, committed: int) -> None:
     """Make the files by which Spark says how far it got: batches up to ``planned``, finished up to ``committed``, none beyond."""
     filesystem, path = CheckpointLocation.read(str(directory)).filesystem()
@@ -240,7 +248,7 @@ def write_number(directory: Path | str, folder: str, batch: int) -> None:
     if isinstance(filesystem, fs.LocalFileSystem):
         filesystem.create_dir(f"{path}/{folder}")
     with filesystem.open_output_stream(f"{path}/{folder}/{batch}") as stream:
-        stream.write(b"{}")
+        stream.write(SPARK_FILES[folder])
 
 
 def finish(sinks: ProtocolSinks, run: ProtocolRun, value: bytes, batch: int, directory: Path | None = None) -> None:

@@ -23,6 +23,7 @@ from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.database_fixtures import ask
 from tests.integration.kafka_fixtures import Sink, make_sink, rows
 from tests.integration.pipeline_process import make_topics, open_transactions, read_committed, wait_until
+from tests.integration.protocol_run import spark_checkpoint
 
 pytestmark = pytest.mark.integration
 
@@ -83,9 +84,7 @@ def test_a_changed_sink_is_refused_while_a_batch_is_unfinished(connection, tmp_p
     sink, other = make_sink(connection), make_sink(connection)
     settings = settings_for(sink, tmp_path)
     first = Recovery(settings, connection).recover()
-    offsets = tmp_path / "checkpoint" / "offsets"
-    offsets.mkdir()
-    (offsets / "0").touch()
+    spark_checkpoint(tmp_path / "checkpoint", planned=0, committed=-1)
     with pytest.raises(
         SettingsError, match=f"was used with .* sink '{sink.topic}' .*, and its last batch is unfinished"
     ):
@@ -94,8 +93,7 @@ def test_a_changed_sink_is_refused_while_a_batch_is_unfinished(connection, tmp_p
         Recovery(replace(settings, sink=f"kafka:{sink.topic}"), connection).recover().identity.checkpoint_id
         == first.identity.checkpoint_id
     )
-    (tmp_path / "checkpoint" / "commits").mkdir()
-    (tmp_path / "checkpoint" / "commits" / "0").touch()
+    spark_checkpoint(tmp_path / "checkpoint", planned=0, committed=0)
     moved = Recovery(replace(settings, sink=other.topic), connection).recover()
     assert moved.identity.sink == other.topic
     assert moved.identity.checkpoint_id != first.identity.checkpoint_id, (

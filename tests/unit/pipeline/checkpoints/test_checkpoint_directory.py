@@ -124,7 +124,7 @@ def test_a_file_that_appears_between_two_polls_finishes_no_batch(tmp_path, monke
     """Batch 3 is finished and 4 planned while Spark's files are read."""
     listed: list[str] = []
     monkeypatch.setattr(
-        LocalFiles, "newest", lambda self, folder: listed.append(folder) or {"offsets": 4}.get(folder, 2)
+        LocalFiles, "numbers", lambda self, folder: listed.append(folder) or {"offsets": [3, 4]}.get(folder, [2])
     )
     assert directory(str(tmp_path)).progress().unfinished == 4
     assert listed == ["commits", "offsets"]
