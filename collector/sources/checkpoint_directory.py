@@ -1,8 +1,10 @@
 """A folder whose files are named 0, 1, 2, …, followed on any pyarrow filesystem with bounded work per poll.
 
 Spark's offsets/ and commits/ may hold hundreds of thousands of files, and an object store pages through all of them for one
-listing. So a folder is listed once at the start; from then on only the newest known file and the next few names are asked for.
-It is listed again when the newest file has gone or changed (the directory was recreated), and now and then, for logs with gaps.
+listing. So a folder is listed no more often than a small share of the time allows: each time for the hundred files that Spark
+keeps by default. Between two listings only the newest known file and the next few names are asked for; the folder is listed at
+once when the newest file has gone or changed (the directory was recreated). A log may have gaps: with asynchronous progress
+tracking Spark leaves numbers out, and only a listing shows what comes behind them.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ MAX_BACKLOG = 1_000
 NEXT_NAMES = 2
 """Names asked for beyond the newest file; doubled while all of them are there."""
 MAX_NEXT_NAMES = 64
-LIST_AGAIN_S = 60.0
 _NAME = re.compile(r"[0-9]{1,18}")
 LISTING_SHARE = 0.02
 """Listing takes at most this part of the time, however large the folder is."""
@@ -50,6 +51,7 @@ class CheckpointFolder:
         self._known = dict(sorted(known))
         self._newest: NumberedFile | None = None
         self._backlog: dict[int, NumberedFile] = {}
+        self._there: set[int] = set()
         self._list_at_s = 0.0
 
     def new_files(self, most: int) -> list[NumberedFile]:
@@ -68,6 +70,11 @@ class CheckpointFolder:
     def has_files(self) -> bool:
         """Say whether there was a file at the last poll."""
         return self._newest is not None
+
+    @property
+    def numbers(self) -> list[int]:
+        """Return the numbers of the newest files, in order: all from the first of them on, as of the last listing and since."""
+        return sorted(self._there)
 
     def again(self, numbers: Collection[int]) -> dict[int, NumberedFile]:
         """Return how files that were reported are now; those that are gone are left out. Raises ResourceManagerError."""
@@ -110,20 +117,23 @@ class CheckpointFolder:
             _file(info) for info in infos if info.type is fs.FileType.File and _NAME.fullmatch(info.base_name)
         )
         ended_s = self._clock()
-        self._list_at_s = ended_s + max(LIST_AGAIN_S, (ended_s - began_s) / LISTING_SHARE)
+        self._list_at_s = ended_s + (ended_s - began_s) / LISTING_SHARE
         # What has been deleted need not be remembered; what has the same name in a new directory is another file.
         listed = {file.number for file in files}
         self._known = {number: at for number, at in self._known.items() if number in listed}
-        self._backlog = {}
+        self._backlog, self._there = {}, set()
         self._newest = None
         self._add(files[-MAX_BACKLOG:])
 
     def _add(self, files: list[NumberedFile]) -> None:
         for file in files:
+            self._there.add(file.number)
             if self._known.get(file.number) != file.modified_ns:
                 self._backlog[file.number] = file
         if files:
             self._newest = files[-1]
+        if len(self._there) > 2 * MAX_BACKLOG:
+            self._there = set(sorted(self._there)[-MAX_BACKLOG:])
         if len(self._known) > 4 * MAX_BACKLOG:
             self._known = dict(sorted(self._known.items())[-2 * MAX_BACKLOG :])
 

@@ -1,12 +1,14 @@
 """Observes the checkpoint directory of a Spark query, any query's, on any filesystem: the files of offsets/ and commits/.
 
 ``offsets/N`` is there from when batch N is planned, ``commits/N`` from when it is completed. Source: Spark's OffsetSeqLog and
-CommitLog: a line ``v1``, a line of JSON metadata, then a line per source.
+CommitLog (resource_managers/spark_log_file.py).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from pyarrow import fs
@@ -18,11 +20,10 @@ from collector.runtime.clock import now_ms
 from collector.sources.checkpoint_directory import CheckpointFolder, NumberedFile
 from collector.sources.source import Observer
 from collector.views.current_state import CurrentState
-from lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError, UnknownVersion
-from lifecycle.json_record import read_object
+from lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError
+from resource_managers import spark_log_file
 from resource_managers.checkpoint_location import CheckpointLocation
 
-VERSIONS = ("v1", "v2")
 SHOWN_CHARACTERS = 200
 MAX_READ = 100
 """Files of a folder that are read in one poll."""
@@ -58,6 +59,12 @@ class CheckpointLog:
         self._pipeline, self._source, self._kind, self._folder = pipeline, source, kind, folder
         self._quarantined_before = quarantined_before
         self._aside: dict[int, _Aside] = {}
+        self._missing: set[int] = set()
+
+    @property
+    def numbers(self) -> list[int]:
+        """Return the numbers of the newest files, in order."""
+        return self._folder.numbers
 
     @property
     def has_files(self) -> bool:
@@ -70,6 +77,24 @@ class CheckpointLog:
         files = changed | {file.number: file for file in self._folder.new_files(MAX_READ)}
         found = [self._observed(file) for file in files.values()]
         return [file for file in found if file is not None] + self._untold(set(files))
+
+    def missing(self, committed: Sequence[int]) -> list[Observed]:
+        """Return the files of this log, that of offsets, that are missing for the second time in a row, each once.
+
+        Once is nothing: the two logs are not seen at the same moment.
+        """
+        planned = self._folder.numbers
+        now = set(missing_offsets(planned, committed))
+        again = sorted((now & self._missing) - self._quarantined_before)
+        self._missing = now
+        self._quarantined_before.update(again)
+        return [
+            Observed(
+                position=Position(source=self._source, partition=_KINDS.index(self._kind), offset=number),
+                observation=Malformed(error=_missing(self._folder.path, number, planned), value="", at_ms=now_ms()),
+            )
+            for number in again
+        ]
 
     def _changed(self) -> dict[int, NumberedFile]:
         """Return the quarantined files that have changed; forget those that are gone."""
@@ -149,11 +174,14 @@ class SparkCheckpoint(Observer):
         filesystem, path = filesystem_of(self._location)
         if not self._logs:
             self._logs = self._followed(filesystem, path)
+        offsets, commits = self._logs
         while not self.stopping.is_set():
             for log in self._logs:
                 found = log.poll()
                 if found:
                     self.arrived(found)
+            if missing := offsets.missing(commits.numbers):
+                self.arrived(missing)
             if not any(log.has_files for log in self._logs):
                 self._check_directory(filesystem, path)
             self.polled()
@@ -187,17 +215,38 @@ def filesystem_of(location: str) -> tuple[fs.FileSystem, str]:
         raise ResourceManagerError(str(error)) from None
 
 
+def missing_offsets(planned: Sequence[int], committed: Sequence[int]) -> list[int]:
+    """Return the batches whose file in offsets/ is missing; both in order, from the first one that is known on.
+
+    A finished batch has had one. So has the one before the newest, in a log that leaves out no other number: with asynchronous
+    progress tracking Spark leaves numbers out, in commits/ the same ones.
+    """
+    if not planned:
+        return list(committed[-1:])
+    there, done, newest = set(planned), set(committed), planned[-1]
+    missing = [batch for batch in committed if batch > planned[0] and batch not in there]
+    gaps = [
+        above
+        for below, above in pairwise(planned)
+        if above - below > 1 and not done.intersection(range(below + 1, above))
+    ]
+    if gaps == [newest] and newest not in done and len(planned) > 2:
+        missing.append(newest - 1)
+    return missing
+
+
+def _missing(folder: str, number: int, planned: Sequence[int]) -> str:
+    if planned and number < planned[-1] - 1:
+        return f"{folder}/{number} is missing, though its batch was finished"
+    return (
+        f"{folder}/{number} is missing: Spark cannot start the query from this directory, unless it tracks progress "
+        "asynchronously (asyncProgressTrackingEnabled)"
+    )
+
+
 def parse(pipeline: str, kind: CheckpointFileKind, number: int, modified_ns: int, text: str) -> CheckpointFile:
     """Return what one file says. Raises UnknownVersion, MalformedRecord."""
-    lines = text.splitlines()
-    if not lines or lines[0] not in VERSIONS:
-        found = lines[0][:20] if lines else ""
-        raise UnknownVersion(
-            f"{kind.value}/{number} has version {found!r}; this program knows {' and '.join(VERSIONS)}"
-        )
-    metadata: dict[str, Any] = {}
-    if len(lines) > 1 and lines[1].strip():
-        metadata = read_object(lines[1].encode(), f"{kind.value}/{number}, line 2")
+    metadata = spark_log_file.parse(kind.value, number, text).metadata
     planned = kind is CheckpointFileKind.OFFSETS
     at_ms = _number(metadata, "batchTimestampMs", f"{kind.value}/{number}") if planned else None
     watermark = "batchWatermarkMs" if planned else "nextBatchWatermarkMs"

@@ -204,6 +204,10 @@ def test_a_spark_checkpoint_directory_is_followed_and_not_counted_twice(broker: 
             "batch 2 in history", lambda: collector.observer("checkpoints of any-query")["records"] == 1, LIMIT_S
         )
         assert len(collector.rows("quarantined")) == 1, "the file that was quarantined before is not quarantined again"
+        (checkpoint / "commits" / "3").write_text('v1\n{"nextBatchWatermarkMs":0}')
+        (checkpoint / "offsets" / "4").write_text(offsets)
+        wait_until("offsets/3 missed", lambda: len(collector.rows("quarantined")) == 2, LIMIT_S)
+        assert "offsets/3 is missing: Spark cannot start" in collector.rows("quarantined")[0]["error"]
     finally:
         collector.kill()
 

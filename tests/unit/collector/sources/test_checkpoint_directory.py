@@ -24,8 +24,9 @@ OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1795000005000}\n{"t":{"0
 class Asked(fs.FileSystemHandler):
     """A filesystem that counts what it is asked, over another one."""
 
-    def __init__(self, inner: fs.FileSystem) -> None:
-        self.inner, self.counts = inner, Counter[str]()
+    def __init__(self, inner: fs.FileSystem, clock: Clock) -> None:
+        self.inner, self.counts, self.clock = inner, Counter[str](), clock
+        self.listing_s = 0.0
         self.broken: set[str] = set()
 
     def get_type_name(self) -> str:
@@ -40,6 +41,7 @@ class Asked(fs.FileSystemHandler):
 
     def get_file_info_selector(self, selector: fs.FileSelector) -> list[fs.FileInfo]:
         self.counts["listings"] += 1
+        self.clock.now_s += self.listing_s
         return self.inner.get_file_info(selector)
 
     def open_input_stream(self, path: str) -> Any:
@@ -71,7 +73,8 @@ class Directory:
         self.root = root
         self.offsets = root / "offsets"
         self.offsets.mkdir(parents=True)
-        self.asked, self.clock = Asked(fs.SubTreeFileSystem(str(root), fs.LocalFileSystem())), Clock()
+        self.clock = Clock()
+        self.asked = Asked(fs.SubTreeFileSystem(str(root), fs.LocalFileSystem()), self.clock)
         self.log = self.follow()
 
     def follow(
@@ -113,6 +116,7 @@ def test_a_poll_costs_the_same_however_many_files_there_are(
     directory: Directory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint_directory, "MAX_BACKLOG", 10)
+    directory.asked.listing_s = 1.0
     directory.write(*range(2_000))
     assert directory.reported() == list(range(1_990, 2_000))
     directory.asked.counts.clear()
@@ -125,6 +129,7 @@ def test_a_poll_costs_the_same_however_many_files_there_are(
 
 
 def test_many_new_files_are_found_in_one_poll_and_read_in_several(directory: Directory) -> None:
+    directory.asked.listing_s = 1.0
     directory.write(0)
     directory.reported()
     directory.asked.counts.clear()
@@ -143,12 +148,20 @@ def test_the_past_is_read_newest_first_and_bounded_per_poll(directory: Directory
     assert directory.reported() == list(range(50))
 
 
-def test_a_log_with_gaps_is_listed_again_after_a_while(directory: Directory) -> None:
+def test_what_comes_behind_a_gap_is_seen_at_once(directory: Directory) -> None:
+    directory.write(0)
+    directory.reported()
+    directory.write(50)
+    assert directory.reported() == [50]
+
+
+def test_a_folder_that_is_slow_to_list_is_listed_a_small_part_of_the_time(directory: Directory) -> None:
+    directory.asked.listing_s = 1.0
     directory.write(0)
     directory.reported()
     directory.write(50)
     assert directory.reported() == []
-    directory.clock.now_s += checkpoint_directory.LIST_AGAIN_S
+    directory.clock.now_s += 1.0 / checkpoint_directory.LISTING_SHARE
     assert directory.reported() == [50]
 
 
@@ -200,7 +213,7 @@ def test_a_half_written_file_is_read_again_and_never_quarantined(directory: Dire
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("", "version ''"), ("v9\n{}", "'v9'"), ("v1\n{half", "not JSON"), ("v1\n[]", "not a JSON object")],
+    [("", "is empty"), ("v9\n{}", "version v9"), ("v1\n{half", "not JSON"), ("v1\n[]", "not a JSON object")],
 )
 def test_a_malformed_file_is_quarantined_once_and_read_when_it_changes(
     directory: Directory, text: str, says: str
@@ -218,6 +231,26 @@ def test_a_malformed_file_is_quarantined_once_and_read_when_it_changes(
     assert directory.aside() == []
     directory.write(1)
     assert directory.reported() == [1]
+
+
+def test_a_file_that_is_missing_at_two_polls_is_told_once(directory: Directory) -> None:
+    directory.write(0, 1, 3)
+    directory.reported()
+    assert directory.log.missing([0, 1, 2]) == []
+    (told,) = directory.log.missing([0, 1, 2])
+    assert isinstance(told.observation, Malformed)
+    assert (told.position.partition, told.position.offset) == (0, 2)
+    assert "offsets/2 is missing: Spark cannot start" in told.observation.error
+    assert directory.log.missing([0, 1, 2]) == []
+
+
+def test_a_file_that_is_seen_late_is_never_missing(directory: Directory) -> None:
+    directory.write(0, 1, 3)
+    directory.reported()
+    assert directory.log.missing([0, 1, 2]) == []
+    directory.write(2)
+    assert directory.reported() == [2]
+    assert directory.log.missing([0, 1, 2]) == []
 
 
 def test_what_an_earlier_run_quarantined_is_not_quarantined_again(directory: Directory) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collector.records.observations import CheckpointFileKind
-from collector.sources.spark_checkpoint import parse
+from collector.sources.spark_checkpoint import missing_offsets, parse
 from lifecycle.errors import MalformedRecord, UnknownVersion
 
 OFFSETS = (
@@ -30,10 +30,45 @@ def test_commits_without_metadata_are_understood() -> None:
     assert parse("p", CheckpointFileKind.COMMITS, 0, MODIFIED_NS, "v1\n{}").watermark_ms is None
 
 
+def test_each_version_that_spark_4_2_writes_is_understood() -> None:
+    named = OFFSETS.replace("v1", "v2").replace('{"ip_count_source"', '0:{"ip_count_source"')
+    assert parse("p", CheckpointFileKind.OFFSETS, 7, MODIFIED_NS, named).at_ms == 1795000005000
+    sinks = '"sinkMetadataMap":{"out":{"sinkName":"out","commitOffset":"-","providerName":"x","apiVersion":"v2","isActive":true}}'
+    for version, more in (("v2", '"stateUniqueIds":{"0":[["a","b"]]}'), ("v3", sinks)):
+        text = f'{version}\n{{"nextBatchWatermarkMs":1795000001000,{more}}}'
+        assert parse("p", CheckpointFileKind.COMMITS, 7, MODIFIED_NS, text).watermark_ms == 1795000001000
+
+
+@pytest.mark.parametrize(
+    ("planned", "committed", "missing"),
+    [
+        ([], [], []),
+        ([0, 1, 2, 3], [0, 1, 2], []),
+        ([0, 1, 3], [0, 1, 2], [2]),
+        ([0, 1, 3, 4], [0, 1, 2, 3, 4], [2]),
+        ([0, 1, 3], [0, 1], [2]),
+        ([0, 1, 2], [0, 1, 2, 3], [3]),
+        ([], [3, 4], [4]),
+        ([7, 8, 9], [5, 6, 7, 8], []),
+        # Asynchronous progress tracking, of which the last batch may still run.
+        ([0, 4, 9], [0, 4, 9], []),
+        ([0, 4, 9, 13], [0, 4, 9], []),
+        ([0, 4], [0], []),
+        ([0, 1, 2, 3, 7], [0, 1, 2, 3, 7], []),
+    ],
+)
+def test_offsets_that_must_have_been_there_are_missing(
+    planned: list[int], committed: list[int], missing: list[int]
+) -> None:
+    assert missing_offsets(planned, committed) == missing
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", UnknownVersion),
+        ("", MalformedRecord),
+        ("v0\n{}", MalformedRecord),
+        ("v3\n{}", UnknownVersion),
         ("v9\n{}", UnknownVersion),
         ("v1\n{half", MalformedRecord),
         ("v1\n[1]", MalformedRecord),
