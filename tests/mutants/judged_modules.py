@@ -188,4 +188,5 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/records/branches.py": ("tests/unit/collector/state/test_branch_ends.py",),
     "lifecycle/states.py": (f"{LIFECYCLE}/test_states.py",),
     "collector/state/branch_view.py": ("tests/unit/collector/state/test_branch_ends.py",),
+    "pipeline/checkpoints/damaged_logs.py": ("tests/unit/pipeline/checkpoints/test_damaged_logs.py",),
 }
