@@ -99,12 +99,15 @@ class _Logs:
         if self._planned:
             newest = self._planned[-1]
             needed += [(OFFSETS, batch) for batch in (newest - 1, newest) if batch >= 0]
+            if newest and newest not in self._committed and self._newest_version(self._committed) > 1:
+                # It has the ids of the files with the state that the newest batch begins with.
+                needed.append((COMMITS, newest - 1))
         if self._committed:
             newest = self._committed[-1]
             needed.append((COMMITS, newest))
             if not self._planned or newest > self._planned[-1]:
                 needed.append((OFFSETS, newest))
-        return [error for folder, batch in needed if (error := self._error(folder, batch))]
+        return list(dict.fromkeys(error for folder, batch in needed if (error := self._error(folder, batch))))
 
     def repair(self, written: Written | None) -> str:
         """Return what to do: the newest batch that Spark can go on from, if nothing of a later one is in the sink."""
@@ -130,7 +133,7 @@ class _Logs:
         if self._error(OFFSETS, newest):
             return None
         is_last = written is not None and written.last == newest
-        settled = is_last and written is not None and written.is_settled
+        settled = written is not None and is_last and written.is_settled
         has_start = newest == 0 or not self._error(OFFSETS, newest - 1)
         kept = [batch for batch in self._committed if batch <= newest]
         if not has_start and newest not in kept and not settled:
@@ -146,8 +149,8 @@ class _Logs:
             repair.removed.append((COMMITS, kept.pop()))
         if repair.finished is None and kept and self._error(COMMITS, kept[-1]):
             repair.finished = kept[-1]
-        if repair.finished is not None and has_state_ids:
-            # What the file said of the state's files cannot be made again.
+        if has_state_ids and (repair.finished is not None or (newest and not {newest - 1, newest} & set(kept))):
+            # What a file says of the state's files cannot be made again.
             return None
         return repair
 
