@@ -220,7 +220,12 @@ def _observers(
         interval_ms = tunable.transaction_polling_ms
         found.append(
             TransactionPolling(
-                current, store, broker, interval_ms=interval_ms, retry_max_ms=retry_max_ms, needed=needed
+                current,
+                store,
+                KafkaPartitions(connection, tunable.decision_topic),
+                interval_ms=interval_ms,
+                retry_max_ms=retry_max_ms,
+                needed=needed,
             )
         )
     found.append(Clocks(current, connection, broker, retry_max_ms))

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 SECOND_MS, MINUTE_MS, HOUR_MS, DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000
 
+NO_TIMEOUT_MS = 2**31 - 1
+"""What Kafka has as the timeout of a producer with a two-phase commit of its own (KIP-939): no length of time."""
+
+
+def timeout_that_ends(timeout_ms: int) -> int:
+    """Return a timeout as Kafka has it, 0 where it is none: no coordinator ends that transaction."""
+    return 0 if timeout_ms == NO_TIMEOUT_MS else timeout_ms
+
 
 def steady_duration(length_ms: int) -> str:
     """Return a length of time as a text that seldom changes while it grows: in seconds, tens of seconds, then minutes."""

@@ -26,6 +26,8 @@ class TransactionState(Enum):
     """Undone before any decision to commit it; its rows will be replayed."""
     LOST = "lost"
     """Undone after it was decided; only a replay of its batch brings the rows back."""
+    ENDED = "ended"
+    """Its coordinator has gone on to something else under its id: it was committed or aborted, and which was not seen."""
 
     @property
     def is_final(self) -> bool:
@@ -49,10 +51,11 @@ PREDECESSORS: dict[TransactionState, frozenset[TransactionState | None]] = {
     _S.ABORTING: frozenset({_S.OPEN, _S.PREPARED, _S.DECIDED, None}),
     _S.ABORTED: frozenset({_S.OPEN, _S.PREPARED, _S.ABORTING, None}),
     _S.LOST: frozenset({_S.DECIDED, _S.ABORTING, None}),
+    _S.ENDED: frozenset({_S.OPEN, _S.PREPARED, None}),
 }
 """Legal predecessors of each state. None: an observer may join late and see a transaction in any state first."""
 
-FINAL = frozenset({_S.COMMITTED, _S.ABORTED, _S.LOST})
+FINAL = frozenset({_S.COMMITTED, _S.ABORTED, _S.LOST, _S.ENDED})
 IN_DOUBT = frozenset({_S.PREPARED, _S.DECIDED})
 
 

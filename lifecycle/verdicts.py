@@ -87,6 +87,8 @@ class Assumption(Enum):
     LIST_NAMES_IT = "the list that cannot be read names it"
     SAME_DATABASE = "the server that lists the branch no more has all that the one had which listed it"
     STILL_LISTED = "its database lists it still: the server that listed it does not answer now"
+    OWNER_KNOWS_ITS_END = "its owner knows how it ended: it was not seen here"
+    ALL_IDS_ARE_LISTED = "coordinators list every transactional id: those that may not be described are left out"
     NOT_REPORTED_COMMITTED = "its owner was not told that it is committed"
 
 

@@ -51,6 +51,7 @@ STATE_SIGNS: dict[TransactionState, str] = {
     TransactionState.ABORTING: "⊖",
     TransactionState.ABORTED: "⊘",
     TransactionState.LOST: "✖",
+    TransactionState.ENDED: "◌",
 }
 
 CHECKPOINT_SIGNS: dict[CheckpointState, tuple[str, Tone]] = {

@@ -49,7 +49,7 @@ _VERDICTS: WordSigns = {
     "duplicated": ("⊕", Tone.URGENT, "committed, and its owner was set back to before it: it is written a second time"),
     "unknown": ("?", Tone.NOTICE, "no source shows whether its owner counts it as written"),
     "harmless": ("⊘", Tone.CALM, "aborted, and its owner knows: it never counted, or is written again"),
-    "not lost": ("✔", Tone.GOOD, "committed: its records are there"),
+    "not lost": ("✔", Tone.GOOD, "committed: its records were made visible"),
 }
 """Sign, tone and meaning of a verdict about the rows (docs/api.md), the worst first."""
 

@@ -50,11 +50,11 @@ with last as (
         where source not in ({SUPERSEDED}) group by source, partition, transaction_id)),
 kept as (
     select transaction_id, producer_id, start_ms from last
-    where start_ms >= 0 and status not in ('COMPLETE_COMMIT', 'COMPLETE_ABORT')
+    where start_ms >= 0 and status not in ('COMPLETE_COMMIT', 'COMPLETE_ABORT', 'DEAD')
     union
     select * from (
         select transaction_id, producer_id, start_ms from transaction_records
-        where status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') and start_ms is not null order by update_ms desc limit ?))
+        where status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT', 'DEAD') and start_ms is not null order by update_ms desc limit ?))
 {
     EACH_TRANSACTION.format(
         rows="transaction_records where update_ms >= (select min(start_ms) from kept)",

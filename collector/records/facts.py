@@ -79,6 +79,8 @@ class BrokerTransaction:
     prepare_abort_ms: int | None = _min("update_ms", _ABORTING)
     complete_commit_ms: int | None = _min("update_ms", (BrokerStatus.COMPLETE_COMMIT,))
     complete_abort_ms: int | None = _min("update_ms", (BrokerStatus.COMPLETE_ABORT,))
+    gone_ms: int | None = _min("update_ms", (BrokerStatus.DEAD,))
+    """When its coordinator was first seen without it, by the collector's clock: it had ended, and how was not seen."""
 
     @property
     def handle_identity(self) -> HandleIdentity:
@@ -122,7 +124,7 @@ class BrokerTransaction:
 
     @property
     def ended_ms(self) -> int | None:
-        """Return when its end began: a commit's or abort's first time that was seen."""
+        """Return when its end began: a commit's or abort's first time that was seen, else when it was seen to be gone."""
         first = self.prepare_commit_ms
         # Asked of thousands at once: so without min() over a generator, and first whether it is committed as nearly all are.
         if first is not None and self.prepare_abort_ms is None and self.complete_abort_ms is None:
@@ -131,7 +133,7 @@ class BrokerTransaction:
         for at in (self.prepare_abort_ms, self.complete_commit_ms, self.complete_abort_ms):
             if at is not None and (first is None or at < first):
                 first = at
-        return first
+        return self.gone_ms if first is None else first
 
 
 FROM_RECORDS: dict[str, FromRecords] = {f.name: f.metadata["from"] for f in fields(BrokerTransaction) if f.metadata}

@@ -178,7 +178,7 @@ class AbortedOffsets(Observer):
 
 def is_open_long(transaction: BrokerTransaction, at_ms: int) -> bool:
     """Say whether a transaction is open for so long that it may well be undone."""
-    wait_ms = OPEN_FOR_MS if transaction.timeout_ms is None else min(OPEN_FOR_MS, transaction.timeout_ms // 4)
+    wait_ms = min(OPEN_FOR_MS, transaction.timeout_ms // 4) if transaction.timeout_ms else OPEN_FOR_MS
     return transaction.ended_ms is None and at_ms - transaction.identity.start_ms >= wait_ms
 
 

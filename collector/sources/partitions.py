@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from collector.config.settings import TunableSettings
@@ -32,6 +32,7 @@ from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 from resource_managers.kafka.group_questions import held_offsets, kept_groups, members
 from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
+from resource_managers.kafka.share_groups import read_committed, read_to
 
 LAYOUT_MS = 10_000
 LAYOUT_SOON_MS = 2_000
@@ -83,6 +84,10 @@ class Partitions(Observer):
         self._tracker = PartitionTracker(pace.reader_stalled_ms)
         self._suspects: dict[str, Suspect] = {}
         self._groups: dict[str, str] = {}
+        self._share: frozenset[str] = frozenset()
+        """Share groups among them."""
+        self._unknown_share: dict[str, BrokerAnswer] = {}
+        """Share groups that may wait, since it is not told whether they do; asked each round."""
         self._members: Mapping[str, GroupMembers] = {}
         self._held: dict[int, HeldOffsets] = {}
         self._layout: Layout | None = None
@@ -186,11 +191,15 @@ class Partitions(Observer):
         if (at_s - self._groups_s) * 1000 >= self._pace.round_ms:
             answers = self._brokers.groups(layout)
             self._failed({f"groups of broker {node}": error for node, error in answers.failed.items()})
-            listed = {group.name: group.state for groups in answers.found.values() for group in groups}
+            groups = [group for found in answers.found.values() for group in found]
+            waiting = self._share_that_wait([group.name for group in groups if group.is_share])
+            listed = {group.name: group.state for group in groups if not group.is_share or group.name in waiting}
             # Groups of a broker that did not answer are kept as they were.
             self._groups = (self._groups if answers.failed else {}) | listed
+            self._share = (self._share if answers.failed else frozenset()) | waiting
             self._tracker.keep_only_groups(self._groups)
             self._groups_s = at_s
+        self._failed(self._unknown_share)
         count = share(len(self._groups), self._pace.poll_ms, self._pace.round_ms, GROUPS_PER_POLL)
         swept = self._group_sweep.take(self._groups, count)
         readers = self._tracker.readers_of(self._tracker.held(self._tracker.hiding()))
@@ -199,12 +208,23 @@ class Partitions(Observer):
         }
         wanted |= dict.fromkeys(swept)
         asked_ms = now_ms()
-        offsets = self._brokers.group_offsets(wanted)
-        self._failed({f"group {group}": error for group, error in offsets.failed.items()})
-        for group, found in offsets.found.items():
-            is_whole = wanted[group] is None
-            self._tracker.saw_group(group, self._groups[group], found, asked_ms, is_whole=is_whole)
+        consumers = {group: partitions for group, partitions in wanted.items() if group not in self._share}
+        share_ = {group: partitions for group, partitions in wanted.items() if group in self._share}
+        for offsets in (
+            self._brokers.group_offsets(consumers),
+            read_to(self._connection, self._brokers, share_, layout),
+        ):
+            self._failed({f"group {group}": error for group, error in offsets.failed.items()})
+            for group, found in offsets.found.items():
+                is_whole = wanted[group] is None
+                self._tracker.saw_group(group, self._groups[group], found, asked_ms, is_whole=is_whole)
         return swept
+
+    def _share_that_wait(self, groups: Sequence[str]) -> frozenset[str]:
+        """Return those of these share groups that read only what is committed; which of them is not told is noted."""
+        answers = read_committed(self._connection, groups)
+        self._unknown_share = {f"isolation level of share group {name}": why for name, why in answers.failed.items()}
+        return frozenset(name for name, waits in answers.found.items() if waits)
 
     def _poll_members(self, open_: Collection[BrokerTransaction], layout: Layout) -> None:
         """Ask whose offsets open transactions hold, and who is in the groups of Kafka Streams: is the owner still there?"""
@@ -272,6 +292,8 @@ class Partitions(Observer):
         strangers = [producer for producer in seen if key_of(producer) not in known]
         try:
             doubts = self._coordinators.doubts(strangers, layout)
+            if strangers and not self._coordinators.sees_all:
+                self._missing["transaction coordinators"] = "may not describe every transactional id"
         except Unreachable as error:
             self._missing["transaction coordinators"] = str(error)
             doubts = {}
@@ -341,7 +363,8 @@ def _explained(
     for producer in seen:
         for transaction in by_producer[producer.producer_id]:
             ends_ms = transaction.identity.start_ms + (transaction.timeout_ms or 0) + OVERDUE_MS
-            if partition_name(producer.partition) in transaction.partitions and at_ms <= ends_ms:
+            is_due = transaction.timeout_ms != 0 and at_ms > ends_ms
+            if partition_name(producer.partition) in transaction.partitions and not is_due:
                 found[key_of(producer)] = transaction
     return found
 

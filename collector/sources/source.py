@@ -42,7 +42,7 @@ class ObserverStatus:
     error: str
     records: int
     has_caught_up: bool = True
-    """It has read everything that its source held when it began."""
+    """It has read everything that its source held when it began, and has not fallen behind since."""
     source_is_missing: bool = False
     """Its source does not exist."""
     instance: str = ""

@@ -127,8 +127,13 @@ class TopicReader:
 
     @property
     def has_reached_end(self) -> bool:
-        """True when every partition was read to where its end was."""
-        return len(self._ends) == len(self._next)
+        """True when every partition was read to where its end was, and is read on: not while what came seconds ago is unread."""
+        return len(self._ends) == len(self._next) and not self.is_behind
+
+    @property
+    def is_behind(self) -> bool:
+        """True while records are unread that were there some seconds ago."""
+        return self._stalled.is_behind(self._read_to())
 
     @property
     def next_offsets(self) -> dict[int, int]:
@@ -148,7 +153,9 @@ class TopicReader:
         first = self._consumer.poll(limit_s)
         arrived = [] if first is None else [first, *self._consumer.consume(BATCH, 0)]
         found = self._taken(arrived)
-        if len(arrived) < BATCH and (stalled := self._stalled.found(self._read_to())):
+        if len(arrived) >= BATCH:
+            self._stalled.look(self._read_to())
+        elif stalled := self._stalled.found(self._read_to()):
             self._go_on_by_another(stalled)
         if found.messages:
             self._make_certain(time.monotonic())

@@ -56,7 +56,7 @@ class TopicObserver(Observer):
 
     @property
     def has_caught_up(self) -> bool:
-        """Say whether the topic was read to its end since it was opened."""
+        """Say whether the topic was read to its end since it was opened, and is read on as fast as it grows."""
         return self._has_reached_end
 
     @property
@@ -109,7 +109,7 @@ class TopicObserver(Observer):
                 ahead = begun
                 self.polled()
                 has_reached_end = reader.has_reached_end and ahead is None
-                self._has_reached_end |= has_reached_end
+                self._has_reached_end = has_reached_end or (self._has_reached_end and not reader.is_behind)
                 self.read_on(has_reached_end)
                 if len(records.messages) >= STREAM_FROM and ahead is None:
                     self.stopping.wait(STREAM_EVERY_S - (time.monotonic() - read_s))

@@ -167,6 +167,8 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
             put_end(state, identity.transaction, is_commit=after.is_committing)
     else:
         state.open.add(identity)
+        if after.gone_ms is not None:
+            put_settled(state, after, before)
     if after.is_aborting:
         state.aborted.add(identity)
     if after.is_committing and (before is None or not before.is_committing):

@@ -248,6 +248,7 @@ def _view(
     polled_ms = snapshot.at_ms if snapshot is not None and is_asked else None
     listing, outcome = state.ledger.listing(key), state.ledger.outcome(key)
     proven = _proven_batch_attempt(state, own_id, reported, listing)
+    superseded = _superseded(identity, broker, state.latest_of_id.get(identity.transaction), state)
     # Only its coordinator reports a transaction that is not ours.
     reported = reported if own_id is not None or listing is not None else None
     return TransactionView(
@@ -257,13 +258,15 @@ def _view(
         application=application(state, _resource_manager(identity, branch, reported), identity.transaction, own_id),
         ours=own_id is not None,
         slot=own_id.slot if own_id is not None else None,
-        state=_transaction_state(broker, reported, listing, outcome, branch, polled_ms, state.orders.get(key)),
+        state=_transaction_state(
+            broker, reported, listing, outcome, branch, polled_ms, state.orders.get(key), superseded=superseded
+        ),
         broker=broker,
         reported=reported,
         first_decision=state.ledger.first(proven) if proven is not None else None,
         listing=listing,
         outcome=outcome,
-        superseded=_superseded(identity, broker, state.latest_of_id.get(identity.transaction), state),
+        superseded=superseded,
         branch=branch,
         branch_detail=snapshot.details.get(key) if snapshot is not None else None,
         polled_ms=polled_ms,
@@ -353,6 +356,8 @@ def _reported_batch_attempt(
 def _superseded(
     identity: HandleIdentity, broker: BrokerTransaction | None, latest: BrokerIdentity | None, state: State
 ) -> bool:
+    if broker is not None and broker.gone_ms is not None:
+        return not broker.is_final
     if latest is None:
         return False
     if broker is not None:
@@ -375,6 +380,8 @@ def _transaction_state(
     branch: BranchFacts | None,
     polled_ms: int | None,
     order: OperatorOrder | None,
+    *,
+    superseded: bool,
 ) -> TransactionState:
     if branch is not None and branch.proof is BranchProof.COMMITTED:
         return TransactionState.COMMITTED
@@ -394,6 +401,8 @@ def _transaction_state(
         return TransactionState.DECIDED
     if branch is not None:
         return TransactionState.PREPARED
+    if superseded and broker is not None:
+        return TransactionState.ENDED
     # No coordinator knows "prepared": its writer reported it, and no decision depends on it.
     prepared = reported is not None and (
         reported.handle is not None or EventType.TRANSACTION_PREPARED in reported.event_times

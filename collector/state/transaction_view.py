@@ -41,7 +41,7 @@ class TransactionView:
     """Offset and decision of the commit decision that counts and lists it."""
     outcome: Outcome | None
     superseded: bool
-    """A later transaction of the same id is known, and this one's end was not seen."""
+    """Its id went on without it (a later transaction, or another producer), and its end was not seen."""
     branch: BranchFacts | None = None
     """What its database lists, or listed, of a branch."""
     branch_detail: BranchDetail | None = None
@@ -142,9 +142,12 @@ class TransactionView:
 
     @property
     def timeout_ms(self) -> int | None:
-        """Return the resource manager's limit, counted from its opening; None where it has none (databases) or none is known."""
+        """Return the resource manager's limit, counted from its opening; None where none ends it, or none is known.
+
+        None ends a branch of a database, nor a Kafka transaction of a producer with a two-phase commit of its own (KIP-939).
+        """
         if self.broker is not None and self.broker.timeout_ms is not None:
-            return self.broker.timeout_ms
+            return self.broker.timeout_ms or None
         return (self.listed_handle.timeout_ms or None) if self.listed_handle is not None else None
 
     @cached_property

@@ -146,7 +146,9 @@ def _by_coordinator(clues: AbortClues, broker: BrokerTransaction, reported: bool
     if over_ms is not None and over_ms >= -CLOCK_SKEW_MS:
         return _found(AbortCause.TIMEOUT, Certainty.GUESS, "the coordinator ended it within a second of its timeout")
     if over_ms is None:
-        return _found(AbortCause.FENCED, Certainty.GUESS, "the coordinator ended it; its timeout is not known")
+        return _found(
+            AbortCause.FENCED, Certainty.GUESS, "the coordinator ended it; it has no timeout, or none is known"
+        )
     # An end sent with the handle by request version 5 looks the same where the broker has transaction version 2.
     certainty = Certainty.CERTAIN if (broker.end_version or 0) < 2 else Certainty.LIKELY
     return _found(
@@ -194,7 +196,7 @@ def _unseen(clues: AbortClues, broker: BrokerTransaction, reported: bool) -> Inf
 
 def _over_timeout_ms(broker: BrokerTransaction) -> int | None:
     """Return how long after its timeout it ended (negative: before), or None where that is not known."""
-    if broker.timeout_ms is None or broker.ended_ms is None:
+    if not broker.timeout_ms or broker.ended_ms is None:
         return None
     return broker.ended_ms - broker.identity.start_ms - broker.timeout_ms
 

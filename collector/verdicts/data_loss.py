@@ -31,7 +31,7 @@ class LossVerdict(Enum):
     """Whether what a transaction held is missing; the value is what the API says."""
 
     NOT_LOST = "not lost"
-    """Committed: its records are there."""
+    """Committed: its records were made visible. Whether retention, or who deleted their topic, took them since is not asked."""
     LOST = "lost"
     """Its owner counts it as written, and the broker has undone it."""
     DUPLICATED = "duplicated"
@@ -90,6 +90,9 @@ def judge_loss(case: LossCase) -> Loss | None:
     if view.state in COMMITTED:
         verdict, certainty, why = _committed(case)
         return Loss(view=view, verdict=verdict, certainty=certainty, why=why, checkpoint=checkpoint)
+    if view.state is TransactionState.ENDED:
+        why = "it has ended, and whether it was committed or aborted was not seen"
+        return Loss(view=view, verdict=LossVerdict.UNKNOWN, certainty=Certainty.GUESS, why=why, checkpoint=checkpoint)
     if view.state not in UNDONE:
         return None
     cause = explain(case.clues)
@@ -99,13 +102,13 @@ def judge_loss(case: LossCase) -> Loss | None:
 
 
 def _committed(case: LossCase) -> Answer:
-    """Committed: its records are there, and once more where its job was set back to before it."""
+    """Committed: its records were made visible, and once more where its job was set back to before it."""
     view, found = case.view, case.flink
     at = f" at {utc(view.ended_ms)}" if view.ended_ms is not None else ""
     if found is not None and found.fate is Fate.REPLAYED:
         certainty = Certainty.CERTAIN if found.sure else Certainty.LIKELY
         return LossVerdict.DUPLICATED, certainty, f"committed{at}, and {found.why}"
-    why = f"committed{at}: its records are there"
+    why = f"committed{at}: its records were made visible"
     if not view.ours and FlinkId.parse(view.transaction) is not None:
         why += ". If Flink logs 'already been fenced' about it, nothing is lost"
     return LossVerdict.NOT_LOST, Certainty.CERTAIN, why

@@ -156,8 +156,7 @@ def h1_nobody_has_the_producer_id(producer: OpenProducer, view: CoordinatorView,
     if view.transactions or view.moved:
         return None
     fact = f"no coordinator has producer id {producer.producer_id} under any transactional id"
-    # An absence: ids that the collector's user may not describe would not be listed either.
-    return _marker(1, producer, "", fact, view)
+    return _marker(1, producer, "", fact, view, Assumption.ALL_IDS_ARE_LISTED)
 
 
 def h2_the_id_went_on(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
@@ -165,7 +164,7 @@ def h2_the_id_went_on(producer: OpenProducer, view: CoordinatorView, now_ms: int
     if view.transactions or not view.moved:
         return None
     fact = f"{view.moved[0]} does not have producer id {producer.producer_id} any more, nor has any other id"
-    return _marker(2, producer, view.moved[0], fact, view)
+    return _marker(2, producer, view.moved[0], fact, view, Assumption.ALL_IDS_ARE_LISTED)
 
 
 def h3_no_open_transaction(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
@@ -196,7 +195,7 @@ def h4_open_elsewhere(producer: OpenProducer, view: CoordinatorView, now_ms: int
 def h5_overdue(producer: OpenProducer, view: CoordinatorView, now_ms: int) -> Doubt | None:
     """Its coordinator should have aborted it by its timeout long ago and did not."""
     for t in view.transactions:
-        if t.state != "Ongoing" or t.started_at_ms is None or t.timeout_ms is None:
+        if t.state != "Ongoing" or t.started_at_ms is None or not t.timeout_ms:
             continue
         late_ms = now_ms - t.started_at_ms - t.timeout_ms
         if producer.partition in t.partitions and late_ms > OVERDUE_MS:
@@ -269,7 +268,9 @@ def followed(
     return after
 
 
-def _marker(rule: int, producer: OpenProducer, transaction: str, fact: str, view: CoordinatorView) -> Doubt:
+def _marker(
+    rule: int, producer: OpenProducer, transaction: str, fact: str, view: CoordinatorView, *assumes: Assumption
+) -> Doubt:
     # Its writer may have been answered that it was committed: only the coordinator that ended it knows (H6).
     return Doubt(
         rule=rule,
@@ -277,5 +278,5 @@ def _marker(rule: int, producer: OpenProducer, transaction: str, fact: str, view
         evidence=Evidence(fact=fact, source=COORDINATOR, at_ms=view.asked_ms),
         remedy=Remedy.MARKER,
         may_abort=True,
-        assumes=(Assumption.NOT_REPORTED_COMMITTED,),
+        assumes=(Assumption.NOT_REPORTED_COMMITTED, *assumes),
     )

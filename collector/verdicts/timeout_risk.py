@@ -61,8 +61,8 @@ class OpenNow:
 
     @property
     def oldest_deadline_ms(self) -> int | None:
-        """Return when the broker aborts the oldest, or None where its timeout is not known."""
-        return None if self.oldest_timeout_ms is None else self.oldest_opened_ms + self.oldest_timeout_ms
+        """Return when the broker aborts the oldest, or None where no timeout ends it, or none is known."""
+        return self.oldest_opened_ms + self.oldest_timeout_ms if self.oldest_timeout_ms else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -108,6 +108,18 @@ def rule_6_ending(case: Case) -> Judgement | None:
     )
 
 
+def rule_37_gone(case: Case) -> Judgement | None:
+    """Its id went on without it: it has ended, and how was not seen."""
+    t = case.transaction
+    if not t.superseded or t.state is TransactionState.DECIDED:
+        return None
+    fact = "a later transaction of the same id is known"
+    if t.broker is not None and t.broker.gone_ms is not None:
+        fact = "its coordinator has its id empty, with another producer, or no more"
+    seen = Evidence(fact=f"{fact}: it has ended", source=BROKER, at_ms=t.ended_ms)
+    return _judgement(Verdict.SETTLED, 37, seen, assumes=(Assumption.OWNER_KNOWS_ITS_END,))
+
+
 def rules_of_flink(case: Case) -> Judgement | None:
     """Rules 21 to 27, 30, 31 and 34: what Flink's checkpoints say of a transaction of a Flink job (flink_commits.py)."""
     return flink_commits.judge(case.flink) if case.flink is not None else None
@@ -137,6 +149,9 @@ def rule_7_foreign(case: Case) -> Judgement | None:
     if t.broker is not None and t.broker.last_write_ms is not None:
         fact = "last partition added to it"
         evidence.append(Evidence(fact=fact, source=BROKER, at_ms=t.broker.last_write_ms))
+    if t.broker is not None and t.broker.timeout_ms == 0:
+        fact = "no timeout ends it: its producer has a two-phase commit of its own (KIP-939)"
+        evidence.append(Evidence(fact=fact, source=BROKER, at_ms=t.opened_ms))
     # What its partitions hold is unknown here, so an abort always counts as a loss.
     return _judgement(Verdict.FOREIGN, 7, *evidence, may_abort=t.is_running and _is_there(t), loses_data=True)
 
@@ -179,10 +194,6 @@ def rule_10_end_not_seen(case: Case) -> Judgement | None:
             fact="the coordinator's record of it was not seen; a commit order asks its marker", source=BROKER
         )
         return _judgement(Verdict.UNKNOWN, 10, *_decided(case), unseen, may_commit=True, loses_data=True)
-    if t.superseded:
-        return _judgement(
-            Verdict.SETTLED, 10, Evidence(fact="a later transaction of the same id is known", source=BROKER)
-        )
     return None
 
 
@@ -246,6 +257,7 @@ RULES: tuple[Rule, ...] = (
     rule_4_only_reported,
     rule_5_decisions_unknown,
     rule_6_ending,
+    rule_37_gone,
     rules_of_flink,
     rules_of_read_process_write,
     rule_35_young,

@@ -8,7 +8,11 @@ from collector.runtime.clock import now_ms
 from collector.verdicts.hanging_transactions import CoordinatorView, Doubt, doubt, key_of
 from collector.verdicts.known_ends import KnownEnd, known_end
 from collector.views.current_state import CurrentState
+from resource_managers.kafka.answers import AnswerKind
 from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer
+
+NOBODYS_ID = "indoubt-may-i-describe"
+"""Asked about beside others: whoever may not describe it may not see the ids of others either."""
 
 
 class Coordinators:
@@ -16,12 +20,14 @@ class Coordinators:
 
     def __init__(self, partitions: KafkaPartitions, current: CurrentState) -> None:
         self._partitions, self._current = partitions, current
+        self.sees_all = True
+        """False where the last look may have missed transactional ids."""
 
     def doubts(self, producers: Collection[OpenProducer], layout: Layout) -> dict[str, Doubt | None]:
         """Return by key what the coordinators hold against each of these, None where they explain it.
 
-        There is no entry for one whose coordinator did not answer. Raises Unreachable when one is missing: nothing can be
-        said of any producer id then.
+        There is no entry for one whose coordinator did not answer, nor, where the collector's user may not describe any id, for one
+        that no id is known to have. Raises Unreachable when a coordinator is missing: nothing can be said of any producer id then.
         """
         if not producers:
             return {}
@@ -29,7 +35,9 @@ class Coordinators:
         listed = self._partitions.transactional_ids(wanted, layout)
         remembered = self._current.ids_of_producers(wanted)
         ids = {number: listed.get(number, frozenset()) | remembered.get(number, frozenset()) for number in wanted}
-        described = self._partitions.describe_transactions({id_ for own in ids.values() for id_ in own})
+        described = self._partitions.describe_transactions({NOBODYS_ID, *(id_ for own in ids.values() for id_ in own)})
+        refused = described.failed.get(NOBODYS_ID)
+        self.sees_all = sees_all = refused is None or refused.kind is not AnswerKind.NOT_AUTHORIZED
         ends = self._known_ends(producers, layout)
         asked_ms = now_ms()
         found: dict[str, Doubt | None] = {}
@@ -40,6 +48,8 @@ class Coordinators:
             rows = {id_: described.found[id_] for id_ in its_ids}
             having = tuple(t for t in rows.values() if t is not None and t.producer_id == producer.producer_id)
             moved = tuple(id_ for id_, t in rows.items() if t not in having)
+            if not having and not sees_all:
+                continue
             view = CoordinatorView(transactions=having, moved=moved, asked_ms=asked_ms, end=ends.get(producer))
             found[key_of(producer)] = doubt(producer, view, asked_ms)
         return found

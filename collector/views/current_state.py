@@ -376,10 +376,16 @@ class CurrentState:
         return judging.judged(cases)
 
     def open_at_coordinators(self) -> list[BrokerTransaction]:
-        """Return the transactions whose end was not seen, each the newest of its id, in no order."""
+        """Return the transactions that are not known to have ended, each the newest of its id, in no order."""
         with self._lock:
             newest = (i for i in self._state.open if self._state.latest_of_id.get(i.transaction) == i)
-            return [self._state.broker[identity] for identity in newest]
+            found = [self._state.broker[identity] for identity in newest]
+        return [transaction for transaction in found if transaction.gone_ms is None]
+
+    def id_seen_last(self) -> str | None:
+        """Return the transactional id that has appeared last of those in memory, or None where none is known."""
+        with self._lock:
+            return next(reversed(self._state.latest_of_id), None)
 
     def known_ids(self, most: int) -> list[str]:
         """Return transactional ids whose transactions are in memory, at most so many: those with an open one first."""

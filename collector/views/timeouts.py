@@ -47,7 +47,7 @@ def timeouts(
         names = {id_: application_names.name_of_id(state, id_) for id_ in {one.identity.transaction for one in running}}
     opened = open_now(running, names.__getitem__)
     for name, found in opened.items():
-        if name not in known and found.oldest_timeout_ms is not None:
+        if name not in known and found.oldest_timeout_ms:
             known[name] = EndedLengths(application=name, timeout_ms=found.oldest_timeout_ms)
     ours = current.pipelines(run.facts.pipeline for run in current.newest_runs())
     return [

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lifecycle.clock import now_ms
+from lifecycle.durations import timeout_that_ends
 from lifecycle.identity import Handle
 from resource_managers.kafka.answers import AnswerKind, BrokerAnswer
 from resource_managers.protocol import OpenTransactionView, Readiness
@@ -19,7 +20,10 @@ EPOCHS_OF_AN_END = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionDescription:
-    """A transactional id as its coordinator has it. ``started_at_ms``: epoch ms, None where it has no transaction."""
+    """A transactional id as its coordinator has it. ``started_at_ms``: epoch ms, None where it has no transaction.
+
+    ``timeout_ms`` is 0 where no timeout ends it.
+    """
 
     transaction: str
     producer_id: int
@@ -38,7 +42,7 @@ class TransactionDescription:
             producer_epoch=row.producer_epoch,
             state=row.transaction_state,
             started_at_ms=row.transaction_start_time_ms if row.transaction_start_time_ms >= 0 else None,
-            timeout_ms=row.transaction_timeout_ms,
+            timeout_ms=timeout_that_ends(row.transaction_timeout_ms),
             partitions=tuple((topic.topic, partition) for topic in row.topics for partition in topic.partitions),
         )
 

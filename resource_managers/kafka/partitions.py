@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
+from kafka import errors as kafka_errors
 from kafka.protocol.admin.groups import ListGroupsRequest
 from kafka.protocol.admin.transactions import DescribeProducersRequest, ListTransactionsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
@@ -84,10 +85,11 @@ class OpenProducer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
-    """A consumer group. ``state`` is Kafka's word (Stable, Empty, ...), empty where the broker does not tell it."""
+    """A consumer or share group. ``state`` is Kafka's word (Stable, Empty, ...), empty where the broker does not tell it."""
 
     name: str
     state: str
+    is_share: bool
 
 
 class KafkaPartitions:
@@ -157,7 +159,7 @@ class KafkaPartitions:
         return {producer: epoch for producer, epoch in found.items() if epoch is not None}
 
     def groups(self, layout: Layout) -> Answers[int, tuple[ListedGroup, ...]]:
-        """Return the consumer groups of each broker, by its node id."""
+        """Return the consumer groups and share groups of each broker, by its node id."""
         nodes = sorted(layout.brokers)
         responses = wire(self._connection).send([(node, ListGroupsRequest()) for node in nodes], POLL_LIMIT_MS)
         found: dict[int, tuple[ListedGroup, ...]] = {}
@@ -167,9 +169,15 @@ class KafkaPartitions:
             if not answer.is_done:
                 failed[node] = answer
                 continue
-            # Share groups commit no offsets. Connect's workers neither, but cannot be recognized by their type.
-            consumers = (group for group in response.groups if (group.group_type or "").lower() != "share")
-            found[node] = tuple(ListedGroup(name=g.group_id, state=g.group_state or "") for g in consumers)
+            # Connect's workers commit no offsets, but cannot be recognized by their type.
+            found[node] = tuple(
+                ListedGroup(
+                    name=group.group_id,
+                    state=group.group_state or "",
+                    is_share=(group.group_type or "").lower() == "share",
+                )
+                for group in response.groups
+            )
         return Answers(found=found, failed=failed)
 
     def group_offsets(self, wanted: Mapping[str, Collection[Partition] | None]) -> Answers[str, dict[Partition, int]]:
@@ -222,6 +230,13 @@ class KafkaPartitions:
                 found.setdefault(row.producer_id, set()).add(row.transactional_id)
         return {producer_id: frozenset(ids) for producer_id, ids in found.items()}
 
+    def listed_ids(self, states: Iterable[str]) -> list[str]:
+        """Return the transactional ids in these states, or with none all, as far as they may be described. Raises Unreachable."""
+        try:
+            return [row.transactional_id for row in wire(self._connection).list_transactions(states)]
+        except kafka_errors.KafkaError as error:
+            raise Unreachable(f"transactions could not be listed: {error}") from error
+
     def describe_transactions(self, ids: Collection[str]) -> Answers[str, OpenTransactionView | None]:
         """Return how these transactional ids stand at their coordinators; None: the coordinator does not know the id."""
         rows = wire(self._connection).describe_transactions(list(ids)) if ids else {}
@@ -268,7 +283,7 @@ class KafkaPartitions:
             partition: NO_LEADER for partition in partitions if partition not in led
         }
         asked = list(bundles(led, PARTITIONS_PER_REQUEST))
-        requests = [(node, request(_by_topic(bundle))) for node, bundle in asked]
+        requests = [(node, request(by_topic(bundle))) for node, bundle in asked]
         found: dict[Partition, V] = {}
         for (_, bundle), response in zip(asked, wire(self._connection).send(requests, POLL_LIMIT_MS), strict=True):
             rows = (
@@ -295,7 +310,8 @@ def bundles(nodes: Mapping[K, int], size: int) -> Iterable[tuple[int, list[K]]]:
             yield node, items[start : start + size]
 
 
-def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+def by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    """Return the numbers of these partitions by topic."""
     found: dict[str, list[int]] = {}
     for topic, number in partitions:
         found.setdefault(topic, []).append(number)
@@ -352,7 +368,7 @@ def _offset_fetch(wanted: Mapping[str, Collection[Partition] | None], *, require
     for group, partitions in wanted.items():
         topics = None
         if partitions is not None:
-            topics = [topic_(name=name, partition_indexes=numbers) for name, numbers in _by_topic(partitions).items()]
+            topics = [topic_(name=name, partition_indexes=numbers) for name, numbers in by_topic(partitions).items()]
         groups.append(group_(group_id=group, topics=topics))
     return OffsetFetchRequest(groups=groups, require_stable=require_stable, min_version=8, max_version=8)
 

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-from kafka import errors as kafka_errors
 
 from lifecycle.backoff import Backoff
-from lifecycle.errors import MissingTopic, ResourceManagerError, SettingsError, Unreachable
+from lifecycle.errors import MissingTopic, ResourceManagerError, SettingsError
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker, TransactionalId
 from lifecycle.outcomes import (
@@ -197,7 +196,9 @@ class KafkaResourceManager:
 
         With those that are over for their coordinator and left open on a partition (``LeftOpen``).
         """
-        ids = [id_ for id_ in self._listed(()) if (p := TransactionalId.parse(id_)) and p.prefix == prefix]
+        ids = [
+            id_ for id_ in self._partitions().listed_ids(()) if (p := TransactionalId.parse(id_)) and p.prefix == prefix
+        ]
         ongoing = [view for view in self.describe(ids) if view.state == "Ongoing"]
         return ongoing + self._missing().views(ids)
 
@@ -281,14 +282,7 @@ class KafkaResourceManager:
 
     def list_transactions(self) -> list[OpenTransactionView]:
         """Return every transaction on the cluster that is open or being completed, ours and foreign."""
-        return self.describe(self._listed(OPEN_STATES))
-
-    def _listed(self, states: Sequence[str]) -> list[str]:
-        """Return the transactional ids in these states, or with none all. Raises Unreachable."""
-        try:
-            return [row.transactional_id for row in wire(self._connection).list_transactions(states)]
-        except kafka_errors.KafkaError as error:
-            raise Unreachable(f"transactions could not be listed: {error}") from error
+        return self.describe(self._partitions().listed_ids(OPEN_STATES))
 
     def describe(self, ids: Sequence[str]) -> list[OpenTransactionView]:
         """Return how these transactional ids stand at their coordinators, ended ones too; unknown ids are left out."""
@@ -302,7 +296,7 @@ class KafkaResourceManager:
 
         ``producer``: producer id and epoch. Raises MarkerNotWritten, Unreachable.
         """
-        leader = KafkaPartitions(self._connection, self._decisions_topic).layout([partition[0]]).leaders.get(partition)
+        leader = self._partitions().layout([partition[0]]).leaders.get(partition)
         answer = NO_LEADER
         if leader is not None:
             answer = wire(self._connection).write_marker(leader, partition, producer, coordinator_epoch, commit=commit)
@@ -313,6 +307,9 @@ class KafkaResourceManager:
         """Return the broker's transaction.max.timeout.ms, or None where it may not be read."""
         found = self._connection.broker_setting(MAX_TIMEOUT_SETTING)
         return int(found) if found is not None else None
+
+    def _partitions(self) -> KafkaPartitions:
+        return KafkaPartitions(self._connection, self._decisions_topic)
 
     def _markers(self) -> KafkaMarkers:
         return KafkaMarkers(self._connection, self._decisions_topic)

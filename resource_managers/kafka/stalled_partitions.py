@@ -1,4 +1,4 @@
-"""Notices partitions that a consumer has ceased to read without an error: their ends, asked for beside, say that there is more.
+"""Watches how far a consumer is behind the ends of partitions, and notices those that it has ceased to read without an error.
 
 librdkafka 2.16.0 does so in rare cases after a broker left the cluster (docs/brokers.md), for ever and in silence.
 """
@@ -30,19 +30,35 @@ class StalledPartitions:
         self._ask_s = time.monotonic() + ASK_EVERY_S
         self._behind: dict[int, tuple[int, float]] = {}
         """Partition -> the offset that was to be read next when records were there, and when that was first seen."""
+        self._ends: dict[int, int] = {}
+        self._ends_before: dict[int, int] = {}
+        """Partition -> its end by the last answer, and by the one before: ``ASK_EVERY_S`` ago at least."""
 
-    def found(self, read_to: Mapping[int, int]) -> list[int]:
-        """Return the partitions that are stalled, in order; each counts anew from now on.
+    def look(self, read_to: Mapping[int, int]) -> None:
+        """Ask for the ends when it is time; does not wait for answers.
 
-        ``read_to``: partition -> the offset behind what was read, the end where it was reached. Call it when no record waits in
-        the consumer: a partition is not stalled while its records are behind those of others. Does not wait for answers.
+        ``read_to``: partition -> the offset behind what was read, the end where it was reached.
         """
         now_s = time.monotonic()
         if not self._asked and now_s >= self._ask_s:
             self._ask(list(read_to), now_s)
         elif self._asked and all(answer.done() for answer in self._asked.values()):
-            self._note(_ends_of(self._asked), read_to, now_s)
+            ends = _ends_of(self._asked)
+            self._note(ends, read_to, now_s)
+            self._ends_before, self._ends = self._ends, self._ends | ends
             self._asked = {}
+
+    def is_behind(self, read_to: Mapping[int, int]) -> bool:
+        """Say whether records are unread that were there ``ASK_EVERY_S`` ago."""
+        return any(at < self._ends_before.get(partition, at) for partition, at in read_to.items())
+
+    def found(self, read_to: Mapping[int, int]) -> list[int]:
+        """Look, and return the partitions that are stalled, in order; each counts anew from now on.
+
+        Call it when no record waits in the consumer: a partition is not stalled while its records are behind those of others.
+        """
+        self.look(read_to)
+        now_s = time.monotonic()
         stalled = sorted(
             partition
             for partition, (at, since_s) in self._behind.items()

@@ -17,6 +17,7 @@ from demo.broker import Broker
 from demo.ports import free_port
 from lifecycle.events import EventType, LifecycleEvent, encode
 from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.wire import wire
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
@@ -174,6 +175,26 @@ def test_polling_sees_openings_and_ends_and_says_what_it_cannot_see(broker: Brok
         assert "between two polls" in collector.observer("transaction polling")["error"]
         producer.commit_transaction(LIMIT_S)
         assert collector.wait_for(id_, state="committed")["key"] == opened["key"]
+
+
+def test_polling_notes_as_ended_what_its_id_went_on_without(broker: Broker, sink: Sink, tmp_path: Path) -> None:
+    settings = {"INDOUBT_TRANSACTION_SOURCE": "polling", "INDOUBT_TRANSACTION_POLLING_MS": "200"}
+    collector = CollectorProcess(broker.bootstrap_servers, tmp_path, environment=settings)
+    try:
+        collector.start()
+        id_, producer = foreign_producer(sink)
+        open_transaction(sink, producer)
+        opened = collector.wait_for(id_, state="open")
+        assert collector.stop() == 0
+        asked = wire(sink.connection)
+        wait_until("its id is empty", lambda: asked.init_producer_ids([(id_, -1, -1)], 60_000)[0].is_done, LIMIT_S)
+        collector.start()
+        ended = collector.wait_for(id_, state="ended")
+        assert ended["key"] == opened["key"]
+        assert (ended["verdict"], ended["certainty"], ended["deadline_ms"]) == ("settled", "likely", None)
+        assert collector.get("overview")["counts"]["open"] == 0
+    finally:
+        collector.kill()
 
 
 @pytest.mark.long

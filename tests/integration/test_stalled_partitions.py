@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from collector.sources import topic_reader
 from collector.sources.topic_reader import TopicReader
 from demo import readers
 from demo.readers import LiveReader
@@ -89,6 +90,32 @@ def test_what_an_open_transaction_holds_back_is_not_stalled(connection: KafkaCon
     assert found_for(committed, {0: 0}, 2.0) == []
     assert found_for(StalledPartitions(admin, topic), {0: 0}, LIMIT_S) == [0]
     producer.abort_transaction(LIMIT_S)
+
+
+def test_a_reader_that_cannot_keep_up_is_behind_until_it_can(
+    connection: KafkaConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_reader, "BATCH", 10)
+    topic, count = "reader-behind", 6_000
+    make_topics(connection, topic, partitions=PARTITIONS)
+    read, behind = 0, False
+    with TopicReader(connection, topic) as reader:
+        reader.find()
+        reader.start({})
+
+        def is_at_the_end() -> bool:
+            nonlocal read
+            read += len(reader.read(0.1).messages)
+            return reader.has_reached_end
+
+        wait_until("the end", is_at_the_end)
+        produce(connection, topic, range(count))
+        while read < count:
+            is_at_the_end()
+            assert not (reader.is_behind and reader.has_reached_end)
+            behind |= reader.is_behind
+        assert behind
+        wait_until("the end again", is_at_the_end)
 
 
 @pytest.mark.parametrize("paused", [[1], [0, 1, 2]])

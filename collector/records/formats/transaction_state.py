@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
+from lifecycle.durations import timeout_that_ends
 from lifecycle.errors import MalformedRecord, UnknownVersion
 
 KEY_VERSION = 0
@@ -58,6 +59,7 @@ class BrokerStatus(Enum):
     COMPLETE_COMMIT = 4
     COMPLETE_ABORT = 5
     DEAD = 6
+    """No coordinator writes it to its log. Polling gives it to a transaction that its coordinator has no more."""
     PREPARE_EPOCH_FENCE = 7
 
 
@@ -67,7 +69,10 @@ _COMPLETE_COMMIT, _COMPLETE_ABORT = BrokerStatus.COMPLETE_COMMIT.value, BrokerSt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionStateValue:
-    """One state of one transactional id. Times are epoch ms by the broker's clock; start_ms is -1 outside a transaction."""
+    """One state of one transactional id. Times are epoch ms by the broker's clock; start_ms is -1 outside a transaction.
+
+    ``timeout_ms`` is 0 where no timeout ends it.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -139,7 +144,7 @@ def decode_value(value: bytes) -> TransactionStateValue:
     return TransactionStateValue(
         producer_id=producer_id,
         producer_epoch=epoch,
-        timeout_ms=timeout_ms,
+        timeout_ms=timeout_that_ends(timeout_ms),
         status=status,
         partitions=partitions_of(value, layout),
         update_ms=update_ms,

@@ -31,6 +31,7 @@ from collector.records.formats.transaction_state import (
     layout_of,
     partitions_of,
 )
+from lifecycle.durations import NO_TIMEOUT_MS
 from lifecycle.errors import MalformedRecord
 
 _MAX_LAYOUTS = 1_000
@@ -87,6 +88,7 @@ class StateDecoder:
             number, at, values = number[good], at[good], [values[row] for row in good.nonzero()[0].tolist()]
         times_at = np.array([layout.times_at for layout in layouts], np.int64)[number]
         numbers = {**_read(raw, at + HEAD_AT, HEAD), **_read(raw, at + times_at, TIMES)}
+        numbers["timeout_ms"] = np.where(numbers["timeout_ms"] == NO_TIMEOUT_MS, 0, numbers["timeout_ms"])
         for name, kind in TAGGED.values():
             place = np.array([layout.tagged.get(name, -1) for layout in layouts], np.int64)[number]
             read = _read(raw, at + place, {name: kind})[name]

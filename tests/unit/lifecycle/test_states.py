@@ -18,11 +18,13 @@ LEGAL = {
     (S.OPEN, S.COMMITTED),
     (S.OPEN, S.ABORTING),
     (S.OPEN, S.ABORTED),
+    (S.OPEN, S.ENDED),
     (S.PREPARED, S.DECIDED),
     (S.PREPARED, S.COMMITTING),
     (S.PREPARED, S.COMMITTED),
     (S.PREPARED, S.ABORTING),
     (S.PREPARED, S.ABORTED),
+    (S.PREPARED, S.ENDED),
     (S.DECIDED, S.COMMITTING),
     (S.DECIDED, S.COMMITTED),
     (S.DECIDED, S.ABORTING),
@@ -56,7 +58,7 @@ def test_every_state_has_predecessors_and_nothing_follows_a_final_one():
 
 def test_which_states_are_in_doubt_and_which_are_final():
     assert [state for state in S if state.is_in_doubt] == [S.PREPARED, S.DECIDED]
-    assert [state for state in S if state.is_final] == [S.COMMITTED, S.ABORTED, S.LOST]
+    assert [state for state in S if state.is_final] == [S.COMMITTED, S.ABORTED, S.LOST, S.ENDED]
 
 
 def test_a_decided_transaction_is_never_merely_aborted():

@@ -84,6 +84,13 @@ def test_what_brokers_write_is_taken() -> None:
     assert flags.all()
 
 
+def test_a_producer_with_a_two_phase_commit_of_its_own_has_no_timeout() -> None:
+    value = struct.pack(">hqhi", 1, 7, 3, 2**31 - 1) + version_1(1)[struct.calcsize(">hqhi") :]
+    check([(KEY, value), (KEY, version_1(1))], decoder := StateDecoder())
+    columns, _ = decoder.decode([KEY, KEY], [value, version_1(1)])
+    assert columns.timeout_ms.tolist() == [0, 60_000]
+
+
 def test_layouts_that_are_rare_among_many_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_state_batch, "_MAX_LAYOUTS", 2)
     flags = check([(KEY, value) for value in [*CAPTURED, *PLAIN]], StateDecoder())

@@ -65,7 +65,7 @@ class Script:
         self._topic, self._sizes, self._last = topic, iter(sizes), last
         self._offset = 0
         self.topic_id = ID
-        self.has_reached_end = True
+        self.has_reached_end, self.is_behind = True, False
         self.limits_s: list[float] = []
 
     def __enter__(self) -> Script:
@@ -146,6 +146,21 @@ def test_after_records_that_could_not_be_handed_over_none_are(topic: Topic, monk
         read(topic, monkeypatch, [MANY, MANY + 1, MANY + 2], topic.stopping.set)
     assert topic.handed_over == [MANY]
     assert next_offset(topic) == MANY
+
+
+def test_an_observer_that_falls_behind_has_not_caught_up(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    caught_up: list[bool] = []
+
+    def follow(has_reached_end: bool) -> None:
+        caught_up.append(topic.has_caught_up)
+        script.is_behind = len(caught_up) in (2, 3)
+        script.has_reached_end = len(caught_up) not in (1, 2, 3)
+
+    script = Script(topic, [FEW] * 5, topic.stopping.set)
+    monkeypatch.setattr(topic, "read_on", follow)
+    monkeypatch.setattr(topic_source, "TopicReader", lambda *_: script)
+    topic.observe()
+    assert caught_up == [True, True, False, False, True, True]
 
 
 def test_what_was_read_before_a_stop_is_handed_over(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:

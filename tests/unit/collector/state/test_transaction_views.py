@@ -224,6 +224,7 @@ def test_the_timeout_is_the_coordinators_or_the_decisions(changes: dict[str, Any
         ({"state": S.LOST}, None),
         ({"superseded": True}, None),
         ({"broker": broker()}, None),
+        ({"broker": broker(timeout_ms=0)}, None),
         ({"broker": None}, None),
         ({"broker": None, "reported": reported(claimed=True)}, None),
         ({"broker": None, "reported": reported(listed=True)}, KAFKA.opened_at_ms + KAFKA.timeout_ms),

@@ -58,11 +58,11 @@ CASES: list[tuple[str, str, list[Any], LossVerdict, Certainty, str]] = [
     ("rolled back, its end not seen", "abort", [LISTS], UNKNOWN, GUESS, "anna ordered it"),
     ("rolled back, a job of its name since", "abort", [*COMPLETED, STARTED_ANEW], UNKNOWN, GUESS, "is not known"),
     ("rolled back, no list", "abort", [FAILED_JOB, checkpoint(3)], UNKNOWN, GUESS, "no checkpoint that was read lists its xid"),
-    ("committed", "commit", COMPLETED, NOT_LOST, CERTAIN, "its records are there"),
-    ("committed, restored from it", "commit", [*COMPLETED, other_job(3)], NOT_LOST, CERTAIN, "its records are there"),
+    ("committed", "commit", COMPLETED, NOT_LOST, CERTAIN, "its records were made visible"),
+    ("committed, restored from it", "commit", [*COMPLETED, other_job(3)], NOT_LOST, CERTAIN, "its records were made visible"),
     ("committed, set back", "commit", [*COMPLETED, other_job(2)], TWICE, CERTAIN, "restored from checkpoint 2"),
     ("committed, set back, then restored from it", "commit", [*COMPLETED, other_job(2), BACK_TO_IT], TWICE, LIKELY, "checkpoint 2"),
-    ("committed, no list", "commit", [FAILED_JOB, checkpoint(3), other_job(2)], NOT_LOST, CERTAIN, "its records are there"),
+    ("committed, no list", "commit", [FAILED_JOB, checkpoint(3), other_job(2)], NOT_LOST, CERTAIN, "its records were made visible"),
 ]  # fmt: skip
 
 

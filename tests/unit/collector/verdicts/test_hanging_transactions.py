@@ -61,6 +61,7 @@ ENDED_ONE = at_coordinator("Empty", 2, partitions=(), transaction="other")
         (told(ENDED_ONE, at_coordinator()), OVERDUE + 1, 5, True, True),
         (told(at_coordinator(started_at_ms=None)), OVERDUE + 1, *EXPLAINED),
         (told(at_coordinator(timeout_ms=None)), OVERDUE + 1, *EXPLAINED),
+        (told(at_coordinator(timeout_ms=0)), OVERDUE + 1, *EXPLAINED),
         # ... late with this partition, and with another one that it holds too.
         (told(at_coordinator(start=1), at_coordinator(partitions=(("orders", 4),))), OVERDUE + 1, *EXPLAINED),
         # ... one epoch on: below transaction.version 2 that may be the end of the next one, since init moves it too.

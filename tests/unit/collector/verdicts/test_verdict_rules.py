@@ -15,7 +15,8 @@ from collector.verdicts.verdict_case import DecisionLogStatus
 from collector.verdicts.verdict_rules import judge, rule_12_newer_run, rule_13_driver_silent
 from lifecycle.decisions import Ruling, Settled
 from lifecycle.events import EventType
-from lifecycle.verdicts import Judgement, Verdict
+from lifecycle.states import TransactionState
+from lifecycle.verdicts import Certainty, Judgement, Verdict
 from tests.unit.collector.observations import (
     PREFIX,
     T0,
@@ -215,7 +216,7 @@ def test_a_transaction_overtaken_by_a_later_one_of_its_id_is_settled() -> None:
     first = next(v for v in views(state, settled=True) if v.opened_ms == T0)
     assert find(state, first.key) == first
     judgement = judge(case(first, 10_000))
-    assert (judgement.verdict, judgement.rule) == (Verdict.SETTLED, 10)
+    assert (judgement.verdict, judgement.rule, judgement.certainty) == (Verdict.SETTLED, 37, Certainty.LIKELY)
 
 
 def test_one_that_was_decided_and_overtaken_is_never_called_open() -> None:
@@ -230,8 +231,9 @@ def test_one_that_was_decided_and_overtaken_is_never_called_open() -> None:
 def test_no_abort_is_offered_of_a_foreign_one_that_was_overtaken_or_is_nowhere() -> None:
     state = folded(FOREIGN, replace(OVERTAKING, transaction=FOREIGN.transaction))
     first = next(v for v in views(state, settled=True) if v.opened_ms == T0)
-    assert offered(judge(case(first, 10_000))) == {"loses data"}
-    nowhere = replace(first, broker=None, superseded=False, outcome=outcome(2, handle(), Settled.COMMITTED).record)
+    assert offered(judge(case(first, 10_000))) == set()
+    still = replace(first, broker=None, superseded=False, state=TransactionState.OPEN)
+    nowhere = replace(still, outcome=outcome(2, handle(), Settled.COMMITTED).record)
     assert nowhere.is_running
     judgement = judge(case(nowhere, 10_000))
     assert (judgement.verdict, offered(judgement)) == (Verdict.FOREIGN, {"loses data"})
