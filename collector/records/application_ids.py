@@ -111,7 +111,11 @@ class StreamsId:
 
 
 def is_connect_task(transaction: str) -> bool:
-    """Say whether an id is a source task's of Kafka Connect, by its form: the workers' own producer writes no offsets."""
+    """Say whether an id has the form of a source task's of Kafka Connect.
+
+    The form alone does not tell: a worker's own producer, which writes no offsets, is ``connect-cluster-<group.id>``, and a group's
+    name may end in a number.
+    """
     return application_by_id(transaction).kind is ApplicationKind.CONNECT
 
 
