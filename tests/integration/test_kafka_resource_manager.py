@@ -7,13 +7,16 @@ import time
 
 import pytest
 from confluent_kafka import Producer
+from kafka.errors import ProducerFencedError
 
 from lifecycle.errors import (
     ResourceManagerError,
 )
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RolledBack, Unknown
+from resource_managers.kafka.answers import answer_of_error
 from resource_managers.kafka.connection import PRODUCERS
+from resource_managers.kafka.markers import KafkaMarkers, judge
 from resource_managers.protocol import SlotAttempt
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, ids, make_sink, rows, wait_until
 from tests.integration.sink_reader import arrow_in_the_long_run, expect, seen
@@ -80,6 +83,12 @@ def test_commit_after_the_brokers_timeout_is_lost(sink):
     wait_until("the broker aborts it", lambda: sink.view(handle.transaction).state == "CompleteAbort")
     assert not sink.manager().check([handle])[0].ready
     assert isinstance(sink.commit(handle), Lost)
+    # What a broker answers at transaction.version 2 once it has KAFKA-20785, and any broker below it.
+    fenced = answer_of_error(ProducerFencedError)
+    markers = KafkaMarkers(sink.connection, "transaction_decisions")
+    judged = judge(sink.connection, markers, handle, marker, fenced, LIMIT_S)
+    assert isinstance(judged.outcome, Lost)
+    assert judged.commit is False
     assert seen(sink).total() == 0
 
 
