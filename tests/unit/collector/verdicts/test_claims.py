@@ -236,8 +236,9 @@ def test_checkpoints_that_only_events_tell_of_have_just_that_source() -> None:
 def test_timeless_rules_answer_the_same_about_a_foreign_one_whenever_they_are_asked() -> None:
     """Verdicts by them are kept: every rule that a coordinator's record alone leads to is among them."""
     opened = broker_record(BrokerStatus.ONGOING, 0, transaction=FOREIGN)
+    gone = broker_record(BrokerStatus.DEAD, 5_000, transaction=FOREIGN)
     found = set()
-    for seen in ([opened], [opened, *ABORTED_AT_TIMEOUT[1:2]], [opened, *ABORTED_AT_TIMEOUT[1:]]):
+    for seen in ([opened], [opened, gone], [opened, *ABORTED_AT_TIMEOUT[1:2]], [opened, *ABORTED_AT_TIMEOUT[1:]]):
         (now,), (later,) = judged(folded(*seen), 61_005), judged(folded(*seen), 10**9)
         assert now.judgement == later.judgement
         found.add(now.judgement.rule)
