@@ -94,7 +94,7 @@ def test_text_from_outside_moves_no_cursor() -> None:
     [
         ({}, "INDOUBT_TOKEN"),
         ({"INDOUBT_TOKEN_FILE": "/nowhere/token"}, "INDOUBT_TOKEN_FILE /nowhere/token cannot be read: No such file"),
-        ({"INDOUBT_TOKEN_FILE": "/bin/true"}, "INDOUBT_TOKEN_FILE /bin/true is no UTF-8 text"),
+        ({"INDOUBT_TOKEN_FILE": "/bin/true"}, "INDOUBT_TOKEN_FILE /bin/true, line 1 is no UTF-8 text"),
         ({"INDOUBT_TOKEN": "t", "INDOUBT_COLLECTOR_URL": "collector"}, "INDOUBT_COLLECTOR_URL"),
         ({"INDOUBT_TOKEN": "t", "INDOUBT_COLLECTOR_URL": "http://u:p@c"}, "INDOUBT_COLLECTOR_URL"),
         ({"INDOUBT_TOKEN": "t", "INDOUBT_COLLECTOR_CA": "/nowhere/ca"}, "INDOUBT_COLLECTOR_CA"),
