@@ -99,13 +99,13 @@ class _Logs:
         if self._planned:
             newest = self._planned[-1]
             needed += [(OFFSETS, batch) for batch in (newest - 1, newest) if batch >= 0]
-            if newest and newest not in self._committed and self._newest_version(self._committed) > 1:
+            if newest not in self._committed and self._newest_version(self._committed) > 1:
                 # It has the ids of the files with the state that the newest batch begins with.
                 needed.append((COMMITS, newest - 1))
         if self._committed:
             newest = self._committed[-1]
             needed.append((COMMITS, newest))
-            if not self._planned or newest > self._planned[-1]:
+            if newest > max(self._planned, default=-1):
                 needed.append((OFFSETS, newest))
         return list(dict.fromkeys(error for folder, batch in needed if (error := self._error(folder, batch))))
 
@@ -143,13 +143,13 @@ class _Logs:
         has_state_ids = self._newest_version(kept) > 1
         if not has_start:
             repair.copied = newest
-            if newest not in kept or self._error(COMMITS, newest):
+            if self._error(COMMITS, newest):
                 repair.finished = newest
         elif newest in kept and self._error(COMMITS, newest) and (settled or (is_last and has_state_ids)):
             repair.removed.append((COMMITS, kept.pop()))
         if repair.finished is None and kept and self._error(COMMITS, kept[-1]):
             repair.finished = kept[-1]
-        if has_state_ids and (repair.finished is not None or (newest and not {newest - 1, newest} & set(kept))):
+        if has_state_ids and (repair.finished is not None or not {newest - 1, newest} & set(kept)):
             # What a file says of the state's files cannot be made again.
             return None
         return repair

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from collections import Counter
@@ -41,7 +42,9 @@ def steps(said: str) -> Iterator[tuple[str, ...]]:
     (text,) = re.findall(r"Do this, then start again: (.*?)\. (?=[A-Z])", said)
     for step in text.split("; "):
         if step.startswith("remove "):
-            yield from (("remove", name) for name in re.findall(r"(?:offsets|commits)/\.?\d+(?:\.crc)?", step))
+            names = re.findall(r"(?:offsets|commits)/\.?\d+(?:\.crc)?", step)
+            assert names
+            yield from (("remove", name) for name in names)
         elif match := re.match(r"write two lines into (\S+), v1 and (\{.*?\})", step):
             yield "write", match[1], f"v1\n{match[2]}"
         elif match := re.match(r"copy (\S+) to ([^\s,]+)", step):
@@ -102,28 +105,30 @@ def test_a_file_that_is_cut_or_zeroed_is_damaged(tmp_path, content):
     assert "offsets/3" in refusal(tmp_path, Written(last=2, **SETTLED))
 
 
-# What is damaged, the last decided batch, and what is then the newest planned and finished batch. Written are 0 to 3.
+WHY = {
+    "compared": "compared with what is committed",
+    "finished": "is finished, and is not run again",
+    "undecided": "has no decision of",
+    "unless": "under another guarantee",
+    "no log": "No decision log says",
+}
+# What is damaged, what the log knows, what then is the newest planned and finished batch, and why. Written are 0 to 3.
 REPAIRED = [
-    pytest.param(["commits/3"], Written(last=3, **SETTLED), (3, 2), "compared", id="commit, decided"),
-    pytest.param(
-        ["commits/3"], Written(last=3, is_settled=False), (3, 3), "finished", id="commit, decided, not settled"
-    ),
-    pytest.param(["commits/3"], Written(last=2, **SETTLED), (3, 3), "finished", id="commit, without rows"),
-    pytest.param(["commits/3"], None, (3, 3), "finished", id="commit, no log"),
-    pytest.param(
-        ["offsets/3", "commits/3"], Written(last=2, **SETTLED), (2, 2), "no decision", id="both, without rows"
-    ),
-    pytest.param(
-        ["offsets/3", "-commits/3"], Written(last=2, **SETTLED), (2, 2), "no decision", id="offsets, undecided"
-    ),
-    pytest.param(["offsets/3", "-commits/3"], None, (2, 2), "written once more", id="offsets, no log"),
-    pytest.param(["-offsets/2"], Written(last=3, is_settled=False), (3, 3), "finished", id="gap, finished"),
-    pytest.param(["-offsets/2", "-commits/3"], Written(last=3, **SETTLED), (3, 3), "finished", id="gap, settled"),
-    pytest.param(["-offsets/2", "commits/3"], Written(last=3, **SETTLED), (3, 3), "finished", id="gap and commit"),
-    pytest.param(
-        ["-offsets/2", "-commits/3", "-commits/2"], Written(last=1, **SETTLED), (1, 1), "no decision", id="gap"
-    ),
-    pytest.param(["-offsets/3"], Written(last=2, **SETTLED), (2, 2), "no decision", id="offsets gone, finished"),
+    (["commits/3"], Written(last=3, **SETTLED), (3, 2), {"compared"}),
+    (["commits/3"], Written(last=3, is_settled=False), (3, 3), {"finished"}),
+    (["commits/3"], Written(last=2, **SETTLED), (3, 3), {"finished"}),
+    (["commits/3"], None, (3, 3), {"finished"}),
+    (["offsets/3", "commits/3"], Written(last=2, **SETTLED), (2, 2), {"undecided", "unless"}),
+    (["offsets/3", "-commits/3"], Written(last=2, **SETTLED), (2, 2), {"undecided"}),
+    (["offsets/3", "-commits/3"], None, (2, 2), {"no log"}),
+    (["offsets/3", "-commits/3", "commits/2"], Written(last=2, **SETTLED), (2, 1), {"undecided", "compared"}),
+    (["-commits/3", "commits/2"], Written(last=2, **SETTLED), (3, 2), {"finished"}),
+    (["-offsets/2"], Written(last=3, is_settled=False), (3, 3), {"finished"}),
+    (["-offsets/2", "-commits/3"], Written(last=3, **SETTLED), (3, 3), {"finished"}),
+    (["-offsets/2", "commits/3"], Written(last=3, **SETTLED), (3, 3), {"finished"}),
+    (["-offsets/2", "-commits/3", "-commits/2"], Written(last=1, **SETTLED), (1, 1), {"undecided"}),
+    (["-offsets/2", "-commits/3"], Written(last=1, **SETTLED), (1, 1), {"undecided", "unless"}),
+    (["-offsets/3"], Written(last=2, **SETTLED), (2, 2), {"undecided", "unless"}),
 ]
 
 
@@ -131,13 +136,40 @@ REPAIRED = [
 def test_what_is_said_makes_the_directory_whole(tmp_path, damaged, written, becomes, why):
     spark_logs(tmp_path, range(4), range(4), damaged=damaged)
     said = refusal(tmp_path, written)
-    assert all(name.removeprefix("-") in said for name in damaged if name != "-commits/3" and name != "-commits/2")
-    assert why in said
+    assert {reason for reason, text in WHY.items() if text in said} == why
     carry_out(tmp_path, said)
     check_logs(directory(tmp_path), written)
     assert (numbers(tmp_path, "offsets")[-1], numbers(tmp_path, "commits")[-1]) == becomes
     made_whole = [tmp_path / name.removeprefix("-") for name in damaged if (tmp_path / name.removeprefix("-")).exists()]
     assert not [file for file in made_whole if (file.parent / f".{file.name}.crc").exists()], "Hadoop compares with it"
+
+
+@pytest.mark.parametrize(
+    ("planned", "committed", "damaged", "written", "becomes"),
+    [
+        (range(1), range(1), ["commits/0"], Written(last=0, **SETTLED), ([0], [])),
+        (range(1), range(1), ["commits/0"], None, ([0], [0])),
+        (range(2), range(0), ["offsets/1"], None, ([0], [])),
+    ],
+)
+def test_the_first_batches_are_repaired_like_others(tmp_path, planned, committed, damaged, written, becomes):
+    spark_logs(tmp_path, planned, committed, damaged=damaged)
+    carry_out(tmp_path, refusal(tmp_path, written))
+    assert (numbers(tmp_path, "offsets"), numbers(tmp_path, "commits")) == becomes
+
+
+@pytest.mark.parametrize(
+    ("planned", "committed", "damaged"),
+    [
+        (range(2), range(0), ["-offsets/0"]),
+        (range(0), range(2), []),
+        (range(1), range(1), ["offsets/0"]),
+        (range(57, 59), range(0), ["offsets/57", "offsets/58"]),
+    ],
+)
+def test_nothing_is_begun_anew_that_may_have_been_written(tmp_path, planned, committed, damaged):
+    spark_logs(tmp_path, planned, committed, damaged=damaged)
+    assert "Restore these files" in refusal(tmp_path, None)
 
 
 @pytest.mark.parametrize(
@@ -156,12 +188,15 @@ def test_where_only_a_backup_knows_nothing_is_to_be_removed(tmp_path, damaged, w
     spark_logs(tmp_path, range(4), range(4), damaged=damaged)
     said = refusal(tmp_path, written)
     assert "Restore these files" in said
+    assert ("are decided, by the decision log" in said) == (written is not None)
     assert "Do this" not in said
 
 
 def test_ids_of_state_files_are_not_made_up(tmp_path):
     spark_logs(tmp_path, range(4), range(4), damaged=["commits/3"], commit=COMMIT_V2)
     assert FINISHED not in refusal(tmp_path, Written(last=2, **SETTLED))
+    (tmp_path / "commits" / "1").write_text(COMMIT)
+    assert FINISHED not in refusal(tmp_path, Written(last=2, **SETTLED)), "that of the newest whole file counts"
     said = refusal(tmp_path, Written(last=3, is_settled=False))
     assert "remove commits/3" in said
     carry_out(tmp_path, said)
@@ -177,12 +212,28 @@ def test_the_log_says_what_is_written_once_it_decided_something():
     ledger = DecisionLedger()
     ledger.apply(0, RunStarted(prefix="p", checkpoint_id="L", run="r", at_ms=0))
     assert written_by(ledger, "L") is None, "earlier batches may be another checkpoint id's"
-    handle = Handle(
+    one, other = handle(0), handle(1)
+    attempt = BatchAttempt(checkpoint_id="L", batch=3, attempt=0)
+    ledger.apply(
+        1, Decision(prefix="p", batch_attempt=attempt, ruling=Ruling.COMMIT, handles=(one, other), who="r", at_ms=0)
+    )
+    assert written_by(ledger, "L") == Written(last=3, is_settled=False)
+    ledger.apply(2, outcome(attempt, one, Settled.COMMITTED))
+    assert written_by(ledger, "L") == Written(last=3, is_settled=False)
+    lost = copy.deepcopy(ledger)
+    lost.apply(3, outcome(attempt, other, Settled.LOST))
+    assert written_by(lost, "L") == Written(last=3, is_settled=False)
+    ledger.apply(3, outcome(attempt, other, Settled.COMMITTED))
+    assert written_by(ledger, "L") == Written(last=3, is_settled=True)
+
+
+def handle(slot: int) -> Handle:
+    return Handle(
         resource_manager="kafka",
-        transaction="p-0-0",
+        transaction=f"p-{slot}-0",
         producer_id=1,
         producer_epoch=0,
-        slot=0,
+        slot=slot,
         rows=1,
         bytes=1,
         fingerprint="f",
@@ -190,18 +241,10 @@ def test_the_log_says_what_is_written_once_it_decided_something():
         prepared_at_ms=0,
         timeout_ms=60_000,
     )
-    attempt = BatchAttempt(checkpoint_id="L", batch=3, attempt=0)
-    ledger.apply(
-        1, Decision(prefix="p", batch_attempt=attempt, ruling=Ruling.COMMIT, handles=(handle,), who="r", at_ms=0)
-    )
-    assert written_by(ledger, "L") == Written(last=3, is_settled=False)
-    ledger.apply(
-        2,
-        Outcome(
-            prefix="p", batch_attempt=attempt, handle_keys=(handle.key,), settled=Settled.COMMITTED, who="r", at_ms=0
-        ),
-    )
-    assert written_by(ledger, "L") == Written(last=3, is_settled=True)
+
+
+def outcome(attempt: BatchAttempt, of: Handle, settled: Settled) -> Outcome:
+    return Outcome(prefix="p", batch_attempt=attempt, handle_keys=(of.key,), settled=settled, who="r", at_ms=0)
 
 
 class InMemory:
@@ -320,9 +363,11 @@ def repaired(directory: CheckpointDirectory, files: InMemory, written: Written |
     try:
         check_logs(directory, written)
     except SettingsError as refused:
-        if "Do this" not in str(refused):
+        said = str(refused)
+        if "Do this" not in said:
             return "restore"
-        for step in steps(str(refused)):
+        assert ".crc" not in said, "only Hadoop's local files have them"
+        for step in steps(said):
             match step:
                 case ("remove", name):
                     files.files.pop(name, None)
