@@ -216,6 +216,10 @@ class DecisionLedger:
         runs = self._runs.get(prefix)
         return runs[-1] if runs else None
 
+    def run_before(self, prefix: str, offset: int) -> tuple[int, RunStarted] | None:
+        """Return (offset, record) of the newest run of the prefix that started before this offset."""
+        return next((run for run in reversed(self._runs.get(prefix, [])) if run[0] < offset), None)
+
     def newer_run(self, prefix: str, checkpoint_id: str, attempt: int) -> tuple[int, RunStarted] | None:
         """Return (offset, record) of the newest run of this prefix or checkpoint id that started after ``attempt``, or None."""
         found = [

@@ -75,6 +75,9 @@ class Assumption(Enum):
     EVENTS_ARE_TRUE = "what its events claim is true: nothing else knows this transaction"
     OWNER_ENDS_IT = "its owner lives and ends it: only time and signs of life say so"
     RECOVERY_AS_BEFORE = "recovery takes as long as is known so far"
+    CLOCKS_AGREE = (
+        "the clock of its driver agrees with its coordinator's: they tell which was first, it or the newer run"
+    )
     SILENT_IS_GONE = "its driver is gone: a driver that is paused or cut off is silent, too"
     LATE_IS_GONE = "its owner is gone: it is only known to be open for longer than usual"
     STREAMS_BY_NAME = "it is Kafka Streams': its id, its topics and its group's client ids have that form"

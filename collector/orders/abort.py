@@ -59,7 +59,7 @@ def _plan_ours(context: OrderContext, found: Sequence[Judged], who: str, batch: 
     ledger = context.log.read_to_end()
     batch_attempts = [_rulable(judged.view, ledger) for judged in found]
     for judged, batch_attempt in zip(found, batch_attempts, strict=True):
-        if batch is not None and batch_attempt not in (None, batch):
+        if batch not in (None, batch_attempt):
             raise OrderRefused(
                 f"an event claims that {judged.view.key} belongs to batch {batch.batch}; the decision log does not bear that out: "
                 "abort it by itself"
@@ -68,7 +68,8 @@ def _plan_ours(context: OrderContext, found: Sequence[Judged], who: str, batch: 
     actions = tuple(
         PlannedAction(
             key=judged.view.key,
-            description=f"{_will_decide(batch_attempt)}{context.participants.description(Action.ABORT, handle)}",
+            description=f"abort decision for batch {batch_attempt.batch}, then "
+            f"{context.participants.description(Action.ABORT, handle)}",
             target=target_of("abort", handle, judged.view.pipeline, batch_attempt) | _ordered_at(judged),
         )
         for judged, handle, batch_attempt in zip(found, handles, batch_attempts, strict=True)
@@ -93,27 +94,19 @@ def _ordered_at(judged: Judged) -> dict[str, str]:
     return {"verdict": judged.judgement.verdict.value, "confirmation": typed}
 
 
-def _will_decide(batch_attempt: BatchAttempt | None) -> str:
-    return f"abort decision for batch {batch_attempt.batch}, then " if batch_attempt is not None else ""
-
-
-def _rulable(view: TransactionView, ledger: DecisionLedger) -> BatchAttempt | None:
-    """Return what the abort decision is to be about, or None where none is needed: a newer run makes every commit void.
+def _rulable(view: TransactionView, ledger: DecisionLedger) -> BatchAttempt:
+    """Return what the abort decision is to be about: no abort goes without one, so that none can lose a decided batch.
 
     Raises OrderRefused when a commit decision that counts lists the transaction or its batch, and when its batch is not known.
     """
     if ledger.listing(view.handle_key) is not None:
         raise OrderRefused(f"transaction {view.key} is in a commit decision that counts: an abort would lose its rows")
-    batch_attempt, run = view.proven_batch_attempt, attempts.newest_run(ledger, view.pipeline)
-    if batch_attempt is None and run is not None and view.opened_ms is not None and view.opened_ms < run[1].at_ms:
-        return None
+    batch_attempt = view.proven_batch_attempt
     id_ = TransactionalId.parse(view.transaction) if batch_attempt is None else None
     if id_ is not None:
-        batch_attempt = attempts.of_newest_run(ledger, id_)
+        batch_attempt = attempts.of_run(ledger, id_, view.log_end)
     if batch_attempt is None:
-        raise OrderRefused(
-            f"the batch of {view.key} is not known and no newer run started: its driver may still decide it"
-        )
+        raise OrderRefused(f"the batch of {view.key} is not known: its driver may still decide it")
     counting = ledger.counting(batch_attempt)
     if counting is not None and counting.ruling is Ruling.COMMIT:
         raise OrderRefused(
@@ -123,17 +116,16 @@ def _rulable(view: TransactionView, ledger: DecisionLedger) -> BatchAttempt | No
 
 
 def _decide(
-    context: OrderContext, found: Sequence[tuple[BatchAttempt | None, Judged, Handle]], who: str
-) -> dict[BatchAttempt | None, ActionResult]:
+    context: OrderContext, found: Sequence[tuple[BatchAttempt, Judged, Handle]], who: str
+) -> dict[BatchAttempt, ActionResult]:
     """Append an abort decision per batch; return the end of those batches that may therefore not be aborted.
 
     Raises OrderRefused when that is all of them: nothing was done then.
     """
     by_batch: dict[BatchAttempt, list[tuple[Judged, Handle]]] = {}
     for batch_attempt, judged, handle in found:
-        if batch_attempt is not None:
-            by_batch.setdefault(batch_attempt, []).append((judged, handle))
-    stopped: dict[BatchAttempt | None, ActionResult] = {}
+        by_batch.setdefault(batch_attempt, []).append((judged, handle))
+    stopped: dict[BatchAttempt, ActionResult] = {}
     for batch, members in by_batch.items():
         try:
             _decide_batch(context, batch, members[0][0], [handle for _, handle in members], who)

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from concurrent.futures import Future
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
+
 from collector.history.store import Store
 from collector.records.decision_reading import DecisionReading, Entry
+from collector.records.facts import BrokerIdentity
 from collector.records.observations import DecisionSeen, Observed, Position
 from collector.records.observer_kind import ObserverKind
 from collector.sources.log_settings_watch import LogSettingsWatch
@@ -15,6 +22,7 @@ from lifecycle.decisions import encode
 from lifecycle.errors import DecisionLogUnreadable, MissingTopic
 from resource_managers.kafka.connection import KafkaConnection
 
+ANSWER_LIMIT_S = 1.0
 NO_PIPELINE = "no pipeline of indoubt ever ran on this cluster"
 AGAIN_FROM = "/again"
 """Behind the source's name: the source under which history has where to read again from, for parts of records. No topic has it."""
@@ -32,6 +40,8 @@ class DecisionTopic(TopicObserver):
         self._reading = DecisionReading(topic, known=0, start=0)
         self._unreadable: DecisionLogUnreadable | None = None
         """Why nothing may be said of what was decided although the topic can be read."""
+        self._asked: tuple[list[BrokerIdentity], Future[ListOffsetsResultInfo]] | None = None
+        """The question where the log ends, and the transactions that were open before it was asked."""
         self._settings = LogSettingsWatch(lambda: SharedClient.of(connection).admin, topic)
 
     def begin(self, reader: TopicReader) -> None:
@@ -83,7 +93,8 @@ class DecisionTopic(TopicObserver):
             self.poll_failed(self._unreadable)
 
     def read_on(self, has_reached_end: bool) -> None:
-        """Trust the log once it was read to its end, and is whole."""
+        """Trust the log once it was read to its end, and is whole; ask where it ends for what was opened since."""
+        self._ask_for_end()
         if has_reached_end and self._reading.lack:
             self._unreadable = DecisionLogUnreadable(self._reading.lack)
             self.poll_failed(self._unreadable)
@@ -91,6 +102,21 @@ class DecisionTopic(TopicObserver):
             self.current.see_decision_log(
                 DecisionLogStatus.READABLE if has_reached_end else DecisionLogStatus.UNREADABLE
             )
+
+    def _ask_for_end(self) -> None:
+        """Learn where the log ends now, if a transaction was opened since: what is written later is later than that one."""
+        if self._asked is not None:
+            seen, answer = self._asked
+            if answer.done():
+                self._asked = None
+                with contextlib.suppress(KafkaException):
+                    self.current.see_log_end(seen, answer.result().offset)
+        elif seen := self.current.without_log_end():
+            at = TopicPartition(self.topic, 0)
+            asked = SharedClient.of(self._connection).admin.list_offsets(
+                {at: OffsetSpec.latest()}, request_timeout=ANSWER_LIMIT_S
+            )
+            self._asked = seen, asked[at]
 
     @property
     def note(self) -> str:
@@ -107,7 +133,7 @@ class DecisionTopic(TopicObserver):
 
     def made_anew(self) -> None:
         """Forget what the log before this one said: its offsets mean nothing here."""
-        self._unreadable = None
+        self._unreadable = self._asked = None
         self.current.forget_decisions()
 
     def failed(self, error: Exception) -> None:

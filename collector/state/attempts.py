@@ -1,7 +1,7 @@
 """Which attempt at which batch a transaction belongs to, as the decision log tells it. What an event claims proves nothing.
 
 A database's branch has batch and attempt in its name. An id of Kafka has the batch's parity alone: with the log that is enough for
-a transaction of the newest run, because a run tries one batch at a time, the last decided one of its checkpoint id again or the
+a transaction of one run, because a run tries one batch at a time, the last decided one of its checkpoint id again or the
 next.
 """
 
@@ -39,9 +39,12 @@ def newest_run(ledger: DecisionLedger, prefix: str) -> tuple[int, RunStarted] | 
     return (ledger.newer_run(prefix, run[1].checkpoint_id, run[0]) or run) if run is not None else None
 
 
-def of_newest_run(ledger: DecisionLedger, id_: TransactionalId) -> BatchAttempt | None:
-    """Return what a decision on a transaction that the newest run opened would be about, or None when the log does not tell."""
-    run = ledger.latest_run(id_.prefix)
+def of_run(ledger: DecisionLedger, id_: TransactionalId, log_end: int | None = None) -> BatchAttempt | None:
+    """Return what a decision on an open transaction would be about, or None when the log does not tell.
+
+    It is the newest run's; where the log ended at ``log_end`` when it was open already, the newest run's before that.
+    """
+    run = ledger.latest_run(id_.prefix) if log_end is None else ledger.run_before(id_.prefix, log_end)
     if run is None:
         return None
     last = ledger.last_decided_batch(run[1].checkpoint_id)

@@ -31,6 +31,7 @@ def forget_decisions(state: State) -> None:
     """Drop what was decided: the log is gone, and the offsets of another one start over."""
     state.ledger = DecisionLedger()
     state.last_decided.clear()
+    state.log_end_of.clear()
 
 
 def put_settled(state: State, transaction: BrokerTransaction, before: BrokerTransaction | None) -> None:
@@ -170,6 +171,7 @@ def drop_transaction(state: State, identity: BrokerIdentity) -> ReportedTransact
     reported = state.reported.pop(handle, None) if of_handle(state, handle) == identity else None
     take_from_older(state, identity, handle)
     del state.broker[identity]
+    state.log_end_of.pop(identity, None)
     if dropped.is_committing:
         take_commit(state, identity.transaction)
     state.offsets.pop(identity, None)

@@ -134,6 +134,7 @@ def put_events(state: State, events: EventColumns) -> None:
     for pipeline, at_ms, last_heartbeat in event_reports.heartbeats(events):
         facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
         state.pipelines[pipeline] = with_heartbeat(facts, at_ms, last_heartbeat)
+        state.heard_of.add(pipeline)
     state.events += len(events)
     trim_when_needed(state)
 
@@ -162,6 +163,7 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
     state.touched.add(identity)
     if after.is_final:
         state.open.discard(identity)
+        state.log_end_of.pop(identity, None)
         put_settled(state, after, before)
         if before is None or not before.is_final:
             put_end(state, identity.transaction, is_commit=after.is_committing)
@@ -232,6 +234,7 @@ def _event(state: State, event: LifecycleEvent) -> None:
             on_request_ms = max(event.at_ms, facts.stopped_on_request_ms or event.at_ms)
             facts = replace(facts, stopped_on_request_ms=on_request_ms)
     state.pipelines[pipeline] = with_heartbeat(facts, event.at_ms, f"event {event.type.value}")
+    state.heard_of.add(pipeline)
 
 
 def put_reported(state: State, new: ReportedTransaction) -> None:
@@ -298,6 +301,7 @@ def _decision(state: State, seen: DecisionSeen) -> DecisionSeen:
         what = _REPORTED_BY[type(record)]
         facts = replace(facts, logged_ms=max(record.at_ms, facts.logged_ms or record.at_ms))
         state.pipelines[record.prefix] = with_heartbeat(facts, record.at_ms, f"{what} in the decision log")
+        state.heard_of.add(record.prefix)
     return replace(seen, counts=counts)
 
 

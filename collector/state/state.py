@@ -76,6 +76,14 @@ class State:
     """Partition of ``__consumer_offsets`` (``topic-number``) -> whose offsets are held there; no history."""
     ids: KnownIds = field(default_factory=KnownIds)
     ledger: DecisionLedger = field(default_factory=DecisionLedger)
+    log_end_of: dict[BrokerIdentity, int] = field(default_factory=dict)
+    """Where the decision log ended when it was asked for after an open transaction was seen: a run from there on is newer."""
+    heard_of: set[str] = field(default_factory=set, compare=False)
+    """Pipelines whose drivers gave a sign since whoever has a clock took them."""
+    heard_ms: dict[str, int] = field(default_factory=dict, compare=False)
+    """When the last sign of a pipeline's driver arrived here, by the steady clock (ms): its own clock is another one."""
+    listening_ms: int | None = field(default=None, compare=False)
+    """Since when signs arrive here, by the steady clock (ms)."""
     open: set[BrokerIdentity] = field(default_factory=set)
     """Transactions whose end was not seen."""
     settled: set[BrokerIdentity] = field(default_factory=set)

@@ -273,6 +273,7 @@ def _view(
         not_asked=not_asked,
         proven_batch_attempt=proven,
         reported_batch_attempt=_reported_batch_attempt(state, own_id, reported),
+        log_end=state.log_end_of.get(broker.identity) if broker is not None else None,
         flink_checkpoint=_flink_checkpoint(state, broker, branch) if own_id is None else None,
     )
 

@@ -53,6 +53,8 @@ class TransactionView:
     """Its batch and attempt, as a decision or the branch's name and the log's runs tell them."""
     reported_batch_attempt: BatchAttempt | None = None
     """What an event claims of that, where it fits the log. It is shown; nothing rests on it."""
+    log_end: int | None = None
+    """Where the decision log ended when it was asked for after this one was seen open: a run from there on is newer."""
     flink_checkpoint: int | None = None
     """The first checkpoint whose ``_metadata`` lists it, where it is Flink's."""
 

@@ -51,6 +51,8 @@ class EvaluationContext:
     limits: Limits
     log_status: tuple[DecisionLogStatus, str]
     now_ms: int
+    steady_ms: int | None = None
+    """The same moment by the clock that says when signs arrived; None: silence is not judged."""
     pipelines: dict[str, PipelineHistory] = field(default_factory=dict)
     """Histories gathered so far, by prefix: many transactions share one."""
 
@@ -67,7 +69,7 @@ class EvaluationContext:
             log_error=self.log_status[1],
             replayed_ms=replayed_batches.replayed_ms(state, view),
             later_batch_decided=_is_passed(state, batch_attempt),
-            rulable=batch_attempt if batch_attempt is not None else _of_newest_run(state, view),
+            rulable=batch_attempt if batch_attempt is not None else _of_run(state, view),
             limits=self.limits,
             now_ms=self.now_ms,
             flink=flink_case(
@@ -85,8 +87,12 @@ class EvaluationContext:
 
     def _history(self, state: State, prefix: str) -> PipelineHistory:
         if prefix not in self.pipelines:
-            self.pipelines[prefix] = pipeline_history(state, prefix)
+            self.pipelines[prefix] = replace(pipeline_history(state, prefix), heard_ms=self._heard_ms(state, prefix))
         return self.pipelines[prefix]
+
+    def _heard_ms(self, state: State, prefix: str) -> int | None:
+        heard_ms = state.heard_ms.get(prefix, state.listening_ms)
+        return None if heard_ms is None or self.steady_ms is None else self.now_ms - (self.steady_ms - heard_ms)
 
 
 def _is_passed(state: State, batch_attempt: BatchAttempt | None) -> bool:
@@ -97,9 +103,9 @@ def _is_passed(state: State, batch_attempt: BatchAttempt | None) -> bool:
     return decided is not None and decided.batch > batch_attempt.batch
 
 
-def _of_newest_run(state: State, view: TransactionView) -> BatchAttempt | None:
+def _of_run(state: State, view: TransactionView) -> BatchAttempt | None:
     parsed = TransactionalId.parse(view.transaction) if view.ours else None
-    return attempts.of_newest_run(state.ledger, parsed) if parsed is not None else None
+    return attempts.of_run(state.ledger, parsed, view.log_end) if parsed is not None else None
 
 
 def judged(cases: Iterable[Case]) -> list[Judged]:

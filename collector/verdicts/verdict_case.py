@@ -45,6 +45,8 @@ class PipelineHistory:
     """What is known of the transaction's pipeline. Times are epoch ms, durations ms."""
 
     facts: PipelineFacts
+    heard_ms: int | None = None
+    """When the last sign of its driver arrived at this collector, which may have begun since; None: nobody listens."""
     latest_run_offset: int | None = None
     latest_run_ms: int | None = None
     checkpoint_p99_ms: int = 0
@@ -105,17 +107,15 @@ class Case:
 
     @property
     def driver_silent_since_ms(self) -> int | None:
-        """Return when the driver of a transaction of ours gave its last sign, where that is longer ago than it may be silent.
+        """Return when the last sign of the driver of a transaction of ours came, where that is longer ago than it may be silent.
 
-        The log's own records are signs, and what events claim until now: a time that is still to come is none.
+        Signs are events, its records in the log, and the transaction itself. They count when they arrive: the driver's clock is
+        not compared with another one.
         """
-        if self.pipeline is None:
+        if self.pipeline is None or self.pipeline.heard_ms is None:
             return None
-        signs = (self.pipeline.facts.last_seen_ms, self.pipeline.facts.logged_ms, self.transaction.opened_ms)
-        last = max((at for at in signs if at is not None and at <= self.now_ms + CLOCK_SKEW_MS), default=None)
-        if last is None or self.now_ms - last <= self.pipeline.silent_after_ms(self.limits):
-            return None
-        return last
+        last = max(self.pipeline.heard_ms, self.transaction.opened_ms or 0)
+        return last if self.now_ms - last > self.pipeline.silent_after_ms(self.limits) else None
 
     @property
     def is_driver_gone(self) -> bool:

@@ -208,14 +208,16 @@ def rule_11_abort_decided(case: Case) -> Judgement | None:
 
 def rule_12_newer_run(case: Case) -> Judgement | None:
     """Undecided, and a newer run of its prefix started: no commit decision about it can count any more."""
-    offset = _newer_run(case)
-    if offset is None or case.pipeline is None:
+    newer = _newer_run(case)
+    if newer is None or case.pipeline is None:
         return None
+    offset, by_clocks = newer
     fact = f"a newer run started at decision log offset {offset}: its batch is replayed, no commit of it can count"
-    at_ms = case.pipeline.latest_run_ms
-    return _judgement(
-        Verdict.ABORT_IT, 12, _undecided(), Evidence(fact=fact, source=DECISIONS, at_ms=at_ms), may_abort=True
-    )
+    started = Evidence(fact=fact, source=DECISIONS, at_ms=case.pipeline.latest_run_ms)
+    # An abort decision comes first, whatever the order of things is taken for: without its batch it can name nothing.
+    may_abort = case.rulable is not None
+    assumes = (Assumption.CLOCKS_AGREE,) if by_clocks else ()
+    return _judgement(Verdict.ABORT_IT, 12, _undecided(), started, assumes=assumes, may_abort=may_abort)
 
 
 def rule_13_driver_silent(case: Case) -> Judgement | None:
@@ -299,17 +301,21 @@ def _is_lost(t: TransactionView) -> bool:
     return t.state is TransactionState.LOST or undone
 
 
-def _newer_run(case: Case) -> int | None:
+def _newer_run(case: Case) -> tuple[int, bool] | None:
+    """Return the offset of a run that started after the transaction was opened, and whether only two clocks say so."""
     pipeline, t = case.pipeline, case.transaction
     if pipeline is None or pipeline.latest_run_offset is None:
         return None
     newest = pipeline.latest_run_offset
     if t.proven_batch_attempt is not None:
-        return newest if t.proven_batch_attempt.attempt < newest else None
+        return (newest, False) if t.proven_batch_attempt.attempt < newest else None
+    if t.log_end is not None and t.log_end <= newest:
+        return newest, False
     if t.reported_batch_attempt is not None and t.reported_batch_attempt.attempt >= newest:
         return None
     opened, started = t.opened_ms, pipeline.latest_run_ms
-    return newest if opened is not None and started is not None and opened < started else None
+    is_later = opened is not None and started is not None and opened < started <= case.now_ms
+    return (newest, True) if is_later else None
 
 
 def _is_there(t: TransactionView) -> bool:

@@ -30,7 +30,7 @@ from collector.records.flink_job_facts import FlinkJobFacts, newest_first
 from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.log_settings import LogSettings
 from collector.records.observations import BrokerRecord, Malformed, Observed, OperatorOrder
-from collector.runtime.clock import now_ms
+from collector.runtime.clock import CLOCK, now_ms
 from collector.runtime.clock_offsets import ClockOffsets
 from collector.state import branch_view, eviction, transaction_join, transaction_pages
 from collector.state.fold import apply, put_events, put_records
@@ -49,6 +49,7 @@ from collector.views.replay import read_kept
 from lifecycle.application import Application
 from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import MalformedRecord
+from lifecycle.identity import TransactionalId
 from lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
 from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 
@@ -100,6 +101,9 @@ class CurrentState:
         kept = read_kept(self._store, self._state.settled_kept, self._state.checkpoints_kept)
         with self._lock:
             kept.put_into(self._state)
+            # Those are of old; whoever lives gives a sign from now on.
+            self._state.heard_of.clear()
+            self._state.listening_ms = CLOCK.steady_ms()
 
     def observe(self, arrived: Sequence[Observed], offsets: Offsets | None = None) -> None:
         """Fold observations, notify listeners, then hand them to history. Call it from one thread per source, in order.
@@ -108,6 +112,7 @@ class CurrentState:
         """
         with self._lock:
             kept = self._folded(arrived)
+            self._note_signs()
         self.changed()
         self._store.append(kept, None, offsets)
 
@@ -127,8 +132,14 @@ class CurrentState:
         with self._lock:
             kept = self._folded(others)
             put_events(self._state, events)
+            self._note_signs()
         self.changed()
         self._store.append(kept, {"lifecycle_events": table}, offsets)
+
+    def _note_signs(self) -> None:
+        at_ms = CLOCK.steady_ms()
+        self._state.heard_ms.update(dict.fromkeys(self._state.heard_of, at_ms))
+        self._state.heard_of.clear()
 
     def _folded(self, arrived: Sequence[Observed]) -> list[Observed]:
         kept: list[Observed] = []
@@ -387,6 +398,17 @@ class CurrentState:
         with self._lock:
             return next(reversed(self._state.latest_of_id), None)
 
+    def without_log_end(self) -> list[BrokerIdentity]:
+        """Return the open transactions of pipelines of ours of which it is not known where the decision log ended since."""
+        with self._lock:
+            found = (identity for identity in self._state.open if identity not in self._state.log_end_of)
+            return [identity for identity in found if TransactionalId.parse(identity.transaction) is not None]
+
+    def see_log_end(self, seen: Collection[BrokerIdentity], end: int) -> None:
+        """Note that the decision log ended at this offset when all of these were open already."""
+        with self._lock:
+            self._state.log_end_of.update({each: end for each in seen if each in self._state.open})
+
     def known_ids(self, most: int) -> list[str]:
         """Return transactional ids whose transactions are in memory, at most so many: those with an open one first."""
         with self._lock:
@@ -458,4 +480,6 @@ class CurrentState:
             yield self._state
 
     def _moment(self, at_ms: int | None = None) -> EvaluationContext:
-        return EvaluationContext(limits=self._limits, log_status=self._log_status, now_ms=at_ms or now_ms())
+        return EvaluationContext(
+            limits=self._limits, log_status=self._log_status, now_ms=at_ms or now_ms(), steady_ms=CLOCK.steady_ms()
+        )

@@ -82,7 +82,10 @@ def word(described: Described) -> str:
 
 
 def readiness(handle: Handle, described: Described) -> Readiness:
-    """Say whether the transaction is still open at its epoch, and for how long by this machine's clock."""
+    """Say whether the transaction is still open at its epoch, and for how long.
+
+    Its age is reckoned by the clock of its writer, whose time the handle has: the coordinator's clock may be far from it.
+    """
     if isinstance(described, BrokerAnswer):
         return _not_ready(handle, f"its coordinator does not describe it: {described}")
     if described.producer != (handle.producer_id, handle.producer_epoch):
@@ -92,7 +95,7 @@ def readiness(handle: Handle, described: Described) -> Readiness:
         )
     if described.state != ONGOING:
         return _not_ready(handle, f"it is {described.state}, not {ONGOING}")
-    ends_ms = (described.started_at_ms or 0) + described.timeout_ms
+    ends_ms = handle.opened_at_ms + described.timeout_ms
     return Readiness(handle=handle, ready=True, time_left_ms=max(0, ends_ms - now_ms()))
 
 

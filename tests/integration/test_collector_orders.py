@@ -119,11 +119,11 @@ def test_what_a_decision_voided_by_a_newer_run_lists_is_not_committed(
     assert pipeline.visible() == []
 
 
-def test_what_an_older_run_left_open_is_aborted_without_a_decision(
+def test_what_an_older_run_left_open_is_aborted_after_a_decision(
     collector: CollectorProcess, pipeline: ReportedPipeline
 ) -> None:
     handle = pipeline.prepare(b"left over")
-    pipeline.start_run()
+    newest = pipeline.start_run()
     row = collector.wait_for(handle.transaction, state="prepared", verdict="abort it", may_abort=True)
     assert not row["loses_data"]
     assert collector.order("abort", row, dry_run=True).json()["outcome"] == "dry_run"
@@ -131,13 +131,14 @@ def test_what_an_older_run_left_open_is_aborted_without_a_decision(
     done = collector.order("abort", row).json()
     assert (done["outcome"], done["steps"][0]["outcome"]) == ("accepted", "aborted")
     collector.wait_for(handle.transaction, state="aborted", verdict="settled")
-    # The newer run makes every commit decision about it void: an abort decision would say nothing more.
-    assert (
-        pipeline.log.read_to_end().first(
-            BatchAttempt(checkpoint_id=pipeline.checkpoint_id, batch=0, attempt=pipeline.attempt)
-        )
-        is None
-    )
+    # It names the older run's batch where the collector saw the log end before the newer run began, else the newer run's.
+    attempts = [
+        BatchAttempt(checkpoint_id=pipeline.checkpoint_id, batch=0, attempt=at) for at in (pipeline.attempt, newest)
+    ]
+    decided = [found[1] for at in attempts if (found := pipeline.log.read_to_end().first(at)) is not None]
+    assert [(d.ruling, [each.transaction for each in d.handles]) for d in decided] == [
+        (Ruling.ABORT, [handle.transaction])
+    ]
     (abort,) = [r for r in collector.rows("aborts") if r["transaction"] == handle.transaction]
     assert (abort["cause"], abort["certainty"]) == ("operator", "certain")
 

@@ -14,6 +14,7 @@ from lifecycle.errors import (
 )
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RolledBack, Unknown
+from resource_managers.kafka import descriptions, transaction
 from resource_managers.kafka.answers import answer_of_error
 from resource_managers.kafka.connection import PRODUCERS
 from resource_managers.kafka.markers import KafkaMarkers, judge
@@ -108,6 +109,15 @@ def test_commit_of_a_fenced_handle_without_any_newer_commit_is_lost(sink):
     newer = sink.prepare(b"b", attempt=2)
     sink.manager().rollback([newer], LIMIT_S)
     assert isinstance(sink.commit(handle), Lost)
+
+
+@pytest.mark.parametrize("ahead_ms", [90_000, -90_000])
+def test_a_writers_clock_that_is_off_changes_no_time_that_is_left(sink, monkeypatch, ahead_ms):
+    for module in (transaction, descriptions):
+        monkeypatch.setattr(module, "now_ms", lambda: time.time_ns() // 1_000_000 + ahead_ms)
+    (readiness,) = sink.manager().check([sink.prepare(b"a")])
+    assert readiness.ready
+    assert 50_000 < readiness.time_left_ms <= 60_000
 
 
 def test_commit_of_an_id_that_nobody_knows_is_unknown_never_lost(sink):

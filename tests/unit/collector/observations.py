@@ -218,6 +218,7 @@ def case(view: TransactionView, at: int, **changes: Any) -> Case:
 def pipeline(**changes: Any) -> PipelineHistory:
     fields: dict[str, Any] = {
         "facts": PipelineFacts(pipeline=PREFIX, last_seen_ms=T0 + 900, last_heartbeat="event transaction.prepared"),
+        "heard_ms": T0 + 900,
         "latest_run_offset": 0,
         "latest_run_ms": T0 - 1000,
         "interval_ms": 5_000,

@@ -107,4 +107,4 @@ def test_the_run_that_voids_what_earlier_ones_decide(runs: list[DecisionSeen], n
 def test_the_newest_run_tries_the_last_decided_batch_again_or_the_next(
     seen: list[DecisionSeen], parity: int, expected: BatchAttempt | None
 ) -> None:
-    assert attempts.of_newest_run(ledger(*seen), pooled(parity)) == expected
+    assert attempts.of_run(ledger(*seen), pooled(parity)) == expected

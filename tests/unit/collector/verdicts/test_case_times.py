@@ -12,7 +12,7 @@ from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_cases import FlinkCase
-from collector.verdicts.verdict_case import CLOCK_SKEW_MS, Limits, PipelineHistory
+from collector.verdicts.verdict_case import Limits, PipelineHistory
 from lifecycle.decisions import Ruling
 from tests.unit.collector.flink_observations import job
 from tests.unit.collector.observations import (
@@ -89,31 +89,28 @@ def test_a_driver_may_say_nothing_for_three_intervals_or_checkpoints(
     assert history.silent_after_ms(Limits(driver_silent_ms=limit)) == silent_after
 
 
-def of_driver(*, opened: int | None = 0, **signs: int | None) -> Any:
-    """Return the case of a transaction whose driver gave these signs, at NOW."""
+def of_driver(*, opened: int | None = 0, heard: int | None = None, **signs: int | None) -> Any:
+    """Return the case of a transaction whose driver's last sign came then, at NOW; ``signs``: times of its own clock."""
     view = only_view(run_started(), broker_record(BrokerStatus.ONGOING, opened or 0, start=opened or 0))
     if opened is None:
         view = replace(view, broker=None)
-    return case(view, NOW, pipeline=pipeline(facts=facts(**signs)))
-
-
-LATEST = NOW + CLOCK_SKEW_MS
+    heard_ms = None if heard is None else T0 + heard
+    return case(view, NOW, pipeline=pipeline(heard_ms=heard_ms, facts=facts(**signs)))
 
 
 @pytest.mark.parametrize(
     ("signs", "since"),
     [
-        ({"last_seen_ms": 20_000, "logged_ms": 10_000}, 20_000),
-        ({"last_seen_ms": 10_000, "logged_ms": 20_000}, 20_000),
-        ({"last_seen_ms": 10_000, "logged_ms": 10_000, "opened": 20_000}, 20_000),
-        ({}, 0),
-        ({"opened": None}, None),
-        ({"last_seen_ms": 5, "opened": None}, 5),
-        ({"last_seen_ms": NOW - SILENT_AFTER_MS}, None),
-        ({"last_seen_ms": NOW - SILENT_AFTER_MS - 1}, NOW - SILENT_AFTER_MS - 1),
-        # What is said of a time to come is no sign of now, but two clocks may differ.
-        ({"last_seen_ms": LATEST}, None),
-        ({"last_seen_ms": LATEST + 1}, 0),
+        ({"heard": 20_000}, 20_000),
+        ({"heard": 10_000, "opened": 20_000}, 20_000),
+        ({"heard": 10_000, "opened": None}, 10_000),
+        ({}, None),
+        ({"heard": NOW - SILENT_AFTER_MS}, None),
+        ({"heard": NOW - SILENT_AFTER_MS - 1}, NOW - SILENT_AFTER_MS - 1),
+        ({"heard": 5, "opened": NOW - SILENT_AFTER_MS}, None),
+        # Its own clock tells nothing, however late or early it is.
+        ({"heard": 20_000, "last_seen_ms": NOW, "logged_ms": NOW}, 20_000),
+        ({"heard": NOW, "last_seen_ms": -600_000, "logged_ms": -600_000}, None),
     ],
 )
 def test_since_when_a_driver_is_silent(signs: dict[str, int | None], since: int | None) -> None:
