@@ -59,6 +59,7 @@ class SinkRun:
         self._recovered: Recovered | None = None
         self._source_ids: Callable[[], TopicIds] = dict
         """Asks for the ids of the topics that are read."""
+        self._found: SourceTopics | None = None
 
     def recover(self, columns: Sequence[tuple[str, pa.DataType]], topics: Collection[str] = ()) -> Recovered:
         """Settle what earlier runs left and start a new one in the log, once the sinks take ``columns``.
@@ -104,7 +105,8 @@ class SinkRun:
         """
         assert self._recovered is not None, "recover() comes first"
         if finds_sources:
-            self._source_ids = SourceTopics(rows).ids
+            self._found = SourceTopics(rows)
+            self._source_ids = self._found.ids
             try:
                 self._recovery.require_unchanged(self._source_ids())
             except IndoubtError as error:
@@ -135,6 +137,8 @@ class SinkRun:
         return code
 
     def _report_end(self, reason: str) -> None:
+        if self._found is not None:
+            self._found.close()
         events = self._sender()
         events.pipeline(EventType.PIPELINE_STOPPED, self._job, reason=reason)
         events.flush(EVENT_LIMIT_S)

@@ -5,17 +5,15 @@ Asked in Spark's JVM, by the Kafka client and with the options of each source it
 
 from __future__ import annotations
 
+import contextlib
 import json
-import logging
 from collections.abc import Mapping
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
 
 from lifecycle.errors import Unreachable
-
-log = logging.getLogger(__name__)
 
 OF_KAFKA = "kafka."
 NONE = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -53,9 +51,10 @@ class SourceTopics:
         return found
 
     def close(self) -> None:
-        """End the clients."""
-        for admin, _ in self._sources:
-            admin.close(self._jvm.java.time.Duration.ofSeconds(1))
+        """End the clients, unless their JVM has ended."""
+        with contextlib.suppress(Py4JError):
+            for admin, _ in self._sources:
+                admin.close(self._jvm.java.time.Duration.ofSeconds(1))
 
     def _admin(self, options: Mapping[str, str]) -> Any:
         properties = self._jvm.java.util.HashMap()
