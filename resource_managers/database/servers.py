@@ -27,6 +27,11 @@ def with_timeline(name: str, timeline: int) -> str:
     return f"{name}{_TIMELINE}{timeline}"
 
 
+def without_timeline(server: str) -> str:
+    """Return what a server goes by that its standbys share, and keep when one of them takes over."""
+    return server.partition(_TIMELINE)[0]
+
+
 def silence(listed_by: str, answered_by: str) -> Silence:
     """Return what it is worth that ``answered_by`` does not list a branch that ``listed_by`` listed last."""
     if not (listed_by and answered_by):

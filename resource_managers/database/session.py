@@ -13,6 +13,7 @@ import pyarrow as pa
 from lifecycle.branch_id import BranchId
 from resource_managers.database.columns import TargetTable
 from resource_managers.database.connection import DatabaseConnection
+from resource_managers.database.servers import without_timeline
 
 CONNECT_LIMIT_S = 10.0
 STATEMENT_LIMIT_S = 120.0
@@ -89,9 +90,14 @@ class DatabaseSession(ABC):
     def read_table(self, name: str) -> TargetTable:
         """Return the columns and primary key of a table. Raises SettingsError when it is not there or cannot take part."""
 
-    @abstractmethod
     def table_identity(self, name: str) -> str:
         """Return server, database and table as the server has them, empty where it does not say which server it is."""
+        server = without_timeline(self.server())
+        return f"{server}: {self.stored_name(name)}" if server else ""
+
+    @abstractmethod
+    def stored_name(self, name: str) -> str:
+        """Return a table's whole name as the server has it. Raises SettingsError for one that is not there."""
 
     @abstractmethod
     def upsert(self, table: TargetTable, rows: pa.RecordBatch) -> None:

@@ -23,8 +23,9 @@ PRIMARY_KEY = """
 select column_name from information_schema.key_column_usage
 where table_schema = %s and table_name = %s and constraint_name = 'PRIMARY' order by ordinal_position"""
 
-IDENTITY = """
-select table_schema, table_name from information_schema.tables where table_schema = %s and table_name = %s"""
+STORED_NAME = """
+select concat(quote(table_schema), '.', quote(table_name)) from information_schema.tables
+where table_schema = %s and table_name = %s"""
 
 ENGINE = """
 select t.table_type, t.engine, e.xa from information_schema.tables t

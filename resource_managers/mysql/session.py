@@ -30,8 +30,8 @@ from resource_managers.mysql import forgotten_branches, writers
 from resource_managers.mysql.columns import (
     COLUMNS,
     ENGINE,
-    IDENTITY,
     PRIMARY_KEY,
+    STORED_NAME,
     target_column,
     trial_statement,
     upsert_statement,
@@ -139,12 +139,13 @@ class MySqlSession(DatabaseSession):
             ignores_case=True,
         )
 
-    def table_identity(self, name: str) -> str:
-        """Return the server's uid, database and table; empty for a server that has none (MariaDB before 10.11)."""
+    def stored_name(self, name: str) -> str:
+        """Return database and table. Raises SettingsError for one that is not there."""
         database, _, table = name.rpartition(".")
-        server = self.query("show global variables where variable_name in ('server_uuid', 'server_uid')")
-        found = self.query(IDENTITY, (database or self.connection.database, table))
-        return "/".join((str(server[0][1]), *map(str, found[0]))) if server and found else ""
+        found = self.query(STORED_NAME, (database or self.connection.database, table))
+        if not found:
+            raise SettingsError(f"there is no table {name!r} for {self.connection.user!r} in {self.connection.address}")
+        return str(found[0][0])
 
     def upsert(self, table: TargetTable, rows: pa.RecordBatch) -> None:
         """Write rows in statements of many rows each; within one statement a later row overwrites an earlier one."""

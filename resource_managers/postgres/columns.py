@@ -16,9 +16,9 @@ ALL_INTEGERS = integers(64) | {"uint64"}
 TABLE = """
 select c.oid, c.relkind::text, c.relpersistence::text from pg_class c where c.oid = to_regclass(%s)"""
 
-IDENTITY = """
-select s.system_identifier, quote_ident(current_database()), quote_ident(n.nspname), quote_ident(c.relname)
-from pg_control_system() s, pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = to_regclass(%s)"""
+STORED_NAME = """
+select concat_ws('.', quote_ident(current_database()), quote_ident(n.nspname), quote_ident(c.relname))
+from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = to_regclass(%s)"""
 
 COLUMNS = """
 select a.attname, format_type(a.atttypid, -1), format_type(a.atttypid, a.atttypmod), t.typcategory::text, a.atttypmod,

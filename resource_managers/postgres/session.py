@@ -28,8 +28,8 @@ from resource_managers.database.session import (
 from resource_managers.postgres import locks, writers
 from resource_managers.postgres.columns import (
     COLUMNS,
-    IDENTITY,
     PRIMARY_KEY,
+    STORED_NAME,
     TABLE,
     copy_statement,
     table_name,
@@ -165,15 +165,12 @@ class PostgresSession(DatabaseSession):
             primary_key=tuple(str(row[0]) for row in self.query(PRIMARY_KEY, (oid,))),
         )
 
-    def table_identity(self, name: str) -> str:
-        """Return the server's system identifier, database, schema and table; empty where the first may not be asked for."""
-        try:
-            found = self.query(IDENTITY, (table_name(name).as_string(),))
-        except Unreachable:
-            raise
-        except (ResourceManagerError, SettingsError):
-            return ""
-        return "/".join(map(str, found[0])) if found else ""
+    def stored_name(self, name: str) -> str:
+        """Return database, schema and table, each as it is quoted. Raises SettingsError for one that is not there."""
+        found = self.query(STORED_NAME, (table_name(name).as_string(),))
+        if not found:
+            raise SettingsError(f"there is no table {name!r} for {self.connection.user!r} in {self.connection.address}")
+        return str(found[0][0])
 
     def upsert(self, table: TargetTable, rows: pa.RecordBatch) -> None:
         """Write rows: arrays and ON CONFLICT with a primary key, COPY without."""
