@@ -7,7 +7,7 @@ What may be taken away follows from what is in the sink: any batch may be planne
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lifecycle.counted_nouns import counted
 from lifecycle.decision_ledger import DecisionLedger
@@ -39,10 +39,10 @@ def written_by(ledger: DecisionLedger, checkpoint_id: str) -> Written | None:
     last = ledger.last_decided_batch(checkpoint_id)
     if last is None:
         return None
-    decisions = ledger.commits_of(checkpoint_id, last)
-    outcomes = [ledger.outcome(handle.key) for handle in decisions[-1].handles] if decisions else [None]
+    handles = [handle for decision in ledger.commits_of(checkpoint_id, last)[-1:] for handle in decision.handles]
+    outcomes = [ledger.outcome(handle.key) for handle in handles]
     settled = all(outcome is not None and outcome.settled is Settled.COMMITTED for outcome in outcomes)
-    return Written(last=last, is_settled=settled)
+    return Written(last=last, is_settled=bool(outcomes) and settled)
 
 
 def check_logs(directory: CheckpointDirectory, written: Written | None) -> None:
@@ -63,7 +63,7 @@ def check_logs(directory: CheckpointDirectory, written: Written | None) -> None:
 class _Repair:
     """What to do so that a batch is the newest one, in the order in which it is said."""
 
-    removed: list[tuple[str, int]] = field(default_factory=list)
+    removed: list[tuple[str, int]]
     finished: int | None = None
     copied: int | None = None
 
@@ -133,7 +133,7 @@ class _Logs:
         if self._error(OFFSETS, newest):
             return None
         is_last = written is not None and written.last == newest
-        settled = written is not None and is_last and written.is_settled
+        settled = written is not None and written.last == newest and written.is_settled
         has_start = newest == 0 or not self._error(OFFSETS, newest - 1)
         kept = [batch for batch in self._committed if batch <= newest]
         if not has_start and newest not in kept and not settled:
@@ -156,7 +156,7 @@ class _Logs:
 
     def _why(self, newest: int, repair: _Repair, written: Written | None) -> str:
         said = []
-        if above := sorted({batch for _, batch in repair.removed if batch > newest}):
+        if above := list(dict.fromkeys(batch for _, batch in repair.removed if batch > newest)):
             said.append(self._no_decision(above, written))
         if (COMMITS, newest) in repair.removed:
             said.append(

@@ -72,6 +72,7 @@ LEDGER = "lifecycle/decision_ledger.py"
 PARTS = "lifecycle/decision_parts.py"
 VERDICT_CASE = "collector/verdicts/verdict_case.py"
 TRANSACTION_VIEW = "collector/state/transaction_view.py"
+DAMAGED_LOGS = "pipeline/checkpoints/damaged_logs.py"
 SAME = "no difference"
 TEXT, TYPED = "wording: which evidence is shown", "a check for the type checker alone"
 
@@ -717,4 +718,9 @@ REVIEWED: tuple[NotCounted, ...] = (
     NotCounted(module=GIVEN_ORDERS, function="GivenOrders.load", change="0 -> 1", reason=SAME),
     # Only which of two is greater is asked.
     NotCounted(module=FINDINGS, function="Severity.rank", change="1 -> 2", reason=SAME),
+    # Offsets of a finished batch that is not the newest are whole, or damaged as well; a batch below none is below any.
+    NotCounted(module=DAMAGED_LOGS, function="_Logs.damage", within="*max(self._planned, default=-1)*", reason=SAME),
+    NotCounted(module=DAMAGED_LOGS, function="_Logs.repair", within="*default=-1*", change="1 -> 2", reason=SAME),
+    # A file that is read again says the same.
+    NotCounted(module=DAMAGED_LOGS, function="_Logs._error", within="*not in self._read*", reason=SAME),
 )

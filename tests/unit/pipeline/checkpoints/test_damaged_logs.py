@@ -137,11 +137,15 @@ def test_what_is_said_makes_the_directory_whole(tmp_path, damaged, written, beco
     spark_logs(tmp_path, range(4), range(4), damaged=damaged)
     said = refusal(tmp_path, written)
     assert {reason for reason, text in WHY.items() if text in said} == why
+    assert (FINISHED in said) == ("finished" in why and damaged != ["-offsets/2"]), "a whole file is not written again"
+    told = [("", step[2]) if step[0] == "copy" else step for step in steps(said) if ".crc" not in step[1]]
     carry_out(tmp_path, said)
     check_logs(directory(tmp_path), written)
     assert (numbers(tmp_path, "offsets")[-1], numbers(tmp_path, "commits")[-1]) == becomes
-    made_whole = [tmp_path / name.removeprefix("-") for name in damaged if (tmp_path / name.removeprefix("-")).exists()]
-    assert not [file for file in made_whole if (file.parent / f".{file.name}.crc").exists()], "Hadoop compares with it"
+    checksums = [
+        tmp_path / folder / f".{number}.crc" for folder, _, number in (step[1].partition("/") for step in told)
+    ]
+    assert not [file for file in checksums if file.exists()], "Hadoop would compare the new file with it"
 
 
 @pytest.mark.parametrize(
@@ -195,7 +199,7 @@ def test_where_only_a_backup_knows_nothing_is_to_be_removed(tmp_path, damaged, w
 def test_ids_of_state_files_are_not_made_up(tmp_path):
     spark_logs(tmp_path, range(4), range(4), damaged=["commits/3"], commit=COMMIT_V2)
     assert FINISHED not in refusal(tmp_path, Written(last=2, **SETTLED))
-    (tmp_path / "commits" / "1").write_text(COMMIT)
+    (tmp_path / "commits" / "0").write_text(COMMIT)
     assert FINISHED not in refusal(tmp_path, Written(last=2, **SETTLED)), "that of the newest whole file counts"
     said = refusal(tmp_path, Written(last=3, is_settled=False))
     assert "remove commits/3" in said
@@ -203,8 +207,15 @@ def test_ids_of_state_files_are_not_made_up(tmp_path):
     check_logs(directory(tmp_path), None)
 
 
-def test_a_first_batch_without_decision_begins_anew(tmp_path):
-    spark_logs(tmp_path, range(1), range(0), damaged=["offsets/0"])
+def test_ids_of_the_newest_batch_are_enough(tmp_path):
+    spark_logs(tmp_path, range(4), range(4), damaged=["-offsets/2", "-commits/2"], commit=COMMIT_V2)
+    carry_out(tmp_path, refusal(tmp_path, Written(last=3, is_settled=False)))
+    assert numbers(tmp_path, "offsets") == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_first_batches_without_a_decision_begin_anew(tmp_path, batches):
+    spark_logs(tmp_path, range(batches), range(0), damaged=[f"offsets/{batch}" for batch in range(batches)])
     assert "Remove the folders offsets, commits and state" in refusal(tmp_path, None)
 
 
@@ -212,6 +223,10 @@ def test_the_log_says_what_is_written_once_it_decided_something():
     ledger = DecisionLedger()
     ledger.apply(0, RunStarted(prefix="p", checkpoint_id="L", run="r", at_ms=0))
     assert written_by(ledger, "L") is None, "earlier batches may be another checkpoint id's"
+    empty = copy.deepcopy(ledger)
+    nothing = BatchAttempt(checkpoint_id="L", batch=2, attempt=0)
+    empty.apply(1, Decision(prefix="p", batch_attempt=nothing, ruling=Ruling.COMMIT, handles=(), who="r", at_ms=0))
+    assert written_by(empty, "L") == Written(last=2, is_settled=False)
     one, other = handle(0), handle(1)
     attempt = BatchAttempt(checkpoint_id="L", batch=3, attempt=0)
     ledger.apply(
