@@ -45,13 +45,14 @@ def test_a_newer_run_is_told_by_the_log_and_its_abort_is_decided_first(
 ) -> None:
     environment = {"INDOUBT_LIFECYCLE_TOPIC": lifecycle_topic}
     with running(broker.bootstrap_servers, tmp_path / "data", environment=environment) as collector:
-        first, attempt = pipeline.prepare(b"of the first run"), pipeline.attempt
+        first, attempts = pipeline.prepare(b"of the first run"), [pipeline.attempt]
         collector.wait_for(first.transaction, state="prepared", rule=15)
         assert rules_of(collector, first.transaction) == {("in progress", 15, "likely")}
 
         def is_superseded() -> bool:
             # The collector asks where the log ends once it has seen the transaction: some run starts after that.
             pipeline.attempt = pipeline.start_run()
+            attempts.append(pipeline.attempt)
             return ("abort it", 12, "certain") in rules_of(collector, first.transaction)
 
         wait_until("a newer run, for certain", is_superseded, LIMIT_S)
@@ -59,8 +60,9 @@ def test_a_newer_run_is_told_by_the_log_and_its_abort_is_decided_first(
         answer = collector.order("abort", row)
         assert answer.status_code == 200, answer.text
         collector.wait_for(first.transaction, state="aborted")
-        batch_attempt = BatchAttempt(checkpoint_id=pipeline.checkpoint_id, batch=0, attempt=attempt)
-        decided = pipeline.log.read_to_end().first(batch_attempt)
+        named = [BatchAttempt(checkpoint_id=pipeline.checkpoint_id, batch=0, attempt=at) for at in attempts]
+        ledger = pipeline.log.read_to_end()
+        decided = next((found for each in named if (found := ledger.first(each)) is not None), None)
         assert decided is not None, "an abort decision names its batch"
         assert decided[1].ruling is Ruling.ABORT
         assert [handle.transaction for handle in decided[1].handles] == [first.transaction]
