@@ -53,11 +53,13 @@ from collector.sources.source import Observer, ObserverStatus
 from collector.sources.time_samples import TimeSamples
 from collector.sources.transaction_polling import TransactionPolling
 from collector.sources.transaction_state_log import TransactionLog
+from collector.standing_orders.own_checks import News, Owners
 from collector.standing_orders.service import StandingOrderService
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from collector.views.loading import Loading
 from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.group_questions import members
 from resource_managers.kafka.partitions import KafkaPartitions
 from resource_managers.kafka.record_offsets import KafkaRecordOffsets
 from resource_managers.kafka.resource_manager import KafkaResourceManager
@@ -175,6 +177,7 @@ def serve(
         current,
         store,
         actions,
+        _owners(settings, connection, current, broker),
         dependencies.observers,
         silent_ms=alert_settings(tunable).observer_down_ms,
         read_only=settings.read_only,
@@ -270,6 +273,17 @@ def _observers(
             )
         )
     return found
+
+
+def _owners(
+    settings: Settings, connection: KafkaConnection, current: CurrentState, broker: KafkaResourceManager
+) -> Owners:
+    flink: Mapping[str, News] = {}
+    if settings.flink and settings.standing_orders.orders:
+        from collector.sources.flink_news import flink_news
+
+        flink = flink_news(current, settings.flink, settings.flink_access)
+    return Owners(broker=broker, members=functools.partial(members, connection), flink=flink)
 
 
 def _follow_up(

@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,8 +72,10 @@ class Actions:
         self._carried_out_now: dict[int, Intent] = {}
         """Those that are being carried out, by their number: orders to pipelines run beside others."""
 
-    def give(self, order: Order, who: str) -> OrderResult:
+    def give(self, order: Order, who: str, *, why_not: Callable[[Order], str] | None = None) -> OrderResult:
         """Carry out an order, or check it where it is a dry run; the same idempotency key again gets the first answer.
+
+        ``why_not``: what its giver checks itself, asked last: once all is planned, before anything is sent.
 
         Raises OrderRefused when it is not safe or the evidence changed, StoreFailed when it cannot be written down,
         ResourceManagerError when the broker could not be asked (nothing was done then).
@@ -82,7 +84,7 @@ class Actions:
         alone = contextlib.nullcontext() if order.action.is_of_pipeline else self._lock
         with self._keys.held((who, order.idempotency_key) if order.idempotency_key else None), alone:
             try:
-                return self._history.answer_to(order, who) or self._give(order, who)
+                return self._history.answer_to(order, who) or self._give(order, who, why_not)
             except KeyReused as error:
                 self._written(self._history.audit(_row(order, who, OrderOutcome.REFUSED, str(error))), order, who)
                 raise
@@ -111,7 +113,7 @@ class Actions:
         at_ms = now_ms()
         return select(self._current.judged(at_ms=at_ms), wanted, at_ms, action).to_json(wanted)
 
-    def _give(self, order: Order, who: str) -> OrderResult:
+    def _give(self, order: Order, who: str, why_not: Callable[[Order], str] | None) -> OrderResult:
         # An order that could not be written down is not carried out.
         self._store.check_writable()
         started = time.monotonic()
@@ -122,6 +124,8 @@ class Actions:
             order = self._named(order, evidence)
             refused: list[Step] = []
             plan, typed = self._plan(order, who, evidence, refused)
+            if why_not is not None and (why := why_not(order)):
+                raise OrderRefused(why)
         except (OrderRefused, DecisionLogUnreadable) as error:
             raise self._refused(order, who, str(error), evidence) from error
         except Exception as error:

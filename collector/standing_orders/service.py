@@ -25,6 +25,7 @@ from collector.sources.source import ObserverStatus
 from collector.standing_orders.decision import Candidate, Circumstances, Decision, Move, decide
 from collector.standing_orders.failed_attempts import FailedAttempts
 from collector.standing_orders.given_orders import GivenOrders
+from collector.standing_orders.own_checks import OwnChecks, Owners
 from collector.standing_orders.verdict_history import VerdictHistory
 from collector.verdicts import judging
 from collector.views.current_state import CurrentState
@@ -57,14 +58,19 @@ class StandingOrderService:
         current: CurrentState,
         store: Store,
         actions: Actions,
+        owners: Owners,
         observers: Callable[[], Sequence[ObserverStatus]],
         *,
         silent_ms: int,
         read_only: bool,
     ) -> None:
+        """``owners``: who is asked before anything is sent."""
         self.settings = settings
         self._current, self._store, self._actions, self._observers = current, store, actions, observers
         self._silent_ms, self._read_only = silent_ms, read_only
+        self._checks = OwnChecks(
+            current, owners, is_stopped=lambda: self._switch.stopped, clock_doubt=current.clocks.doubt
+        )
         self._given, self._verdicts = GivenOrders(), VerdictHistory()
         self._counts = {order.name: _Counts() for order in settings.orders}
         self._held: dict[str, tuple[HeldBack, ...]] = {}
@@ -191,7 +197,7 @@ class StandingOrderService:
         audit: int | None = None
         outcome = OrderOutcome.REFUSED
         try:
-            answer = self._actions.give(_order(order, decision), self.settings.owner)
+            answer = self._actions.give(_order(order, decision), self.settings.owner, why_not=self._checks.why_not)
             audit, outcome = answer.audit, answer.outcome
             if outcome is OrderOutcome.FAILED:
                 self._note_failure(order, view.key, outcome, f"the last attempt failed (audit {audit})")

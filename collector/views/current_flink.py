@@ -67,6 +67,14 @@ class CurrentFlink:
             case = flink_case(state.flink, view, commit_overdue_ms=0, now_ms=now_ms())
         return case.unread.as_place() if case is not None and case.unread is not None else None
 
+    def cluster_of(self, view: TransactionView) -> str | None:
+        """Return the watched cluster of the job that an open transaction is of; None: it is of no job that is known."""
+        with self._reading() as state:
+            case = flink_case(state.flink, view, commit_overdue_ms=0, now_ms=now_ms())
+        if case is None:
+            return None
+        return case.job.job.cluster if case.job is not None else case.name.partition("/")[0]
+
     def see_polled(self, cluster: str, at_ms: int, *, answered: bool) -> None:
         """Note whether a cluster's REST API answered a poll."""
         with self._reading() as state:

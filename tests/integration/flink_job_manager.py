@@ -18,6 +18,7 @@ class JobManager:
 
     def __init__(self) -> None:
         self.now_ms, self._job, self._checkpoints = round(time.time() * 1000), "", list[dict[str, Any]]()
+        self._others = list[tuple[str, str]]()
         manager = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -47,6 +48,10 @@ class JobManager:
         seen |= {"trigger_timestamp": at_ms, "latest_ack_timestamp": at_ms + took_ms}
         self._checkpoints.append(seen)
 
+    def submit(self, job: str, name: str) -> None:
+        """Report one more job, which runs and has just begun."""
+        self._others.append((job, name))
+
     def die(self) -> None:
         """Stop listening: the next request is refused. Twice is as once."""
         self._server.shutdown()
@@ -60,8 +65,8 @@ class JobManager:
             if not self._job:
                 return {"jobs": []}
             started = {"start-time": self.now_ms - 60_000, "last-modification": self.now_ms - 60_000}
-            answer["jobs"][0] |= {"jid": self._job, "name": "orders", **started}
-            return answer
+            first = answer["jobs"][0] | {"jid": self._job, "name": "orders", **started}
+            return {"jobs": [first, *(first | {"jid": job, "name": name} for job, name in self._others)]}
         if "/metrics" in path:
             return recorded("restored_restarts")
         answer = recorded("first_checkpoints")

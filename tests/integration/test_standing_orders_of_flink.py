@@ -16,6 +16,7 @@ import pytest
 from demo.broker import Broker
 from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
+from tests.integration.command_line_process import command
 from tests.integration.flink_job_manager import JobManager
 from tests.integration.flink_transactions import NAME, Prepared, prepare, write_checkpoint
 from tests.integration.kafka_fixtures import connection_to, running_broker, wait_until
@@ -46,13 +47,15 @@ def prepared(connection: KafkaConnection) -> Prepared:
     return prepare(connection, TIMEOUT_MS)
 
 
-def started(broker: Broker, manager: JobManager, directory: Path) -> AbstractContextManager[CollectorProcess]:
+def started(
+    broker: Broker, manager: JobManager, directory: Path, order: str = ORDER, polling_ms: int = 100
+) -> AbstractContextManager[CollectorProcess]:
     """Run a collector with the standing order; again on the same directory, it is a restart."""
     file = directory / "standing_orders.toml"
-    file.write_text(ORDER)
+    file.write_text(order)
     file.chmod(0o600)
     places = ["--flink", f"{CLUSTER}={manager.url}", "--flink-checkpoints", f"{CLUSTER}={directory / 'flink'}"]
-    settings = {"INDOUBT_FLINK_POLLING_MS": "100"}
+    settings = {"INDOUBT_FLINK_POLLING_MS": str(polling_ms)}
     return running(
         broker.bootstrap_servers, directory / "collector", [*places, "--standing-orders", str(file)], settings
     )
@@ -75,6 +78,11 @@ def row(collector: CollectorProcess) -> dict[str, Any]:
 
 def given(collector: CollectorProcess) -> list[tuple[str, str]]:
     return [(one["who"], one["outcome"]) for one in collector.rows("audit")]
+
+
+def refusals(collector: CollectorProcess) -> set[str]:
+    """Return why standing orders were refused."""
+    return {one["detail"] for one in collector.rows("audit") if (one["who"], one["outcome"]) == (OWNER, "refused")}
 
 
 def await_evaluations(collector: CollectorProcess) -> None:
@@ -137,4 +145,23 @@ def test_after_a_restart_that_could_miss_a_restore_it_holds_back(
             wait_until("it is held back", lambda: row(collector)["why"] == why, LIMIT_S)
             await_evaluations(collector)
             assert given(collector) == []
+            assert read_committed(connection, prepared.sink.topic).total() == 0
+
+
+def test_what_rest_tells_since_the_last_poll_is_asked_before_it_acts(
+    broker: Broker, connection: KafkaConnection, prepared: Prepared, tmp_path: Path
+) -> None:
+    at_once = ORDER.replace("driver_gone = true", "less_than_s_left = 3600")
+    stop, start = (("standing-orders", word, "--reason", "a drill") for word in ("stop", "start"))
+    with job_manager(tmp_path, prepared) as manager:
+        # One that is stopped in its history begins stopped.
+        with started(broker, manager, tmp_path, at_once, polling_ms=600_000) as collector:
+            assert command(collector, *stop).code == 0
+        with started(broker, manager, tmp_path, at_once, polling_ms=600_000) as collector:
+            collector.wait_for(prepared.ids[0], verdict="commit it", commit_confirmation="")
+            manager.submit("c" * 32, "a copy")
+            assert command(collector, *start, "--yes").code == 0
+            wait_until("it was tried", lambda: refusals(collector), LIMIT_S)
+            why = f"Flink's REST APIs: {CLUSTER}: job a copy ({'c' * 32}) is RUNNING now, which was not judged yet"
+            assert refusals(collector) == {why}, collector.rows("audit")
             assert read_committed(connection, prepared.sink.topic).total() == 0
