@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 
-from app.components.markup import Html
+from app.components.markup import Html, el
+from app.components.time_text import duration, since
 from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.attention import Attention, AttentionKind
-from lifecycle.rows.pipelines import PipelineRow
+from lifecycle.rows.pipelines import PipelineRow, RestartUnderWay
 
 STATES = {
     "running": ("▸", Tone.GOOD, "its query runs"),
@@ -50,6 +52,11 @@ class PipelineStanding:
         first = next(iter([self.needs] if self.needs is not None else self.others), None)
         return f"{first.headline} {first.consequence}" if first is not None else ""
 
+    @property
+    def under_way(self) -> Html | None:
+        """Return what goes on while it restarts, None while it does not."""
+        return el("div", *restart_under_way(self.row.restart), class_="why") if self.row.restart is not None else None
+
     def badge(self) -> Html:
         """Return sign and word of it; the tooltip says what the word means."""
         state = self.row.state
@@ -61,3 +68,10 @@ class PipelineStanding:
             verb = "needs" if len(self.others) == 1 else "need"
             return badge("▲", f"{state}, {counted(len(self.others), 'thing')} {verb} attention", self.tone, meaning)
         return badge(sign, state, tone, meaning)
+
+
+def restart_under_way(restart: RestartUnderWay) -> Sequence[object]:
+    """Return which run is starting, for how long by now, and how long it usually takes."""
+    what = f"run {restart.run} is starting, " if restart.run is not None else "a restart is under way, "
+    usually = f" of usually {duration(restart.usually_ms)}" if restart.usually_ms is not None else ""
+    return what, since(restart.since_ms, UTC), usually

@@ -10,6 +10,7 @@ import streamlit as st
 from app.client.collector_client import CollectorClient
 from app.components.attention_card import card
 from app.components.markup import Html, el, join, widget_token
+from app.components.pipeline_standing import restart_under_way
 from app.components.presses import link
 from app.components.time_text import amount, at, duration, since, time_left
 from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
@@ -18,7 +19,7 @@ from app.regions.picture import Picture, Query
 from app.screens import over_time
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
-from lifecycle.rows.overview import Overview
+from lifecycle.rows.overview import AwaitedPipeline, Overview
 from lifecycle.rows.status import ObserverRow, Status
 
 MAX_CARDS = 30
@@ -56,7 +57,7 @@ def _more(number: int) -> Html:
 
 def _headline(overview: Overview, status: Status) -> Html:
     if not overview.attention:
-        return _all_well(overview)
+        return _nothing_in_doubt(overview)
     number = overview.attention_total
     deadlines = [(item.deadline_ms, item) for item in overview.attention if item.deadline_ms is not None]
     first: list[object] = []
@@ -73,22 +74,33 @@ def _headline(overview: Overview, status: Status) -> Html:
     )
 
 
-def _all_well(overview: Overview) -> Html:
+def _nothing_in_doubt(overview: Overview) -> Html:
+    """Return that all is well; or, while a pipeline shows no life or a source is not seen, only that nothing is in doubt."""
     since_ms = overview.all_well_since_ms
-    parts = [
+    waiting = (
+        "no reader waits" if not overview.counts.waiting_groups else "readers wait only for transactions in progress"
+    )
+    parts: list[object] = [
         f"{counted(overview.counts.open, 'transaction')} in progress",
         f"{counted(overview.pipelines_alive, 'pipeline')} alive",
-        "no reader waits" if not overview.counts.waiting_groups else "readers wait only for transactions in progress",
+        waiting,
         f"{overview.observers_up} of {counted(overview.observers, 'source')} up",
     ]
-    lasts: list[object] = [" since ", at(since_ms), " (", since(since_ms, UTC), ")"] if since_ms else []
-    return el(
-        "div",
-        el("b", "✔ All well", *lasts, ": "),
-        ", ".join(parts) + ".",
-        class_="quiet",
-        role="status",
-    )
+    if since_ms is not None:
+        head: list[object] = ["✔ All well since ", at(since_ms), " (", since(since_ms, UTC), "): "]
+    else:
+        head = ["△ Nothing in doubt. "]
+        parts = [*map(_awaited, overview.awaited), *parts]
+    listed = [piece for part in parts for piece in (part, ", ")][:-1]
+    return el("div", el("b", *head), *listed, ".", class_="quiet" if since_ms is not None else "awaited", role="status")
+
+
+def _awaited(pipeline: AwaitedPipeline) -> Html:
+    name = link(page_paths.pipeline(pipeline.pipeline), pipeline.pipeline)
+    if pipeline.restart is not None:
+        return el("span", name, ": ", *restart_under_way(pipeline.restart))
+    silent = since(pipeline.silent_since_ms, UTC)
+    return el("span", name, ": silent ", silent, f" (counted as frozen at {duration(pipeline.counted_after_ms)})")
 
 
 def _in_progress(overview: Overview) -> Html:

@@ -52,13 +52,17 @@ def render(client: CollectorClient, query: Query) -> Picture:
 def pipeline_buttons(pipeline: PipelineRow, needs: Attention | None, *, is_main: bool) -> list[Html]:
     """Return the buttons of the orders about a pipeline; ``is_main``: it needs one of them.
 
-    What does not run may be started; a frozen driver's supervisor reads an order to restart, as ``needs`` says.
+    What does not run may be started; a frozen driver's supervisor reads an order to restart, as ``needs`` says. One that
+    restarts already is offered no second restart, which would begin it anew.
     """
+    stop = order_button("Stop", Action.STOP, "pipeline", [pipeline.key])
+    if pipeline.restart is not None:
+        return [stop]
     is_restarted = needs is not None and needs.remedy is Remedy.RESTART
     first = Action.START if pipeline.may_start and not is_restarted else Action.RESTART
     return [
         order_button(first.value.capitalize(), first, "pipeline", [pipeline.key], is_main=is_main),
-        order_button("Stop", Action.STOP, "pipeline", [pipeline.key]),
+        stop,
     ]
 
 
@@ -73,6 +77,7 @@ def _card(standing: PipelineStanding) -> Html:
         "div",
         title,
         standing.why and el("div", standing.why, class_="why"),
+        standing.under_way,
         el("div", flow, how_often),
         el("div", el("span", f"run {pipeline.attempt}, started ", ago(pipeline.run_at_ms, UTC)), class_="facts-line"),
         el("div", el("span", "last heartbeat ", ago(pipeline.last_seen_at_ms, UTC), heartbeat), class_="facts-line"),

@@ -34,7 +34,7 @@ def a6_failing_checkpoints(snapshot: AlertSnapshot, limits: AlertSettings) -> It
             ),
             evidence=(evidence, completed) if checkpoints.completed_ms is not None else (evidence,),
             subject_labels={"pipeline": checkpoints.pipeline, "batch": str(checkpoints.newest.number)},
-            remedy=remedy_of_pipeline(history),
+            remedy=remedy_of_pipeline(history, snapshot.now_ms),
             object_path=page_paths.pipeline(checkpoints.pipeline),
         )
 

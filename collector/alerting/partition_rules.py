@@ -75,7 +75,7 @@ def a4_blocked_consumers(snapshot: AlertSnapshot, limits: AlertSettings) -> Iter
             subject_labels={"partition": blocked.partition}
             | ({"transaction": blocked.transaction} if blocked.transaction else {})
             | ({"pipeline": holder.view.pipeline} if holder is not None else {}),
-            remedy=remedy_of(holder) if holder is not None else Remedy.OPEN,
+            remedy=remedy_of(holder, snapshot.now_ms) if holder is not None else Remedy.OPEN,
             object_path=_path(blocked.partition),
         )
 

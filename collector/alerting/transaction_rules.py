@@ -15,6 +15,7 @@ from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.data_loss import Loss, LossVerdict
 from collector.verdicts.judging import Judged
+from collector.verdicts.restarts import PERSON_MS
 from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
@@ -26,10 +27,10 @@ DATABASES = "databases"
 
 
 def a1_timeout_near(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
-    """Its time left is less than recovery needs, and it is older than its pipeline's transactions usually get.
+    """Its time left is less than recovery, or a person, needs, and it is older than its pipeline's transactions usually get.
 
-    Recovery needs checkpoint interval + checkpoint duration + restart delay, from the pipeline's own history. The age
-    keeps a pipeline quiet whose timeout is shorter than its recovery (verdict "at risk" says so all the same).
+    Recovery needs what the longest measured restart of the pipeline took. The age keeps a pipeline quiet whose timeout is
+    shorter than that: page Timeouts says so.
     """
     near, now_ms = snapshot.near, snapshot.now_ms
     near.standing.next_round(limits)
@@ -39,9 +40,9 @@ def a1_timeout_near(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[
     found = [(judged, deadline_ms) for judged, deadline_ms in looked if deadline_ms is not None]
     # The text of each changes with every second: none is made that is then cut.
     for judged, deadline_ms in heapq.nsmallest(MAX_FINDINGS, found, key=lambda pair: pair[0].view.key):
-        left_ms, needs_ms = deadline_ms - now_ms, _needs_ms(judged, limits)
+        left_ms, needs_ms = deadline_ms - now_ms, _recovery_ms(judged.pipeline, limits)
         left = f"{seconds(left_ms)} left" if left_ms > 0 else "no time left"
-        make = functools.partial(_near, judged, left, needs_ms)
+        make = functools.partial(_near, judged, left, needs_ms, now_ms)
         yield near.findings.of(judged.view.key, (judged, left, needs_ms), make)
 
 
@@ -50,34 +51,40 @@ def _deadline_if_near(now_ms: int, limits: AlertSettings, judged: Judged) -> tup
     t, history = judged.view, judged.pipeline
     if t.deadline_ms is None or t.opened_ms is None or t.timeout_ms is None:
         return None, MAX_WHOLE_NUMBER
-    usual_ms = history.interval_ms + history.checkpoint_p99_ms if history is not None else t.timeout_ms
-    left_ms, needs_ms = t.deadline_ms - now_ms, _needs_ms(judged, limits)
-    age_ms, least_age_ms = max(0, now_ms - t.opened_ms), min(usual_ms, t.timeout_ms // 2)
+    needs_ms = max(_recovery_ms(history, limits), _person_ms(t.timeout_ms))
+    left_ms, age_ms = t.deadline_ms - now_ms, max(0, now_ms - t.opened_ms)
+    least_age_ms = history.usual_age_ms(t.timeout_ms) if history is not None else t.timeout_ms // 2
     if left_ms >= needs_ms or age_ms < least_age_ms:
         return None, max(t.deadline_ms - needs_ms + 1, t.opened_ms + least_age_ms)
     return t.deadline_ms, MAX_WHOLE_NUMBER
 
 
-def _needs_ms(judged: Judged, limits: AlertSettings) -> int:
-    return judged.pipeline.recovery_ms if judged.pipeline is not None else limits.foreign_recovery_ms
+def _recovery_ms(history: PipelineHistory | None, limits: AlertSettings) -> int:
+    return history.recovery_ms if history is not None else limits.foreign_recovery_ms
 
 
-def _near(judged: Judged, left: str, needs_ms: int) -> Finding:
+def _person_ms(timeout_ms: int) -> int:
+    return min(timeout_ms // 2, PERSON_MS)
+
+
+def _near(judged: Judged, left: str, needs_ms: int, now_ms: int) -> Finding:
     t = judged.view
+    person_ms = _person_ms(t.timeout_ms or 0)
+    needs = f"recovery needs {seconds(needs_ms)}" if needs_ms >= person_ms else f"a person needs {seconds(person_ms)}"
     return Finding(
         rule="A1",
         subject=t.key,
         group=application_group(t.pipeline),
         batch_group=batch_of(t),
         severity=Severity.CRITICAL if t.listing is not None else Severity.WARNING,
-        summary=f"transaction {t.transaction} has {left} and recovery needs {seconds(needs_ms)}: {_at_timeout(judged)}",
+        summary=f"transaction {t.transaction} has {left} and {needs}: {_at_timeout(judged)}",
         evidence=(
             Evidence(fact=f"opened with a timeout of {seconds(t.timeout_ms or 0)}", source=BROKER, at_ms=t.opened_ms),
             Evidence(fact="the broker aborts it then", source=BROKER, at_ms=t.deadline_ms),
             Evidence(fact=_need(judged.pipeline, needs_ms), source=CHECKPOINTS),
         ),
         subject_labels=_labels(t),
-        remedy=remedy_of(judged),
+        remedy=remedy_of(judged, now_ms),
         object_path=page_paths.transaction(t.key),
     )
 
@@ -112,7 +119,7 @@ def a2_commit_overdue(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterato
                 Evidence(fact=f"it is {t.state.value}", source=BROKER, at_ms=t.updated_ms),
             ),
             subject_labels=_labels(t),
-            remedy=remedy_of(judged),
+            remedy=remedy_of(judged, snapshot.now_ms),
             object_path=page_paths.transaction(t.key),
         )
 
@@ -136,7 +143,7 @@ def _commits_of_flink(snapshot: AlertSnapshot) -> Iterator[Finding]:
             ),
             evidence=judged.judgement.evidence,
             subject_labels=_labels(t),
-            remedy=remedy_of(judged),
+            remedy=remedy_of(judged, snapshot.now_ms),
             object_path=page_paths.transaction(t.key),
         )
 
@@ -187,7 +194,7 @@ def a7_lost(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]
         t = judged.view
         if judged.judgement.verdict is not Verdict.LOST:
             continue
-        needs_ms = judged.pipeline.recovery_ms if judged.pipeline is not None else limits.foreign_recovery_ms
+        needs_ms = _recovery_ms(judged.pipeline, limits)
         if t.ended_ms is not None and snapshot.now_ms - t.ended_ms < needs_ms:
             continue
         rows = f" with {counted(t.handle.rows, 'row')}" if t.handle is not None else ""
@@ -203,7 +210,7 @@ def a7_lost(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]
             ),
             evidence=judged.judgement.evidence,
             subject_labels=_labels(t),
-            remedy=remedy_of(judged),
+            remedy=remedy_of(judged, snapshot.now_ms),
             object_path=page_paths.transaction(t.key),
         )
 
@@ -278,7 +285,7 @@ def a10_one_side_only(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterato
             summary=f"batch {batch.batch} of {batch.pipeline} is in {done} and not in {missing}: the two contradict each other",
             evidence=(Evidence(fact=f"done in {done}, missing in {missing}", source=DATABASES, at_ms=batch.since_ms),),
             subject_labels={"pipeline": batch.pipeline, "batch": str(batch.batch)},
-            remedy=remedy_of_pipeline(snapshot.pipelines.get(batch.pipeline)),
+            remedy=remedy_of_pipeline(snapshot.pipelines.get(batch.pipeline), snapshot.now_ms),
             object_path=page_paths.batch(batch.pipeline, batch.batch),
         )
 
@@ -311,4 +318,4 @@ def _at_timeout(judged: Judged) -> str:
 def _need(history: PipelineHistory | None, needs_ms: int) -> str:
     if history is None:
         return f"nothing is known of its recovery; {seconds(needs_ms)} are assumed"
-    return f"recovery needs {history.recovery_parts}"
+    return f"recovery needs {seconds(needs_ms)} ({history.recovery_parts})"

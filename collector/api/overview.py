@@ -20,7 +20,7 @@ from collector.rows.action_required import (
 )
 from collector.rows.attention.listing import AttentionList, in_progress
 from collector.rows.attention.observers import existing, up
-from collector.rows.attention.pipelines import alive
+from collector.rows.attention.pipelines import alive, awaited
 from collector.rows.attention.situation import AttentionLimits, Situation
 from collector.runtime.answers import ANSWERS
 from collector.runtime.clock import now_ms
@@ -38,7 +38,7 @@ from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.cut_lists import cut_lists
 from lifecycle.rows.order_request import MAX_KEYS
-from lifecycle.rows.overview import CheckpointFigures, InProgress, MinuteRow, Overview, OverviewCounts
+from lifecycle.rows.overview import AwaitedPipeline, CheckpointFigures, InProgress, MinuteRow, Overview, OverviewCounts
 from lifecycle.rows.status import ObserverRow
 from lifecycle.states import TransactionState
 
@@ -88,8 +88,9 @@ class Look:
     version: int
     situation: Situation
     attention: tuple[Attention, ...]
+    awaited: tuple[AwaitedPipeline, ...]
     is_all_well: bool
-    """Nothing needs attention, and every observer sees its source."""
+    """Nothing needs attention, every pipeline shows life, and every observer sees its source."""
     stands_ms: int
     """So long it is shown although something changed since: it took a while."""
 
@@ -186,10 +187,18 @@ class Watch:
             startable=around.startable,
         )
         found = self._attention.of(situation)
-        is_all_well = not found and len(up(situation)) == len(existing(situation))
+        missing = awaited(situation)
+        is_all_well = not (found or missing) and len(up(situation)) == len(existing(situation))
         took_ms = int(1000 * (time.thread_time() - began_s))
         stands_ms = min(MAX_PAUSE_MS, max(PAUSE_TIMES * took_ms, WATCH_EVERY_MS if took_ms >= LONG_MS else 0))
-        return Look(version=version, situation=situation, attention=found, is_all_well=is_all_well, stands_ms=stands_ms)
+        return Look(
+            version=version,
+            situation=situation,
+            attention=found,
+            awaited=missing,
+            is_all_well=is_all_well,
+            stands_ms=stands_ms,
+        )
 
     def _required_of(self, judged: Sequence[Judged], at_ms: int) -> list[Judged]:
         before, urgent, next_ms = self._urgent
@@ -204,17 +213,17 @@ class Watch:
         return self._required.of("", (urgent, hanging), lambda: by_urgency([*hanging, *groups(urgent, self._groups)]))
 
     def _run(self) -> None:
-        seen: tuple[object, object] = (None, None)
+        seen: tuple[object, object, object] = (None, None, None)
         before: object = None
         while not self._stopping.wait(WATCH_EVERY_MS / 1000) and not ANSWERS.give_way(self._stopping.wait):
             look = self.look()
-            if look.situation.judged is seen[0] and look.attention is seen[1]:
+            if look.situation.judged is seen[0] and look.attention is seen[1] and look.awaited == seen[2]:
                 continue
-            seen = look.situation.judged, look.attention
+            seen = look.situation.judged, look.attention, look.awaited
             verdicts = {item.view.key: item.judgement.verdict for item in look.situation.judged}
-            cards = [(card.key, card.severity, card.keys, card.alerts) for card in look.attention]
-            if (verdicts, cards) != before:
-                before = (verdicts, cards)
+            cards = [(card.key, card.severity, card.keys, card.alerts, card.remedy) for card in look.attention]
+            if (verdicts, cards, look.awaited) != before:
+                before = (verdicts, cards, look.awaited)
                 self._current.changed()
 
 
@@ -244,6 +253,7 @@ def overview(counted: NowAndThen[Counts], watch: Watch, limit: int | None = None
         attention_total=len(look.attention),
         alerts_firing=len(situation.alerts),
         all_well_since_ms=watch.all_well_since_ms if look.is_all_well else None,
+        awaited=look.awaited[:limit],
         pipelines_alive=alive(situation),
         observers_up=len(up(situation)),
         observers=len(existing(situation)),

@@ -204,10 +204,13 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
         found = [run for run in dependencies.current.newest_runs() if pipeline in (None, run.facts.pipeline)]
         found.sort(key=lambda run: run.facts.pipeline)
         at_ms, limits = now_ms(), dependencies.current.limits
+        drivers = dependencies.watch.look().situation.drivers
+        restarts = {driver.run.facts.pipeline: driver.restart for driver in drivers}
         rows = [
             pipeline_row(
                 run,
                 may_start=run.facts.pipeline in dependencies.startable and not gives_signs(run, limits, at_ms),
+                restart=restarts.get(run.facts.pipeline),
             )
             for run in found
         ]

@@ -38,6 +38,8 @@ def _said(answer: Mapping[str, Any]) -> Iterator[str]:
         yield _headline(cards, answer["now_ms"])
         for number, card in enumerate(cards, 1):
             yield from _card(number, card, answer["now_ms"])
+    elif answer["awaited"]:
+        yield f"nothing is in doubt, and {', '.join(_awaited(one, answer['now_ms']) for one in answer['awaited'])}"
     elif answer["all_well_since_ms"] is None:
         yield "nothing is known to be wrong, but not every source was seen yet: 'python -m collector status' shows which"
     else:
@@ -47,6 +49,16 @@ def _said(answer: Mapping[str, Any]) -> Iterator[str]:
         f"{counted(answer['counts']['waiting_groups'], 'group')} waiting, "
         f"{answer['observers_up']} of {counted(answer['observers'], 'source')} up"
     )
+
+
+def _awaited(one: Mapping[str, Any], now_ms: int) -> str:
+    name, restart = visible(one["pipeline"]), one["restart"]
+    if restart is None:
+        silent, counted_at = duration(now_ms - one["silent_since_ms"]), duration(one["counted_after_ms"])
+        return f"{name} is silent for {silent} (counted as frozen at {counted_at})"
+    what = "restarts" if restart["run"] is None else f"starts run {restart['run']}"
+    usually = f" of usually {duration(restart['usually_ms'])}" if restart["usually_ms"] is not None else ""
+    return f"{name} {what}, {duration(now_ms - restart['since_ms'])}{usually}"
 
 
 def _headline(cards: Sequence[Mapping[str, Any]], now_ms: int) -> str:

@@ -21,7 +21,7 @@ from lifecycle.durations import duration
 from lifecycle.errors import OrderRefused
 from lifecycle.orders import PIPELINE_KEY, Action
 from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
-from lifecycle.rows.pipelines import PipelineRow
+from lifecycle.rows.pipelines import PipelineRow, RestartUnderWay
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.creation import ensure_topic
 from resource_managers.topics.decision_log import DecisionLog
@@ -92,6 +92,8 @@ class PipelineOrders:
 
         def carry_out() -> list[ActionResult]:
             action = PipelineAction(order.action.value)
+            if order.action is Action.RESTART:
+                self._current.restart_ordered(prefix, now_ms())
             write_order(
                 self._connection,
                 self._topic,
@@ -116,6 +118,7 @@ class PipelineOrders:
 
         def carry_out() -> list[ActionResult]:
             failed = start_command.run(command)
+            self._current.restart_ordered(prefix, None if failed else now_ms())
             return [(StepOutcome.REFUSED, failed) if failed else self._wait(planned, Action.START)]
 
         return Plan(actions=(planned,), carry_out=carry_out)
@@ -178,7 +181,7 @@ def silence(prefix: str, attempt: int, topic: str) -> str:
     )
 
 
-def pipeline_row(now: PipelineNow, *, may_start: bool = False) -> PipelineRow:
+def pipeline_row(now: PipelineNow, *, may_start: bool = False, restart: RestartUnderWay | None = None) -> PipelineRow:
     """Return a row of GET /pipelines."""
     facts, interval_ms = now.facts, now.facts.settings.get("interval_ms")
     return PipelineRow(
@@ -197,6 +200,7 @@ def pipeline_row(now: PipelineNow, *, may_start: bool = False) -> PipelineRow:
         source=_text(facts.settings.get("source")),
         sink=_text(facts.settings.get("sink")),
         may_start=may_start,
+        restart=restart,
         revision=str(now.attempt),
     )
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BrokerRecord
 from collector.records.observer_kind import ObserverKind
+from collector.records.pipeline_runs import RunFacts
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.decisions import BatchAttempt
 from lifecycle.events import EventType
@@ -263,6 +264,12 @@ class PipelineFacts:
     restart_answer: tuple[int, str] = (-1, "")
     """When it reported last that it restarts, and the operator's order that it did so for, or empty."""
     stop_answer: tuple[int, str] = (-1, "")
+    runs: Mapping[int, RunFacts] = field(default_factory=dict)
+    """Its newest runs, by where they began in the decision log."""
+    restarts_ms: tuple[int, ...] = ()
+    """When its supervisor reported the newest restarts, oldest first."""
+    ordered_ms: int | None = None
+    """When a person ordered the restart, or the start, that its supervisor has not answered yet; not history."""
 
     def setting(self, name: str, default: int) -> int:
         """Return a numeric setting that the pipeline reported at its start, or its default."""

@@ -7,6 +7,7 @@ Observations of different sources may arrive in any order; those of the decision
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -45,6 +46,7 @@ from collector.records.observations import (
     OperatorOrder,
 )
 from collector.records.observer_kind import ObserverKind
+from collector.records.pipeline_runs import RUNS_KEPT, RunFacts, with_sign
 from collector.state.eviction import put_settled, trim_when_needed
 from collector.state.state import (
     LastDecided,
@@ -60,7 +62,7 @@ from lifecycle.decisions import CheckpointTakenOver, Decision, Kept, Outcome, Ru
 from lifecycle.errors import MalformedRecord
 from lifecycle.events import STOPPED_ON_REQUEST, EventType, LifecycleEvent
 
-OPERATOR = "operator:"
+OPERATOR, BY_RUN = "operator:", "run "
 """What ``who`` starts with in decision log records that an operator caused."""
 INITS_KEPT_PER_ID = 4
 _REPORTED_IN = ObserverKind.LIFECYCLE_EVENTS.value
@@ -217,6 +219,12 @@ def _event(state: State, event: LifecycleEvent) -> None:
         _checkpoint_report(state, event_reports.checkpoint_of(event))
     facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
     answer = (event.at_ms, str(event.data.get("order", "")))
+    on_request = event.type is EventType.PIPELINE_STOPPED and event.data.get("reason") == STOPPED_ON_REQUEST
+    # A supervisor's report is no sign of the run that it names: that one is over.
+    if attempt is not None and attempt >= 0 and event.type is not EventType.PIPELINE_RESTARTING and not answer[1]:
+        query_starts = event.type is EventType.PIPELINE_STARTED
+        runs = with_sign(facts.runs, attempt, event.at_ms, query_starts=query_starts, stopped_on_request=on_request)
+        facts = replace(facts, runs=runs)
     if event.type is EventType.PIPELINE_ALIVE:
         state.pipelines[pipeline] = replace(facts, alive_ms=max(event.at_ms, facts.alive_ms or event.at_ms))
         return
@@ -227,10 +235,11 @@ def _event(state: State, event: LifecycleEvent) -> None:
     elif event.type is EventType.PIPELINE_RESTARTING:
         facts = replace(facts, restarting_ms=max(event.at_ms, facts.restarting_ms or event.at_ms))
         facts = replace(facts, restart_answer=max(answer, facts.restart_answer))
+        facts = replace(facts, restarts_ms=tuple(sorted({*facts.restarts_ms, event.at_ms})[-RUNS_KEPT:]))
     elif event.type is EventType.PIPELINE_STOPPED:
         facts = replace(facts, stopped_ms=max(event.at_ms, facts.stopped_ms or event.at_ms))
         facts = replace(facts, stop_answer=max(answer, facts.stop_answer))
-        if event.data.get("reason") == STOPPED_ON_REQUEST:
+        if on_request:
             on_request_ms = max(event.at_ms, facts.stopped_on_request_ms or event.at_ms)
             facts = replace(facts, stopped_on_request_ms=on_request_ms)
     state.pipelines[pipeline] = with_heartbeat(facts, event.at_ms, f"event {event.type.value}")
@@ -299,10 +308,24 @@ def _decision(state: State, seen: DecisionSeen) -> DecisionSeen:
     if isinstance(record, RunStarted | CheckpointTakenOver) or not record.who.startswith(OPERATOR):
         facts = state.pipelines.get(record.prefix) or PipelineFacts(pipeline=record.prefix)
         what = _REPORTED_BY[type(record)]
-        facts = replace(facts, logged_ms=max(record.at_ms, facts.logged_ms or record.at_ms))
+        runs = _runs_after(facts, seen.offset, record, counts=counts)
+        facts = replace(facts, runs=runs, logged_ms=max(record.at_ms, facts.logged_ms or record.at_ms))
         state.pipelines[record.prefix] = with_heartbeat(facts, record.at_ms, f"{what} in the decision log")
         state.heard_of.add(record.prefix)
     return replace(seen, counts=counts)
+
+
+def _runs_after(
+    facts: PipelineFacts, offset: int, record: RunStarted | CheckpointTakenOver | Decision | Outcome, *, counts: bool
+) -> Mapping[int, RunFacts]:
+    """Return the pipeline's runs with what its own record in the decision log tells of them."""
+    if isinstance(record, RunStarted):
+        return with_sign(facts.runs, offset, record.at_ms, begins=True)
+    if isinstance(record, Decision) and record.who.startswith(BY_RUN):
+        opened_ms = min((handle.opened_at_ms for handle in record.handles), default=None)
+        commits = counts and record.ruling is Ruling.COMMIT
+        return with_sign(facts.runs, record.batch_attempt.attempt, record.at_ms, commits=commits, opened_ms=opened_ms)
+    return facts.runs
 
 
 def with_heartbeat(facts: PipelineFacts, at_ms: int, last_heartbeat: str) -> PipelineFacts:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from collector.records.facts import PipelineFacts
+from collector.records.facts import CheckpointFacts, PipelineFacts
 from collector.state import attempts, replayed_batches
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.application_evidence import part_of_application
 from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.read_process_write import read_process_write_case
+from collector.verdicts.restarts import measured_restarts
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
 from collector.verdicts.verdict_rules import judge
 from collector.verdicts.young_transactions import young_case
@@ -42,6 +43,12 @@ class PipelineNow:
     checkpoint_id: str
     attempt: int
     run_ms: int
+
+    @property
+    def has_committed(self) -> bool:
+        """Say whether that run has committed anything yet."""
+        known = self.facts.runs.get(self.attempt)
+        return known is not None and known.first_commit_ms is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +94,8 @@ class EvaluationContext:
 
     def _history(self, state: State, prefix: str) -> PipelineHistory:
         if prefix not in self.pipelines:
-            self.pipelines[prefix] = replace(pipeline_history(state, prefix), heard_ms=self._heard_ms(state, prefix))
+            found = pipeline_history(state, prefix, self.limits)
+            self.pipelines[prefix] = replace(found, heard_ms=self._heard_ms(state, prefix))
         return self.pipelines[prefix]
 
     def _heard_ms(self, state: State, prefix: str) -> int | None:
@@ -120,18 +128,34 @@ def _judgement(case: Case) -> Judgement:
     return replace(found, rests_on=(*found.rests_on, *whose)) if whose else found
 
 
-def pipeline_history(state: State, prefix: str) -> PipelineHistory:
+def pipeline_history(state: State, prefix: str, limits: Limits) -> PipelineHistory:
     """Return what is known of a pipeline. Call it under the state's lock."""
+    return pipeline_histories(state, [prefix], limits)[prefix]
+
+
+def pipeline_histories(state: State, prefixes: Iterable[str], limits: Limits) -> dict[str, PipelineHistory]:
+    """Return the same of several, by their names: checkpoints are gone through once for all of them."""
+    checkpoints: dict[str, list[CheckpointFacts]] = {prefix: [] for prefix in prefixes}
+    for checkpoint in state.checkpoints.values():
+        if checkpoint.pipeline in checkpoints:
+            checkpoints[checkpoint.pipeline].append(checkpoint)
+    return {prefix: _pipeline_history(state, prefix, found, limits) for prefix, found in checkpoints.items()}
+
+
+def _pipeline_history(
+    state: State, prefix: str, checkpoints: Iterable[CheckpointFacts], limits: Limits
+) -> PipelineHistory:
     facts = state.pipelines.get(prefix) or PipelineFacts(pipeline=prefix)
     run = attempts.newest_run(state.ledger, prefix)
-    return PipelineHistory(
+    history = PipelineHistory(
         facts=facts,
         latest_run_offset=run[0] if run else None,
         latest_run_ms=run[1].at_ms if run else None,
-        checkpoint_p99_ms=_checkpoint_p99_ms(state, prefix),
+        checkpoint_p99_ms=_p99_ms(checkpoints),
         interval_ms=facts.setting("interval_ms", DEFAULT_INTERVAL_MS),
         restart_delay_ms=facts.setting("restart_delay_ms", DEFAULT_RESTART_DELAY_MS),
     )
+    return replace(history, restarts=measured_restarts(facts, history.silent_after_ms(limits)))
 
 
 def pipeline_now(state: State, prefix: str) -> PipelineNow | None:
@@ -143,9 +167,8 @@ def pipeline_now(state: State, prefix: str) -> PipelineNow | None:
     return PipelineNow(facts=facts, checkpoint_id=run[1].checkpoint_id, attempt=run[0], run_ms=run[1].at_ms)
 
 
-def _checkpoint_p99_ms(state: State, prefix: str) -> int:
-    facts = [c for c in state.checkpoints.values() if c.pipeline == prefix]
-    newest = sorted(facts, key=lambda c: c.number)[-DURATIONS_CONSIDERED:]
+def _p99_ms(checkpoints: Iterable[CheckpointFacts]) -> int:
+    newest = sorted(checkpoints, key=lambda c: c.number)[-DURATIONS_CONSIDERED:]
     return percentile([c.duration_ms for c in newest if c.state is CheckpointState.COMPLETED], 0.99) or 0
 
 

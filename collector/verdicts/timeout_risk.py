@@ -102,7 +102,12 @@ class Timeout:
         """Return what one restart needs, in words."""
         if self.pipeline is None:
             return f"{seconds(self.assumed_recovery_ms)}, assumed: nothing is known of its restarts"
-        return f"{seconds(self.recovery_ms)}: {self.pipeline.recovery_parts}"
+        return f"{seconds(self.recovery_ms)}, {self.pipeline.recovery_parts}"
+
+    @property
+    def restarts_measured(self) -> int:
+        """Return how many restarts that rests on; 0: none was measured."""
+        return self.pipeline.restarts.count if self.pipeline is not None and self.pipeline.restarts is not None else 0
 
     @property
     def advice(self) -> str:
@@ -125,7 +130,9 @@ class Timeout:
     def _left(self) -> str:
         known, usual_ms = self.lengths, self.lengths.p99_ms
         usual = f" and transactions are open for up to {seconds(usual_ms)} (99 of 100)" if usual_ms is not None else ""
-        needs = f"a restart takes {seconds(self.recovery_ms)}{usual}"
+        reckoned = self.pipeline is not None and not self.restarts_measured
+        unmeasured = " by its settings (none was measured)" if reckoned else ""
+        needs = f"a restart takes {seconds(self.recovery_ms)}{unmeasured}{usual}"
         if self.left_ms < 0:
             return f"{seconds(known.timeout_ms)} are {seconds(-self.left_ms)} too short: {needs}."
         return f"{seconds(known.timeout_ms)} leave {seconds(self.left_ms)}: {needs}."

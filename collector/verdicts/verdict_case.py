@@ -11,8 +11,10 @@ from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_cases import FlinkCase
 from collector.verdicts.read_process_write import ReadProcessWriteCase
+from collector.verdicts.restarts import MeasuredRestarts, restart_under_way
 from collector.verdicts.young_transactions import YoungCase
 from lifecycle.decisions import BatchAttempt
+from lifecycle.rows.pipelines import RestartUnderWay
 
 BROKER, CHECKPOINTS = "transaction coordinator", "checkpoints"
 DECISIONS, EVENTS = ObserverKind.DECISION_LOG.value, ObserverKind.LIFECYCLE_EVENTS.value
@@ -52,17 +54,34 @@ class PipelineHistory:
     checkpoint_p99_ms: int = 0
     interval_ms: int = 10_000
     restart_delay_ms: int = 10_000
+    restarts: MeasuredRestarts | None = None
+    """How long its last restarts took; None: none was measured."""
 
     @property
     def recovery_ms(self) -> int:
-        """Return what recovery needs: one interval, one checkpoint, one restart delay."""
+        """Return what recovery needs: the longest measured restart; where none was, one interval, checkpoint and restart delay."""
+        if self.restarts is not None:
+            return self.restarts.longest_ms
         return self.interval_ms + self.checkpoint_p99_ms + self.restart_delay_ms
 
     @property
     def recovery_parts(self) -> str:
-        """Return what that is made of, in words."""
+        """Return where that is from, in words."""
+        if self.restarts is not None:
+            count, median = self.restarts.count, seconds(self.restarts.median_ms)
+            return "measured: its last restart" if count == 1 else f"the longest of its last {count}, median {median}"
         parts = (f"interval {seconds(self.interval_ms)}", f"checkpoint {seconds(self.checkpoint_p99_ms)}")
-        return f"{parts[0]} + {parts[1]} + restart delay {seconds(self.restart_delay_ms)}"
+        return f"not measured: {parts[0]} + {parts[1]} + restart delay {seconds(self.restart_delay_ms)}"
+
+    def usual_age_ms(self, timeout_ms: int) -> int:
+        """Return how old its transactions usually get, at most half of their timeout: younger ones have nothing of note."""
+        return min(self.interval_ms + self.checkpoint_p99_ms, timeout_ms // 2)
+
+    def restart_under_way(self, now_ms: int) -> RestartUnderWay | None:
+        """Return the restart that goes on, or None: then one may be ordered."""
+        known = self.latest_run_offset is not None and self.latest_run_ms is not None
+        run = (self.latest_run_offset or 0, self.latest_run_ms or 0) if known else None
+        return restart_under_way(self.facts, run, self.restarts, now_ms)
 
     @property
     def is_stopped(self) -> bool:

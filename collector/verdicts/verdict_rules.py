@@ -236,11 +236,14 @@ def rule_13_driver_silent(case: Case) -> Judgement | None:
 
 
 def rule_14_at_risk(case: Case) -> Judgement | None:
-    """The time left is less than what recovery of this pipeline needs."""
-    deadline = case.transaction.deadline_ms
-    if deadline is None or case.pipeline is None or deadline - case.now_ms >= case.pipeline.recovery_ms:
+    """The time left is less than what recovery of this pipeline needs, and it is older than its pipeline's usually get."""
+    t, p = case.transaction, case.pipeline
+    deadline = t.deadline_ms
+    if deadline is None or p is None or deadline - case.now_ms >= p.recovery_ms:
         return None
-    p = case.pipeline
+    # Of a timeout that is shorter than a restart every transaction would be at risk: page Timeouts says it once.
+    if t.opened_ms is not None and case.now_ms - t.opened_ms < p.usual_age_ms(t.timeout_ms or 0):
+        return None
     fact = f"recovery needs {seconds(p.recovery_ms)} ({p.recovery_parts})"
     timeout = Evidence(fact="the broker aborts it at its timeout", source=BROKER, at_ms=deadline)
     needs = Evidence(fact=fact, source=CHECKPOINTS)

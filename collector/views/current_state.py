@@ -23,6 +23,7 @@ from collector.records.facts import (
     BrokerIdentity,
     BrokerTransaction,
     CheckpointFacts,
+    PipelineFacts,
     merged,
     of_record,
 )
@@ -171,6 +172,13 @@ class CurrentState:
         """Fold an order of this collector's operator; its audit row is history already."""
         with self._lock:
             apply(self._state, order)
+        self.changed()
+
+    def restart_ordered(self, prefix: str, at_ms: int | None) -> None:
+        """Note that a person ordered a restart or a start of a pipeline now, or (None) that nothing came of it."""
+        with self._lock:
+            facts = self._state.pipelines.get(prefix) or PipelineFacts(pipeline=prefix)
+            self._state.pipelines[prefix] = replace(facts, ordered_ms=at_ms)
         self.changed()
 
     def changed(self) -> None:
@@ -439,7 +447,7 @@ class CurrentState:
     def pipelines(self, names: Iterable[str]) -> dict[str, PipelineHistory]:
         """Return what is known of these pipelines, by name."""
         with self._lock:
-            return {name: judging.pipeline_history(self._state, name) for name in names}
+            return judging.pipeline_histories(self._state, names, self._limits)
 
     def checkpoints(self) -> list[CheckpointFacts]:
         """Return every checkpoint in memory, Spark's and Flink's, in no order."""

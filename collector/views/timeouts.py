@@ -91,6 +91,7 @@ def timeout_row(timeout: Timeout) -> TimeoutRow:
         left_ms=timeout.left_ms,
         recovery_ms=timeout.recovery_ms,
         recovery=timeout.recovery,
+        restarts_measured=timeout.restarts_measured,
         transactions=lengths.ended + lengths.timed_out,
         timed_out=lengths.timed_out,
         p50_ms=lengths.p50_ms,

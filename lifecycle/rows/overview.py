@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lifecycle.rows.attention import Attention
+from lifecycle.rows.pipelines import RestartUnderWay
 from lifecycle.verdicts import Certainty, Verdict
 
 
@@ -74,12 +75,27 @@ class InProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitedPipeline:
+    """A pipeline of ours that shows no life now and is not counted as wrong yet: it is silent, or it restarts.
+
+    ``silent_since_ms``: its last sign, where others were expected since. ``counted_after_ms``: after so long it counts as
+    frozen, silent or failed.
+    """
+
+    pipeline: str
+    silent_since_ms: int | None
+    counted_after_ms: int | None
+    restart: RestartUnderWay | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
     """The state of everything; ``quiet_since_ms``: since when no action was required, None while one is.
 
-    ``attention``: by deadline, then severity, then age. ``all_well_since_ms``: since when that list is empty and every
-    observer sees its source, None while that is not so. ``observers`` counts the sources that exist. ``in_progress``: the
-    oldest first. These lists may be cut; ``attention_total`` and ``in_progress_total`` say how long they are.
+    ``attention``: by deadline, then severity, then age. ``all_well_since_ms``: since when that list is empty, every pipeline
+    shows life and every observer sees its source, None while that is not so. ``awaited``: the pipelines that show none.
+    ``observers`` counts the sources that exist. ``in_progress``: the oldest first. These lists may be cut; ``attention_total``
+    and ``in_progress_total`` say how long they are.
     """
 
     now_ms: int
@@ -92,6 +108,7 @@ class Overview:
     alerts_firing: int
     """Those that are silenced left out."""
     all_well_since_ms: int | None
+    awaited: tuple[AwaitedPipeline, ...]
     pipelines_alive: int
     observers_up: int
     observers: int

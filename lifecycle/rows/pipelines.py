@@ -8,10 +8,23 @@ from lifecycle.checkpoints import CheckpointState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestartUnderWay:
+    """A restart that was ordered or reported, and whose new run has not committed yet.
+
+    ``run``: that run's number, None before it has begun. ``usually_ms``: the median of the measured ones, None without any.
+    """
+
+    since_ms: int
+    run: int | None
+    usually_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineRow:
     """A pipeline and its newest run: ``attempt`` is that run's number, ``state`` what it reported last.
 
-    ``may_start``: it gives no sign that it runs, and the collector has a command that starts it.
+    ``may_start``: it gives no sign that it runs, and the collector has a command that starts it. ``restart``: the one that goes
+    on; it needs no other.
     """
 
     key: str
@@ -29,6 +42,7 @@ class PipelineRow:
     source: str | None
     sink: str | None
     may_start: bool | None
+    restart: RestartUnderWay | None
     revision: str
 
 
@@ -81,7 +95,10 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeoutRow:
-    """One application of the last 24 hours: its timeout, how long its transactions were open, and what a restart needs."""
+    """One application of the last 24 hours: its timeout, how long its transactions were open, and what a restart needs.
+
+    ``restarts_measured``: of how many restarts ``recovery_ms`` is the longest; 0: none was measured, it is reckoned or assumed.
+    """
 
     pipeline: str
     ours: bool
@@ -91,6 +108,7 @@ class TimeoutRow:
     left_ms: int | None
     recovery_ms: int
     recovery: str
+    restarts_measured: int
     transactions: int
     timed_out: int
     p50_ms: int | None

@@ -125,6 +125,7 @@ def _pipeline(standing: PipelineStanding) -> Html:
         "div",
         el("div", standing.badge(), el("b", flow, class_="name"), often, class_="title"),
         standing.why and el("div", standing.why, class_="why"),
+        standing.under_way,
         el("div", el("span", f"run {row.attempt} began ", at(row.run_at_ms)),
            el("span", "last sign of life ", ago(row.last_seen_at_ms, UTC), ": ", row.last_heartbeat or "none"),
            class_="facts-line"),

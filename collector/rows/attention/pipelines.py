@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterable
 from collector.records.flink_job_facts import FlinkJobFacts
 from collector.rows.attention.situation import CRITICAL, Situation
 from collector.verdicts.driver_state import DriverCondition, DriverState, state_of
-from lifecycle.durations import steady_duration
+from lifecycle.durations import duration, steady_duration
 from lifecycle.orders import PIPELINE_KEY
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy
+from lifecycle.rows.overview import AwaitedPipeline
+from lifecycle.rows.pipelines import RestartUnderWay
 
 JOB_FAILED, JOB_RUNNING = "FAILED", "RUNNING"
 
@@ -23,7 +25,30 @@ def pipeline_cards(situation: Situation) -> list[Attention]:
 def alive(situation: Situation) -> int:
     """Return how many pipelines run: ours, and Flink's jobs."""
     running = sum(1 for facts in situation.jobs if facts.job.state == JOB_RUNNING)
-    return running + sum(1 for driver in situation.drivers if driver.condition is DriverCondition.ALIVE)
+    return running + sum(1 for driver in situation.drivers if driver.shows_life)
+
+
+def awaited(situation: Situation) -> tuple[AwaitedPipeline, ...]:
+    """Return the pipelines that show no life now and are not counted as wrong yet, those that are silent first."""
+    found = [
+        AwaitedPipeline(
+            pipeline=driver.run.facts.pipeline,
+            silent_since_ms=driver.since_ms if driver.is_late else None,
+            counted_after_ms=driver.allowed_ms if driver.is_late else None,
+            restart=driver.restart,
+        )
+        for driver in situation.drivers
+        if driver.condition is DriverCondition.ALIVE and not driver.shows_life
+    ]
+    return tuple(sorted(found, key=lambda each: (each.restart is not None, each.pipeline)))
+
+
+def goes_on(restart: RestartUnderWay, now_ms: int) -> str:
+    """Return what goes on while a pipeline restarts, in one sentence: nothing needs to be ordered meanwhile."""
+    took = steady_duration(max(0, now_ms - restart.since_ms))
+    usually = f" of usually {duration(restart.usually_ms)}" if restart.usually_ms is not None else ""
+    what = f"Run {restart.run} is starting" if restart.run is not None else "A restart is under way"
+    return f"{what}, {took}{usually}."
 
 
 def newest_jobs(jobs: Iterable[FlinkJobFacts]) -> list[FlinkJobFacts]:
@@ -37,7 +62,12 @@ def newest_jobs(jobs: Iterable[FlinkJobFacts]) -> list[FlinkJobFacts]:
 
 
 def remedy_of(driver: DriverState, startable: Collection[str]) -> Remedy:
-    """Return what makes a pipeline go on: an order to restart is read by its supervisor alone, which may have ended too."""
+    """Return what makes a pipeline go on: an order to restart is read by its supervisor alone, which may have ended too.
+
+    One that restarts already goes on by itself: a second order would begin it anew.
+    """
+    if driver.restart is not None:
+        return Remedy.OPEN
     if driver.condition in (DriverCondition.STOPPED, DriverCondition.FAILED):
         return Remedy.START if driver.run.facts.pipeline in startable else Remedy.OPEN
     is_gone = driver.condition is DriverCondition.SILENT and driver.run.facts.pipeline in startable
@@ -63,7 +93,9 @@ def _card(driver: DriverState, situation: Situation) -> Attention:
         since_ms=driver.since_ms,
         deadline_ms=None,
         consequence=(
-            f"Nothing new is written until it is started{where}: its checkpoint is kept."
+            goes_on(driver.restart, situation.now_ms)
+            if driver.restart is not None
+            else f"Nothing new is written until it is started{where}: its checkpoint is kept."
             if has_failed
             else "Nothing new is written, and what it left open stays open until its timeout."
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from collector.rows.action_required import RequiredGroup
+from collector.rows.attention.pipelines import goes_on
 from collector.rows.attention.pipelines import remedy_of as remedy_of_pipeline
 from collector.rows.attention.readers import Waits
 from collector.rows.attention.situation import CRITICAL, WARNING, Situation
@@ -27,12 +28,16 @@ def transaction_cards(situation: Situation, waits: Waits, remembered: Remembered
     """
     remembered.next_round()
     of_pipelines = {
-        driver.run.facts.pipeline: remedy_of_pipeline(driver, situation.startable) for driver in situation.drivers
+        driver.run.facts.pipeline: (
+            remedy_of_pipeline(driver, situation.startable),
+            goes_on(driver.restart, situation.now_ms) if driver.restart is not None else "",
+        )
+        for driver in situation.drivers
     }
     found = []
     for group in situation.required:
         needed = group.needed
-        of_pipeline = of_pipelines.get(needed.pipeline, Remedy.OPEN)
+        of_pipeline = of_pipelines.get(needed.pipeline, (Remedy.OPEN, ""))
         waiting = waits.behind(needed.keys, needed.partitions) if needed.verdict is not Verdict.LOST else ()
         batch = "" if needed.batch is None else f"|{needed.batch}"
         condition = group.condition and f"|{group.condition}"
@@ -42,9 +47,12 @@ def transaction_cards(situation: Situation, waits: Waits, remembered: Remembered
     return found
 
 
-def _card(key: str, group: RequiredGroup, waits: tuple[WaitingGroup, ...], of_pipeline: Remedy) -> Attention:
-    needed = group.needed
-    remedy = remedy_of(group, of_pipeline)
+def _card(
+    key: str, group: RequiredGroup, waits: tuple[WaitingGroup, ...], of_pipeline: tuple[Remedy, str]
+) -> Attention:
+    needed, (remedy_of_its_pipeline, restarts) = group.needed, of_pipeline
+    remedy = remedy_of(group, remedy_of_its_pipeline)
+    follows = consequence(needed, ours=group.ours)
     return Attention(
         key=key,
         kind=AttentionKind.TRANSACTIONS,
@@ -59,7 +67,7 @@ def _card(key: str, group: RequiredGroup, waits: tuple[WaitingGroup, ...], of_pi
         waits=waits,
         since_ms=group.since_ms,
         deadline_ms=needed.deadline_ms,
-        consequence=consequence(needed, ours=group.ours),
+        consequence=f"{restarts} {follows}" if restarts and group.ours else follows,
         remedy=remedy,
         target=PIPELINE_KEY + needed.pipeline if remedy in (Remedy.RESTART, Remedy.START) else "",
         rows=needed.rows,

@@ -36,6 +36,7 @@ class Known:
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
     standing_orders: list[dict[str, Any]] = field(default_factory=list)
     attention: list[dict[str, Any]] = field(default_factory=list)
+    awaited: list[dict[str, Any]] = field(default_factory=list)
     """Cards beside those of the transactions."""
     history_error: str = ""
     lost_forgotten: int = 0
@@ -173,8 +174,9 @@ class Known:
             "attention": [*[_card(*group, rows) for group, rows in groups.items()], *self.attention],
             "attention_total": len(groups) + len(self.attention),
             "alerts_firing": sum(row["state"] == "firing" and row["silenced_by"] is None for row in self.alerts),
-            "all_well_since_ms": None if groups or self.attention else now_ms() - 10_800_000,
-            "pipelines_alive": 1, "observers_up": 3, "observers": 4, "in_progress": [], "in_progress_total": 0,
+            "all_well_since_ms": None if groups or self.attention or self.awaited else now_ms() - 10_800_000,
+            "awaited": self.awaited, "pipelines_alive": 1, "observers_up": 3, "observers": 4,
+            "in_progress": [], "in_progress_total": 0,
             "per_minute": [
                 {"minute_ms": minute - i * 60_000, "committed": 40 + i % 7, "aborted": int(i % 11 == 3) * 4, "lost": int(i == 30)}
                 for i in range(59, -1, -1)

@@ -49,6 +49,19 @@ def test_overview_when_quiet_says_since_when(answers):
     assert labels(page) == []
 
 
+def test_overview_is_not_well_while_a_pipeline_shows_no_life(answers):
+    answers.transactions = batch(state="open", verdict="in progress", may_commit=False)
+    silent = {"silent_since_ms": now_ms() - 13_000, "counted_after_ms": 30_000, "restart": None}
+    restarts = {"restart": {"since_ms": now_ms() - 14_000, "run": 7, "usually_ms": 40_000}}
+    answers.awaited = [{"pipeline": "ip-count", **silent}, {"pipeline": "word-count", **silent, **restarts}]
+    page = opened("overview")
+    assert "All well" not in said(page)
+    assert "Nothing in doubt." in said(page)
+    assert "counted as frozen at 30 s" in said(page)
+    assert "run 7 is starting" in said(page)
+    assert " of usually 40 s" in said(page)
+
+
 def test_an_order_takes_a_reason_and_shows_its_result_in_place(answers):
     page = opened("overview")
     page = button(page, "Commit batch 1841 …").click().run()

@@ -12,7 +12,8 @@ from lifecycle.rows.attention import Remedy
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import attention
 from tests.unit.app.contract_pipeline_rows import pipeline
-from tests.unit.app.page_driver import HOSTILE, answering, button, opened, said
+from tests.unit.app.contract_rows import now_ms
+from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
@@ -43,6 +44,15 @@ def test_a_driver_that_stands_still_is_not_called_running(answers):
     assert "running</span>" not in said(page)
     assert "frozen</span>" in said(page)
     assert "No sign of life for 16 s." in said(page)
+
+
+def test_a_pipeline_that_restarts_is_offered_no_second_restart(answers):
+    assert "Restart …" in labels(opened("pipelines"))
+    answers.pipelines[0]["restart"] = {"since_ms": now_ms() - 14_000, "run": 7, "usually_ms": None}
+    page = opened("pipelines")
+    assert "Stop …" in labels(page)
+    assert "Restart …" not in labels(page)
+    assert "run 7 is starting" in said(page)
 
 
 @pytest.mark.parametrize(("severity", "tone"), [("critical", "urgent"), ("warning", "warning")])
@@ -165,6 +175,6 @@ def test_a_name_from_outside_is_text(answers):
     ("remedy", "first"), [(Remedy.RESTART, "Restart …"), (Remedy.START, "Start …"), (None, "Start …")]
 )
 def test_its_first_button_is_the_remedy_that_overview_names(remedy, first):
-    row = SimpleNamespace(key="pipeline:ip-count", may_start=True)
+    row = SimpleNamespace(key="pipeline:ip-count", may_start=True, restart=None)
     shown = pipeline_buttons(row, SimpleNamespace(remedy=remedy) if remedy is not None else None, is_main=True)
     assert first in str(shown[0])

@@ -138,14 +138,20 @@ def checkpoint_taken_over(
 
 
 def decided(
-    offset: int, *handles: Handle, at: int = 1000, ruling: Ruling = Ruling.COMMIT, batch: int = 41, attempt: int = 0
+    offset: int,
+    *handles: Handle,
+    at: int = 1000,
+    ruling: Ruling = Ruling.COMMIT,
+    batch: int = 41,
+    attempt: int = 0,
+    who: str = "run-1",
 ) -> DecisionSeen:
     decision = Decision(
         prefix=PREFIX,
         batch_attempt=batch_attempt(batch, attempt),
         ruling=ruling,
         handles=handles,
-        who="run-1",
+        who=who,
         at_ms=T0 + at,
     )
     return _seen(offset, decision)

@@ -18,6 +18,7 @@ from tests.unit.collector.observations import PREFIX, T0, broker_record, only_vi
 COMMIT, ABORT, LOST = Verdict.COMMIT_IT, Verdict.ABORT_IT, Verdict.LOST
 COMMITS, ABORTS = {"may_commit": True}, {"may_abort": True}
 RUNS = pipeline()
+RESTARTS = pipeline(facts=PipelineFacts(pipeline=PREFIX, restarting_ms=T0 - 500))
 STOPPED = pipeline(facts=PipelineFacts(pipeline=PREFIX, stopped_ms=T0))
 NEVER_RAN = pipeline(latest_run_offset=None)
 
@@ -32,6 +33,7 @@ NEVER_RAN = pipeline(latest_run_offset=None)
         (Verdict.FOREIGN, COMMITS | ABORTS, None, Remedy.OPEN),
         (Verdict.IN_PROGRESS, COMMITS | ABORTS, RUNS, Remedy.OPEN),
         (LOST, {}, RUNS, Remedy.RESTART),
+        (LOST, {}, RESTARTS, Remedy.OPEN),
         (LOST, {}, STOPPED, Remedy.START),
         (LOST, {}, NEVER_RAN, Remedy.OPEN),
         (LOST, {}, None, Remedy.OPEN),
@@ -44,6 +46,7 @@ NEVER_RAN = pipeline(latest_run_offset=None)
         "foreign",
         "in progress",
         "lost",
+        "lost, and it restarts already",
         "lost, and its supervisor has ended",
         "lost, and no run of it is known",
         "lost, of another application",
@@ -54,4 +57,4 @@ def test_a_remedy_is_what_the_verdict_allows(
 ) -> None:
     view = only_view(broker_record(BrokerStatus.ONGOING, 0))
     judgement = Judgement(verdict=verdict, rule=1, rests_on=(), **may)
-    assert remedy_of(Judged(view=view, judgement=judgement, pipeline=of)) is remedy
+    assert remedy_of(Judged(view=view, judgement=judgement, pipeline=of), T0) is remedy

@@ -32,6 +32,7 @@ from collector.runtime.clock_offsets import ClockOffset
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.judging import Judged
+from collector.verdicts.restarts import MeasuredRestarts
 from collector.verdicts.verdict_case import PipelineHistory
 from collector.verdicts.verdict_rules import judge
 from lifecycle.events import EventType
@@ -87,25 +88,34 @@ def of_transaction(at: int, *observations: Observation, replayed: int | None = N
 @pytest.mark.parametrize(
     ("at", "observations", "history", "severity"),
     [
-        # Timeout 60 s; recovery needs 5 s interval + 1 s checkpoint + 10 s restart delay.
-        (43_000, PREPARED, {}, None),
-        (44_000, PREPARED, {}, None),
-        (44_001, PREPARED, {}, Severity.WARNING),
-        (44_001, OURS, {}, Severity.WARNING),
-        (44_001, DECIDED, {}, Severity.CRITICAL),
+        # Timeout 60 s; recovery needs 5 s interval + 1 s checkpoint + 10 s restart delay, and a person half of the timeout.
+        (29_000, PREPARED, {}, None),
+        (30_000, PREPARED, {}, None),
+        (30_001, PREPARED, {}, Severity.WARNING),
+        (30_001, OURS, {}, Severity.WARNING),
+        (30_001, DECIDED, {}, Severity.CRITICAL),
+        # The longest restart that was measured, where a person is quicker.
+        (20_000, PREPARED, {"restarts": MeasuredRestarts(count=2, longest_ms=40_000, median_ms=9_000)}, None),
+        (
+            20_001,
+            PREPARED,
+            {"restarts": MeasuredRestarts(count=2, longest_ms=40_000, median_ms=9_000)},
+            Severity.WARNING,
+        ),
         # The broker looks every 10 s only, so a transaction outlives its timeout.
         (65_000, PREPARED, {}, Severity.WARNING),
         # The need is this pipeline's own.
-        (30_001, PREPARED, {"checkpoint_p99_ms": 15_000}, Severity.WARNING),
-        (50_000, PREPARED, {"restart_delay_ms": 1_000}, None),
+        (25_000, PREPARED, {"checkpoint_p99_ms": 20_000}, None),
+        (25_001, PREPARED, {"checkpoint_p99_ms": 20_000}, Severity.WARNING),
+        (30_000, PREPARED, {"restart_delay_ms": 1_000}, None),
         # A pipeline whose recovery never fits into its timeout is quiet while its transactions are no older than usual.
         (5_000, PREPARED, {"restart_delay_ms": 90_000}, None),
         (6_000, PREPARED, {"restart_delay_ms": 90_000}, Severity.WARNING),
         (29_000, PREPARED, {"restart_delay_ms": 90_000, "checkpoint_p99_ms": 50_000}, None),
         (30_000, PREPARED, {"restart_delay_ms": 90_000, "checkpoint_p99_ms": 50_000}, Severity.WARNING),
-        # Of a foreign one no history is known: 20 s are assumed.
-        (40_000, FOREIGN, {}, None),
-        (40_001, FOREIGN, {}, Severity.WARNING),
+        # Of a foreign one no history is known: 20 s are assumed, and a person needs longer.
+        (30_000, FOREIGN, {}, None),
+        (30_001, FOREIGN, {}, Severity.WARNING),
         # What has ended, or is ending, does not time out.
         (59_000, COMMITTED, {}, None),
         (61_000, ABORTED, {}, None),
@@ -145,9 +155,9 @@ def test_a1_makes_a_finding_anew_only_when_something_of_it_changed() -> None:
     (over,) = found("A1", replace(decided, now_ms=T0 + 61_000))
     assert "has no time left" in over.summary
     assert found("A1", replace(decided, now_ms=T0 + 90_000)) == [over]
-    assert found("A1", replace(decided, now_ms=T0 + 40_000)) == [], "the clock was stepped back"
-    assert found("A1", replace(decided, now_ms=T0 + 44_000)) == []
-    assert found("A1", replace(decided, now_ms=T0 + 44_001)) != []
+    assert found("A1", replace(decided, now_ms=T0 + 26_000)) == [], "the clock was stepped back"
+    assert found("A1", replace(decided, now_ms=T0 + 30_000)) == []
+    assert found("A1", replace(decided, now_ms=T0 + 30_001)) != []
     foreign = replace(of_transaction(48_000, *FOREIGN), near=NearTimeouts())
     found("A1", foreign)
     (by_other_limits,) = found("A1", foreign, replace(LIMITS, foreign_recovery_ms=30_000))
@@ -181,7 +191,10 @@ def test_a1_says_of_a_foreign_one_what_its_verdict_knows_of_the_timeout(verdict:
 
 def test_a1_says_what_time_is_left_and_what_recovery_needs() -> None:
     (finding,) = found("A1", of_transaction(48_000, *DECIDED))
-    assert "has 12 s left and recovery needs 16 s: it is decided" in finding.summary
+    assert "has 12 s left and a person needs 30 s: it is decided" in finding.summary
+    slow = {"restarts": MeasuredRestarts(count=2, longest_ms=31_000, median_ms=9_000)}
+    (by_restart,) = found("A1", of_transaction(48_000, *DECIDED, **slow))
+    assert "has 12 s left and recovery needs 31 s: it is decided" in by_restart.summary
     assert (finding.shown_group, finding.labels["transaction"], finding.labels["batch"]) == (
         f"batch 41 of {PREFIX}",
         "ip-count-0-1",

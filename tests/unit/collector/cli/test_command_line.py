@@ -240,17 +240,44 @@ def test_the_overview_says_what_needs_a_person_and_how_it_is_done(
     assert len(json.loads(capsys.readouterr().out)["attention"]) == len(cards)
 
 
+AWAITED = {
+    "pipeline": "ip-count",
+    "silent_since_ms": NOW_MS - 13_000,
+    "counted_after_ms": 30_000,
+    "restart": None,
+}
+RESTART = {"since_ms": NOW_MS - 14_000, "run": 7, "usually_ms": 40_000}
+
+
 @pytest.mark.parametrize(
     ("changes", "code", "said"),
     [
         ({}, 0, "all well since "),
         ({"all_well_since_ms": None}, 4, "nothing is known to be wrong, but not every source"),
+        (
+            {"all_well_since_ms": None, "awaited": [AWAITED]},
+            4,
+            "nothing is in doubt, and ip-count is silent for 13 s (counted as frozen at 30 s)",
+        ),
+        (
+            {"all_well_since_ms": None, "awaited": [AWAITED | {"restart": RESTART}]},
+            4,
+            "nothing is in doubt, and ip-count starts run 7, 14 s of usually 40 s",
+        ),
+        (
+            {
+                "all_well_since_ms": None,
+                "awaited": [AWAITED | {"restart": RESTART | {"run": None, "usually_ms": None}}],
+            },
+            4,
+            "nothing is in doubt, and ip-count restarts, 14 s\n",
+        ),
     ],
 )
-def test_the_overview_is_all_well_only_if_every_source_was_seen(
+def test_the_overview_is_all_well_only_if_everything_was_seen_to_be(
     changes: dict[str, Any], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = {"now_ms": NOW_MS, "attention": [], "all_well_since_ms": NOW_MS - 5_000, "pipelines_alive": 1,
+    answer = {"now_ms": NOW_MS, "attention": [], "awaited": [], "all_well_since_ms": NOW_MS - 5_000, "pipelines_alive": 1,
               "observers_up": 3, "observers": 3, "counts": {"open": 2, "waiting_groups": 0}}  # fmt: skip
 
     class Known(Client):

@@ -13,12 +13,13 @@ from collector.rows.action_required import headline
 from collector.rows.attention.alerts import CONSEQUENCES
 from collector.rows.attention.listing import AttentionList, attention, in_progress
 from collector.rows.attention.observers import existing, up
-from collector.rows.attention.pipelines import alive
+from collector.rows.attention.pipelines import alive, awaited
 from collector.rows.attention.transactions import consequence
 from collector.verdicts.driver_state import DriverCondition
 from collector.verdicts.judging import Judged
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
-from lifecycle.rows.overview import ActionRequired
+from lifecycle.rows.overview import ActionRequired, AwaitedPipeline
+from lifecycle.rows.pipelines import RestartUnderWay
 from lifecycle.rows.row_json import read_row, row_to_json
 from lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
 from tests.unit.collector.observations import PREFIX, T0, TIMEOUT_MS, broker_record, only_view, pipeline
@@ -416,3 +417,27 @@ def test_the_list_is_ordered_by_deadline_then_severity_then_age() -> None:
 def test_a_card_is_read_back_from_its_json() -> None:
     for card in cards(5_000, COMMIT_IT, findings=partition_findings(), history_error="full"):
         assert read_row(Attention, row_to_json(card)) == card
+
+
+RESTART = RestartUnderWay(since_ms=T0 + 60_000, run=7, usually_ms=40_000)
+
+
+def test_no_second_restart_is_offered_while_one_goes_on() -> None:
+    before = only(cards(61_000, LOST, drivers=[driver(ALIVE)]))
+    assert before.remedy is Remedy.RESTART
+    starting = replace(driver(ALIVE), restart=RESTART)
+    card = only(cards(74_000, LOST, drivers=[starting]))
+    assert (card.remedy, card.target) == (Remedy.OPEN, "")
+    assert card.consequence.startswith("Run 7 is starting, 10 s of usually 40 s. Readers never see")
+    ordered = replace(driver(FROZEN), restart=replace(RESTART, run=None, usually_ms=None))
+    frozen = only(cards(74_000, drivers=[ordered]))
+    assert (frozen.remedy, frozen.consequence) == (Remedy.OPEN, "A restart is under way, 10 s.")
+
+
+def test_a_pipeline_that_shows_no_life_is_awaited_and_not_counted_as_alive() -> None:
+    late = replace(driver(ALIVE), is_late=True, allowed_ms=30_000)
+    starting = replace(driver(ALIVE), restart=RESTART)
+    found = situation(70_000, drivers=[starting, late, driver(ALIVE), driver(FROZEN), driver(DriverCondition.STOPPED)])
+    silent = AwaitedPipeline(pipeline=PREFIX, silent_since_ms=T0, counted_after_ms=30_000, restart=None)
+    restarts = replace(silent, silent_since_ms=None, counted_after_ms=None, restart=RESTART)
+    assert (awaited(found), alive(found)) == ((silent, restarts), 1)

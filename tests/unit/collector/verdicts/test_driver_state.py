@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from collector.records.facts import PipelineFacts
+from collector.records.pipeline_runs import RunFacts
 from collector.verdicts.driver_state import (
     RETIRED_MS,
     DriverCondition,
@@ -37,13 +39,14 @@ def run_of(run: int = 0, **times: Any) -> PipelineNow:
         pipeline=PREFIX,
         **{name: at if isinstance(at, tuple | dict) else T0 + at for name, at in times.items()},
     )
+    facts = replace(facts, runs=facts.runs or {0: RunFacts(began_ms=T0 + run, first_commit_ms=T0 + run)})
     return PipelineNow(facts=facts, checkpoint_id=CHECKPOINT_ID, attempt=0, run_ms=T0 + run)
 
 
 def state(now: int, *, unfinished: int | None = None, run: int = 0, **times: Any) -> Any:
     """Return how it stands ``now`` ms after T0; ``times``: fields of its facts, in ms after T0."""
     found = run_of(run, **times)
-    history = pipeline(facts=found.facts, restart_delay_ms=RESTART_DELAY_MS)
+    history = pipeline(facts=found.facts, restart_delay_ms=RESTART_DELAY_MS, latest_run_ms=T0 + run)
     return driver_state(found, history, None if unfinished is None else T0 + unfinished, Limits(), T0 + now)
 
 
@@ -60,8 +63,8 @@ STOPPED_AT_5 = {**RUNNING, "stopped_ms": 5_000, "last_seen_ms": 5_000}
         (240_000, None, RUNNING, ALIVE),
         (30_000, None, {}, ALIVE),
         (30_001, None, {}, SILENT),
-        (46_000, None, {**RUNNING, "restarting_ms": 6_000, "last_seen_ms": 6_000}, ALIVE),
-        (46_001, None, {**RUNNING, "restarting_ms": 6_000, "last_seen_ms": 6_000}, SILENT),
+        (126_000, None, {**RUNNING, "restarting_ms": 6_000, "last_seen_ms": 6_000}, ALIVE),
+        (126_001, None, {**RUNNING, "restarting_ms": 6_000, "last_seen_ms": 6_000}, SILENT),
         (20_000, None, STOPPED_AT_5, ALIVE),
         (20_001, None, STOPPED_AT_5, FAILED),
         (20_001, 500, {**STOPPED_AT_5, "stopped_on_request_ms": 5_000}, STOPPED),
@@ -168,8 +171,10 @@ def test_a_pipeline_gives_signs_until_its_end_or_its_silence(now: int, times: di
 @pytest.mark.parametrize(
     ("now", "times", "condition", "since"),
     [
-        (31_000, RUNNING, ALIVE, 1_000),
-        (31_001, RUNNING, None, None),
+        (6_000, RUNNING, ALIVE, 1_000),
+        (6_001, RUNNING, None, None),
+        (1_000, {**RUNNING, "runs": {0: RunFacts()}}, None, None),
+        (1_000, {**RUNNING, "ordered_ms": 1}, None, None),
         (6_000, STOPPED_AT_5, None, None),
         (6_000, {**STOPPED_AT_5, "stopped_on_request_ms": 5_000}, STOPPED, 5_000),
         (6_000, {**RUNNING, "stopped_on_request_ms": 500}, ALIVE, 1_000),
@@ -179,6 +184,8 @@ def test_a_pipeline_gives_signs_until_its_end_or_its_silence(now: int, times: di
     ids=[
         "heard of lately",
         "silent",
+        "it has not committed yet",
+        "its restart was ordered",
         "failed",
         "stopped on request",
         "started again since",
@@ -204,13 +211,13 @@ def test_a_sign_counts_unless_its_time_is_still_to_come(sign: str, ahead: int, c
 
 
 def test_a_run_that_began_in_the_time_to_come_is_its_only_sign() -> None:
-    found = plain_state(run_of(900_000), Limits(), T0)
+    found = plain_state(run_of(900_000, started_ms=900_001), Limits(), T0)
     assert found is not None
     assert (found.condition, found.since_ms) == (ALIVE, T0 + 900_000)
 
 
 def test_the_begin_of_a_run_is_a_sign() -> None:
-    found = plain_state(run_of(20_000, **RUNNING), Limits(), T0 + 45_000)
+    found = plain_state(run_of(20_000, **{**RUNNING, "started_ms": 20_001}), Limits(), T0 + 25_000)
     assert found is not None
     assert (found.condition, found.since_ms) == (ALIVE, T0 + 20_000)
 
@@ -222,8 +229,88 @@ def test_it_counts_as_given_up_after_a_week() -> None:
 def test_it_says_how_long_it_was_allowed_to_be_silent() -> None:
     failed = state(20_001, **STOPPED_AT_5)
     assert (failed.since_ms, failed.allowed_ms) == (T0 + 5_000, RESTART_DELAY_MS + 5_000)
-    restarting = state(46_001, **RUNNING | {"restarting_ms": 6_000, "last_seen_ms": 6_000})
+    restarting = state(126_001, **RUNNING | {"restarting_ms": 6_000, "last_seen_ms": 6_000})
     assert (restarting.since_ms, restarting.allowed_ms) == (T0 + 6_000, SILENT_AFTER_MS + RESTART_DELAY_MS)
     stopped = state(20_001, **STOPPED_AT_5, stopped_on_request_ms=5_000)
     assert not stopped.needs_attention
     assert all(state(240_000, unfinished=500, run=run, **RUNNING).needs_attention for run in (0, 2_000))
+
+
+EVERY_5 = {**RUNNING, "settings": {"alive_ms": 5_000}}
+
+
+@pytest.mark.parametrize(
+    ("now", "unfinished", "times", "is_late", "shows_life"),
+    [
+        # Interval 5 s, checkpoints 1 s: in a batch two signs are expected within 10 s.
+        (11_000, 500, RUNNING, False, True),
+        (11_001, 500, RUNNING, True, False),
+        (30_000, 500, {**RUNNING, "alive_ms": 20_000}, False, True),
+        (30_001, 500, {**RUNNING, "alive_ms": 20_000}, True, False),
+        (31_001, 500, RUNNING, False, False),
+        (11_000, None, EVERY_5, False, True),
+        (11_001, None, EVERY_5, True, False),
+        (240_000, None, RUNNING, False, True),
+        (6_000, None, STOPPED_AT_5, True, False),
+    ],
+    ids=[
+        "in a batch, a moment ago",
+        "in a batch, and two signs did not come",
+        "in a batch, and it says that it runs",
+        "in a batch, and it says no more that it runs",
+        "counted as frozen by now",
+        "no batch, and it says that it runs",
+        "no batch, and it did not say twice that it runs",
+        "no batch, and this version of it says nothing",
+        "failed a moment ago",
+    ],
+)
+def test_one_that_left_out_two_expected_signs_shows_no_life(
+    now: int, unfinished: int | None, times: dict[str, Any], is_late: bool, shows_life: bool
+) -> None:
+    found = state(now, unfinished=unfinished, **times)
+    assert (found.is_late, found.shows_life) == (is_late, shows_life)
+
+
+BEGUN = {"runs": {0: RunFacts(began_ms=T0 + 50_000)}}
+RESTARTS = {**RUNNING, "restarting_ms": 40_000, "last_seen_ms": 40_000}
+
+
+@pytest.mark.parametrize(
+    ("now", "run", "unfinished", "times", "restart"),
+    [
+        (45_000, 0, 500, {**RUNNING, "ordered_ms": 40_000}, (40_000, None)),
+        (45_000, 0, 500, RESTARTS, (40_000, None)),
+        (60_000, 50_000, 500, {**RESTARTS, **BEGUN}, (40_000, 0)),
+        (60_000, 50_000, 500, {**RESTARTS, **BEGUN, "started_ms": 55_000}, (40_000, 0)),
+        (60_000, 50_000, None, {**RESTARTS, **BEGUN, "started_ms": 55_000, "last_seen_ms": 55_000}, None),
+        (60_000, 50_000, 500, {**RESTARTS, "started_ms": 55_000}, None),
+        (160_000, 50_000, 500, {**RESTARTS, **BEGUN}, (40_000, 0)),
+        (160_001, 50_000, 500, {**RESTARTS, **BEGUN}, None),
+        (60_000, 50_000, 500, {**RESTARTS, **BEGUN, "started_ms": 55_000, "stopped_ms": 59_000}, None),
+    ],
+    ids=[
+        "ordered",
+        "its supervisor reports it",
+        "the new run recovers",
+        "the new query runs and has not committed",
+        "the new query runs and has nothing to do",
+        "the new run has committed",
+        "for two minutes",
+        "for too long",
+        "the new run failed",
+    ],
+)
+def test_a_restart_goes_on_until_the_new_run_commits(
+    now: int, run: int, unfinished: int | None, times: dict[str, Any], restart: tuple[int, int | None] | None
+) -> None:
+    found = state(now, unfinished=unfinished, run=run, **times).restart
+    assert (None if found is None else (found.since_ms - T0, found.run)) == restart
+
+
+def test_a_pipeline_that_restarts_is_not_called_silent_for_that() -> None:
+    begun = {**RESTARTS, **BEGUN, "started_ms": 55_000, "last_seen_ms": 55_000, "alive_ms": 99_000}
+    starting = state(100_000, unfinished=500, run=50_000, **begun)
+    assert (starting.condition, starting.shows_life) == (ALIVE, False)
+    ordered = state(100_000, unfinished=500, **RUNNING, ordered_ms=99_000)
+    assert (ordered.condition, ordered.restart is None) == (FROZEN, False)

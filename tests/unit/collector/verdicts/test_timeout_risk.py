@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collector.records.facts import PipelineFacts
+from collector.verdicts.restarts import MeasuredRestarts
 from collector.verdicts.timeout_risk import EndedLengths, OpenNow, Timeout, TimeoutRisk, by_risk
 from collector.verdicts.verdict_case import PipelineHistory
 
@@ -119,31 +120,36 @@ def ours(interval_ms: int, **lengths: object) -> Timeout:
         (
             ours(30_000, p99_ms=20_000),
             TimeoutRisk.TOO_SHORT,
-            "60 s are 3.0 s too short: a restart takes 43 s and transactions are open for up to 20 s (99 of 100). "
+            "60 s are 3.0 s too short: a restart takes 43 s by its settings (none was measured) "
+            "and transactions are open for up to 20 s (99 of 100). "
             "Set transaction.timeout.ms to at least 110000, or the interval to 27 s.",
         ),
         (
             ours(30_000, p99_ms=10_000),
             TimeoutRisk.TIGHT,
-            "60 s leave 7.0 s: a restart takes 43 s and transactions are open for up to 10 s (99 of 100). "
+            "60 s leave 7.0 s: a restart takes 43 s by its settings (none was measured) "
+            "and transactions are open for up to 10 s (99 of 100). "
             "Set transaction.timeout.ms to at least 100000.",
         ),
         (
             ours(4_000, p99_ms=43_000),
             TimeoutRisk.TIGHT,
-            "60 s leave 0.0 s: a restart takes 17 s and transactions are open for up to 43 s (99 of 100). "
+            "60 s leave 0.0 s: a restart takes 17 s by its settings (none was measured) "
+            "and transactions are open for up to 43 s (99 of 100). "
             "Set transaction.timeout.ms to at least 80000.",
         ),
         (
             ours(4_000, p99_ms=45_600),
             TimeoutRisk.TOO_SHORT,
-            "60 s are 2.6 s too short: a restart takes 17 s and transactions are open for up to 46 s (99 of 100). "
+            "60 s are 2.6 s too short: a restart takes 17 s by its settings (none was measured) "
+            "and transactions are open for up to 46 s (99 of 100). "
             "Set transaction.timeout.ms to at least 80000, or the interval to 1.0 s.",
         ),
         (
             ours(3_000, p99_ms=47_000),
             TimeoutRisk.TOO_SHORT,
-            "60 s are 3.0 s too short: a restart takes 16 s and transactions are open for up to 47 s (99 of 100). "
+            "60 s are 3.0 s too short: a restart takes 16 s by its settings (none was measured) "
+            "and transactions are open for up to 47 s (99 of 100). "
             "Set transaction.timeout.ms to at least 80000.",
         ),
     ],
@@ -154,8 +160,21 @@ def test_a_timeout_is_judged_by_what_it_must_outlast(case: Timeout, risk: Timeou
 
 
 def test_what_a_restart_needs_is_shown_with_its_parts_or_as_assumed() -> None:
-    assert ours(5_000).recovery == "18 s: interval 5.0 s + checkpoint 3.0 s + restart delay 10 s"
+    assert ours(5_000).recovery == "18 s, not measured: interval 5.0 s + checkpoint 3.0 s + restart delay 10 s"
     assert timeout().recovery == "20 s, assumed: nothing is known of its restarts"
+
+
+@pytest.mark.parametrize(
+    ("count", "recovery"),
+    [(2, "122 s, the longest of its last 2, median 96 s"), (1, "122 s, measured: its last restart")],
+)
+def test_a_measured_restart_is_told_with_the_longest_the_median_and_the_count(count: int, recovery: str) -> None:
+    restarts = MeasuredRestarts(count=count, longest_ms=122_000, median_ms=96_000)
+    history = PipelineHistory(facts=PipelineFacts(pipeline="orders"), interval_ms=3_000, restarts=restarts)
+    found = Timeout(lengths=timeout().lengths, open_now=None, pipeline=history, assumed_recovery_ms=20_000)
+    assert (found.recovery_ms, found.restarts_measured, found.risk) == (122_000, count, TimeoutRisk.TOO_SHORT)
+    assert found.recovery == recovery.replace("122 s", "2 min 2 s")
+    assert found.advice.startswith("60 s are 67 s too short: a restart takes 2 min 2 s and")
 
 
 def test_without_an_ended_transaction_all_but_the_restart_is_left() -> None:
