@@ -25,8 +25,11 @@ WAITING = {
 whose JobManager died before its last ``_metadata`` was read. An abort has the time to wait all the same."""
 COORDINATORS = frozenset({ObserverKind.TRANSACTION_LOG, ObserverKind.TRANSACTION_POLLING})
 """Of these one that sees is enough."""
-OF_NO_VERDICT = frozenset({ObserverKind.CLOCKS, ObserverKind.PARTITIONS, ObserverKind.OFFSETS})
-"""They tell who waits and what was lost: no verdict that an order acts on rests on them."""
+OF_NO_VERDICT = {
+    Action.COMMIT: frozenset({ObserverKind.CLOCKS, ObserverKind.PARTITIONS, ObserverKind.OFFSETS}),
+    Action.ABORT: frozenset({ObserverKind.CLOCKS, ObserverKind.OFFSETS}),
+}
+"""No verdict that asks for this act rests on them: who waits, and whose offsets are held; what was lost; how far clocks are off."""
 
 
 class Move(Enum):
@@ -160,7 +163,7 @@ def _unseen(act: Action, at: Circumstances) -> str:
     if not sees_coordinators:
         return "no observer sees the transaction coordinators"
     for observer in at.observers:
-        if observer.kind in COORDINATORS | OF_NO_VERDICT:
+        if observer.kind in COORDINATORS | OF_NO_VERDICT[act]:
             continue
         if observer.kind is ObserverKind.FLINK and act is Action.COMMIT and observer.has_caught_up:
             continue

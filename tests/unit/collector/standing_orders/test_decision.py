@@ -182,6 +182,8 @@ POLLING = observer(ObserverKind.TRANSACTION_POLLING)
         (COMMIT, CERTAIN_COMMIT, {"observers": changed(ObserverKind.DECISION_LOG, delay_ms=SILENT_MS)}, None),
         # No verdict rests on what these see.
         (COMMIT, CERTAIN_COMMIT, {"observers": (*OBSERVERS, observer(ObserverKind.PARTITIONS, **DOWN))}, None),
+        (ABORT, CERTAIN_ABORT, {"observers": (*OBSERVERS, observer(ObserverKind.PARTITIONS, **DOWN))},
+         "observer 'partitions' does not see its source"),
         (COMMIT, CERTAIN_COMMIT, {"observers": (*OBSERVERS, observer(ObserverKind.OFFSETS, **DOWN))}, None),
         (COMMIT, CERTAIN_COMMIT, {"counted": others(9)}, None),
         (COMMIT, CERTAIN_COMMIT, {"counted": others(9) | {view().key}}, None),

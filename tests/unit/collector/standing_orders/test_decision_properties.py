@@ -114,9 +114,9 @@ def test_it_never_acts_in_doubt(order: StandingOrder, found: list[Candidate], wh
         ups = [each.kind for each in when.observers if each.state is ObserverState.UP]
         assert COORDINATORS & set(ups)
         for status in when.observers:
-            may_be_down = {ObserverKind.PARTITIONS, ObserverKind.OFFSETS} | COORDINATORS
-            if order.act is Action.COMMIT and status.has_caught_up:
-                may_be_down |= {ObserverKind.FLINK}
+            may_be_down = {ObserverKind.OFFSETS} | COORDINATORS
+            if order.act is Action.COMMIT:
+                may_be_down |= {ObserverKind.PARTITIONS} | ({ObserverKind.FLINK} if status.has_caught_up else set())
             if status.kind is ObserverKind.LIFECYCLE_EVENTS and status.source_is_missing:
                 may_be_down.add(status.kind)
             if status.kind not in may_be_down:
