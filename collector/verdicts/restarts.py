@@ -64,7 +64,8 @@ def restart_under_way(
 ) -> RestartUnderWay | None:
     """Return the restart that goes on, from its order or its supervisor's report to the first commit of the new run, or None.
 
-    ``run``: number and begin (epoch ms) of the newest run. None too once it takes too long: it may have to be ordered again.
+    ``run``: number and begin (epoch ms) of the newest run. None too once it takes too long, and while its supervisor waits for
+    longer than it may take: it is to be ordered (again).
     """
     number, began_ms = run if run is not None else (None, 0)
     known = facts.runs.get(number) if number is not None else None
@@ -76,8 +77,9 @@ def restart_under_way(
     else:
         number = None
     allowed_ms = PERSON_MS if restarts is None else max(LEAST_MS, TIMES * restarts.longest_ms)
+    waits = number is None and facts.ordered_ms != since_ms and facts.setting("restart_delay_ms", 0) > allowed_ms
     has_stopped = facts.stopped_ms is not None and since_ms is not None and facts.stopped_ms > max(since_ms, began_ms)
-    if since_ms is None or has_stopped or not now_ms - since_ms <= allowed_ms:
+    if since_ms is None or has_stopped or waits or now_ms - since_ms > allowed_ms:
         return None
     usual_ms = restarts.median_ms if restarts is not None else None
     return RestartUnderWay(since_ms=since_ms, run=number, usually_ms=usual_ms)

@@ -281,6 +281,8 @@ RESTARTS = {**RUNNING, "restarting_ms": 40_000, "last_seen_ms": 40_000}
     [
         (45_000, 0, 500, {**RUNNING, "ordered_ms": 40_000}, (40_000, None)),
         (45_000, 0, 500, RESTARTS, (40_000, None)),
+        (45_000, 0, 500, {**RESTARTS, "settings": {"restart_delay_ms": 120_001}}, None),
+        (45_000, 0, 500, {**RESTARTS, "ordered_ms": 39_000, "settings": {"restart_delay_ms": 120_001}}, (39_000, None)),
         (60_000, 50_000, 500, {**RESTARTS, **BEGUN}, (40_000, 0)),
         (60_000, 50_000, 500, {**RESTARTS, **BEGUN, "started_ms": 55_000}, (40_000, 0)),
         (60_000, 50_000, None, {**RESTARTS, **BEGUN, "started_ms": 55_000, "last_seen_ms": 55_000}, None),
@@ -292,6 +294,8 @@ RESTARTS = {**RUNNING, "restarting_ms": 40_000, "last_seen_ms": 40_000}
     ids=[
         "ordered",
         "its supervisor reports it",
+        "its supervisor reports it, and waits for long",
+        "ordered, and its supervisor reports it",
         "the new run recovers",
         "the new query runs and has not committed",
         "the new query runs and has nothing to do",
