@@ -132,7 +132,11 @@ class OwnChecks:
         owner = owner_of_held(view.broker.handle_identity, now, StreamsId.parse(view.transaction))
         if owner is not None and owner.lives is False and owner.is_proven:
             return ""
-        return owner.fact if owner is not None else f"it is not known whose offsets {view.transaction} holds"
+        return (
+            f"{owner.fact}: its owner may be in it"
+            if owner is not None
+            else f"it is not known whose offsets {view.transaction} holds"
+        )
 
     def _flink_jobs(self, act: Action, judged: Judged) -> str:
         """Ask each watched cluster: no job began, ended or was restored since it was judged.
