@@ -201,6 +201,7 @@ def test_ids_of_state_files_are_not_made_up(tmp_path):
     assert FINISHED not in refusal(tmp_path, Written(last=2, **SETTLED))
     (tmp_path / "commits" / "0").write_text(COMMIT)
     assert FINISHED not in refusal(tmp_path, Written(last=2, **SETTLED)), "that of the newest whole file counts"
+    assert "remove offsets/3" in refusal(tmp_path, Written(last=2, **SETTLED)), "it is planned again, not run again"
     said = refusal(tmp_path, Written(last=3, is_settled=False))
     assert "remove commits/3" in said
     carry_out(tmp_path, said)
@@ -238,6 +239,14 @@ def test_the_log_says_what_is_written_once_it_decided_something():
     lost = copy.deepcopy(ledger)
     lost.apply(3, outcome(attempt, other, Settled.LOST))
     assert written_by(lost, "L") == Written(last=3, is_settled=False)
+    again = BatchAttempt(checkpoint_id="L", batch=3, attempt=4)
+    lost.apply(4, RunStarted(prefix="p", checkpoint_id="L", run="s", at_ms=0))
+    replayed = handle(2)
+    lost.apply(
+        5, Decision(prefix="p", batch_attempt=again, ruling=Ruling.COMMIT, handles=(replayed,), who="s", at_ms=0)
+    )
+    lost.apply(6, outcome(again, replayed, Settled.COMMITTED))
+    assert written_by(lost, "L") == Written(last=3, is_settled=True), "the last decision lists all that was missing"
     ledger.apply(3, outcome(attempt, other, Settled.COMMITTED))
     assert written_by(ledger, "L") == Written(last=3, is_settled=True)
 
