@@ -82,6 +82,7 @@ def _current_state(settings: Settings, store: Store) -> CurrentState:
         checkpoints_kept=tunable.checkpoints_kept,
         limits=limits,
         offsets_topics=tunable.offsets_topics,
+        flink_writes_here=settings.flink_writes_here,
     )
 
 

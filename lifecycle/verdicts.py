@@ -92,6 +92,12 @@ class Assumption(Enum):
     STILL_LISTED = "its database lists it still: the server that listed it does not answer now"
     OWNER_KNOWS_ITS_END = "its owner knows how it ended: it was not seen here"
     ALL_IDS_ARE_LISTED = "coordinators list every transactional id: those that may not be described are left out"
+    WRITES_HERE = (
+        "the job that lists it writes to this Kafka cluster: other clusters give equal producer ids and epochs"
+    )
+    ITS_OWN = "the job that is named wrote it: it went on from another one's work, or another one may use the prefix"
+    NO_OTHER_GOES_ON = "no other job that may do this work, or is a copy of it, goes on in place of its own"
+    HEIR_GOES_ON = "the job that was restored last goes on in place of the one that wrote it: it is no copy"
     NOT_REPORTED_COMMITTED = "its owner was not told that it is committed"
 
 

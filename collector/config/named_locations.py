@@ -1,8 +1,8 @@
-"""What ``--checkpoint NAME=URI``, ``--flink NAME=URL`` and ``--flink-checkpoints NAME=URI`` name."""
+"""What ``--checkpoint``, ``--flink``, ``--flink-checkpoints`` and ``--flink-kafka`` name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from urllib.parse import urlsplit
 
 from lifecycle.errors import SettingsError
@@ -62,4 +62,19 @@ def flink(given: Sequence[str]) -> dict[str, str]:
                 f"--flink {name} holds a user, and everybody who sees the setting would see it: give --flink-properties {name}=FILE"
             )
         found[name] = url
+    return found
+
+
+def flink_kafka(given: Sequence[str], clusters: Collection[str]) -> dict[str, bool]:
+    """Return whether each Flink cluster's jobs write to this Kafka cluster only, where that is said. Raises SettingsError."""
+    found: dict[str, bool] = {}
+    for text in given:
+        name, _, says = text.partition("=")
+        if not name or says not in ("only", "others"):
+            raise SettingsError(f"--flink-kafka is {text!r}; it takes NAME=only or NAME=others")
+        if name in found:
+            raise SettingsError(f"--flink-kafka {name} is given twice")
+        if name not in clusters:
+            raise SettingsError(f"--flink-kafka {name} names no cluster: give --flink {name}=URL too")
+        found[name] = says == "only"
     return found

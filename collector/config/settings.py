@@ -151,6 +151,8 @@ class Settings:
     """Authority and login of those that do not answer everybody, by the cluster's name."""
     flink_checkpoints: Mapping[str, tuple[str, ...]]
     """Paths or URIs of the directories of Flink's checkpoints, by the cluster's name."""
+    flink_writes_here: Mapping[str, bool]
+    """Whether a Flink cluster's jobs write to this Kafka cluster only, by its name; without those of which nothing is said."""
     databases: Mapping[str, DatabaseConnection]
     read_only: bool
     tunable: TunableSettings
@@ -187,6 +189,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     if not 0 <= given.port <= 65_535:
         raise SettingsError(f"--port is {given.port}; it takes 0 to 65535")
     flink = named_locations.flink(given.flink)
+    checkpoints_of_flink = named_locations.flink_checkpoints(given.flink_checkpoints)
     return Settings(
         bootstrap_servers=bootstrap_servers,
         directory=given.directory,
@@ -195,7 +198,8 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         checkpoints=named_locations.checkpoints(given.checkpoint),
         flink=flink,
         flink_access=read_flink_access(given.flink_properties, flink),
-        flink_checkpoints=named_locations.flink_checkpoints(given.flink_checkpoints),
+        flink_checkpoints=checkpoints_of_flink,
+        flink_writes_here=named_locations.flink_kafka(given.flink_kafka, {*flink, *checkpoints_of_flink}),
         databases=read_databases(given.database_properties, environment),
         read_only=given.read_only,
         tunable=_from_environment(environment, origins),
@@ -278,6 +282,13 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME=URI",
         help="where a Flink cluster keeps checkpoints (state.checkpoints.dir), path or URI",
+    )
+    parser.add_argument(
+        "--flink-kafka",
+        action="append",
+        default=[],
+        metavar="NAME=only|others",
+        help="whether the jobs of a Flink cluster write to this Kafka cluster only, or to others, too",
     )
     parser.add_argument(OPTION, action="append", default=[], metavar="[NAME=]FILE", help="databases to watch")
     _add_tls(parser)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from collector.orders.plan import ActionResult, OrderContext, Plan, PlannedAction
 from collector.records.formats.flink_records import FlinkCommittables, Listed
 from collector.records.orders import StepOutcome
+from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_commits import listed_as
 from collector.verdicts.judging import Judged
+from collector.views.current_state import CurrentState
 from lifecycle.errors import OrderRefused, ResourceManagerError
 from lifecycle.orders import Action
 from resource_managers.protocol import OpenTransactionView
@@ -31,7 +34,7 @@ def plan_flink_commit(context: OrderContext, found: Sequence[Judged], confirm: s
             f"a commit is right only if the job is then restored from checkpoint {wanted} or from a later one: see the evidence. "
             f"Repeat {wanted!r} in 'confirm'"
         )
-    listings = [_listed_now(context, judged) for judged in found]
+    listings = [listed_now(context.current, judged.view) for judged in found]
     views = [judged.view for judged in found]
     targets: list[OpenTransactionView] = []
     for view, target in zip(views, context.participants.find_open(views), strict=True):
@@ -87,27 +90,37 @@ def _require_may_commit(judged: Judged) -> None:
         )
 
 
-def _listed_now(context: OrderContext, judged: Judged) -> FlinkCommittables:
-    """Return a checkpoint that lists the transaction at this moment. Raises OrderRefused."""
+def listed_now(current: CurrentState, view: TransactionView) -> FlinkCommittables:
+    """Return a checkpoint on which the verdict rests and that lists the transaction at this moment, as it did when it was read.
+
+    Raises OrderRefused.
+    """
     # Imported here: its filesystems are loaded only where there is a Flink.
     from collector.sources.flink_metadata_files import read_again
 
-    view = judged.view
     committable = listed_as(view)
     if committable is None:
         raise OrderRefused(f"transaction {view.key}: its producer is not known")
     why = "no checkpoint lists it any more"
-    for listing in context.current.flink.listings(committable):
+    for listing in current.flink.rests_on(view):
         try:
             now = read_again(listing)
         except ResourceManagerError as error:
             why = str(error)
             continue
-        if now is not None and committable in now.committables:
+        if now is not None and replace(
+            now, cluster=listing.cluster, job=listing.job, read_ms=listing.read_ms
+        ) == replace(listing, is_gone=False):
             return now
-        why = f"{listing.path} does not list it any more, or is gone"
-    unread = context.current.flink.unread_list(view)
-    if unread is not None and judged.judgement.may_commit:
+        why = (
+            f"{listing.path} is gone"
+            if now is None
+            else f"{listing.path} is not as it was when it was read: look again"
+        )
+        if now is not None:
+            break
+    unread = current.flink.unread_list(view)
+    if unread is not None:
         return still_out_of_reach(unread, committable, view.key)
     raise OrderRefused(f"transaction {view.key} may not be committed: {why}")
 

@@ -7,7 +7,7 @@ restored from. Each observation replaces what was known, so that the order in wh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -55,6 +55,8 @@ class FlinkState:
     unread: dict[str, tuple[UnreadCheckpoint, ...]] = field(default_factory=dict)
     """Cluster -> the checkpoints whose ``_metadata`` could not be read, or not be understood, at the last look."""
     clusters: JobClusters = field(default_factory=JobClusters)
+    writes_here: Mapping[str, bool] = field(default_factory=dict)
+    """Cluster -> whether the settings say that its jobs write to this Kafka cluster only; none: they say nothing of it."""
     version: int = 0
     """Another one whenever any of this changed, but for when a cluster answered."""
     _without_list: list[str] | None = None
@@ -77,7 +79,8 @@ class FlinkState:
         known = self.jobs.get(seen.job) or FlinkJobFacts(job=seen)
         restores = known.restores
         if seen.restored_ms is not None and seen.restored_number is not None:
-            new = Restore(at_ms=seen.restored_ms, number=seen.restored_number, of_job=_job_of(seen.restored_path))
+            path = seen.restored_path
+            new = Restore(at_ms=seen.restored_ms, number=seen.restored_number, of_job=_job_of(path), path=path)
             restores = tuple(sorted({*restores, new}, key=lambda r: (r.at_ms, r.number)))
             if new.of_job not in ("", seen.job):
                 self._restored[new.of_job] = seen.job
@@ -176,9 +179,19 @@ class FlinkState:
                 continue
             self.version += 1
             gone = of_job[path] = replace(known, is_gone=True)
+            for prefix in known.prefixes:
+                self._find_owner(prefix)
             for committable in known.committables:
                 listings = self._listings.get(committable, [])
                 self._listings[committable] = [gone if each is known else each for each in listings]
+
+    def _find_owner(self, prefix: str) -> None:
+        """Give a prefix to the job that wrote last of those whose lists are there; where none is, it stays as it was."""
+        every = (each for of_job in self.committables.values() for each in of_job.values() if not each.is_gone)
+        last = max((each for each in every if prefix in each.prefixes), key=lambda each: each.written_ms, default=None)
+        if last is not None:
+            self._prefixes[prefix] = (last.cluster, last.job)
+            self._pooled[prefix], self._written_ms[prefix] = prefix in last.pooled, last.written_ms
 
     def see_polled(self, cluster: str, at_ms: int, *, answered: bool) -> bool:
         """Note whether a cluster's REST API answered; return whether it did otherwise before."""
@@ -351,6 +364,7 @@ class FlinkState:
             _written_ms=dict(self._written_ms),
             _restored=dict(self._restored),
             clusters=self.clusters.copy(),
+            writes_here=self.writes_here,
         )
 
     def restored_from(self, job: str) -> dict[int, Restore]:

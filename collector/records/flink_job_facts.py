@@ -16,11 +16,15 @@ PATH_SKEW_MS = 30_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restore:
-    """A job started from checkpoint ``number`` at ``at_ms``; ``of_job`` is the job that took it, where the path tells."""
+    """A job started from checkpoint ``number`` at ``at_ms``; ``of_job`` is the job that took it, where the path tells.
+
+    ``path`` empty: a restart from a checkpoint that Flink keeps to itself, which is the job's own.
+    """
 
     at_ms: int
     number: int
     of_job: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,6 +96,8 @@ class CheckpointStore:
         """Path -> the ``_metadata`` that was read there."""
         self._places_read: dict[str, Place] = {}
         """The same paths -> where they are."""
+        self.in_use: frozenset[str] = frozenset()
+        """URIs of checkpoints that list what is open: their ``_metadata`` is looked at in every poll."""
         self.gone: list[str] = []
         """URIs of checkpoints that were read and that the newest poll found to be deleted."""
         self._listed: dict[str, Listed] = {}
@@ -132,7 +134,8 @@ class CheckpointStore:
         found, now = [], Now.read()
         for place in sorted(places.values(), key=lambda place: place.number):
             known = self._read.get(place.path)
-            if known is not None and place.path not in self._damaged and known.stands(place, now):
+            is_settled = known is not None and place.path not in self._damaged and known.stands(place, now)
+            if is_settled and place.uri not in self.in_use:
                 continue
             committables = self._new(place, known)
             self.answered()

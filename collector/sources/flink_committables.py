@@ -151,8 +151,9 @@ class FlinkCommittablesReader(Observer):
                 self._readers[key] = self._reader(key, "")
         # One that hangs keeps its thread: its place is taken until it ends.
         self._readers = {key: reader for key, reader in self._readers.items() if key in of_reader or not reader.is_idle}
+        in_use = self.current.flink.in_use()
         for key, reader in self._readers.items():
-            reader.reported = of_reader.get(key, ())
+            reader.reported, reader.store.in_use = of_reader.get(key, ()), in_use
 
     def _reported(self) -> list[Reported]:
         """Return each job's newest completed checkpoints and savepoints, as REST reported them."""

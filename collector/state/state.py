@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -46,6 +46,8 @@ class State:
     settled_kept: int = 10_000
     lost_kept: int = LOST_KEPT
     checkpoints_kept: int = 2_000
+    flink_writes_here: Mapping[str, bool] = field(default_factory=dict)
+    """What the settings say of each Flink cluster (FlinkState.writes_here)."""
     offsets_topics: tuple[str, ...] = (CONSUMER_OFFSETS, CONNECT_OFFSETS)
     """Topics with the offsets of an application's own input: a transaction that holds one of them reads, processes and writes."""
     broker: dict[BrokerIdentity, BrokerTransaction] = field(default_factory=dict)
@@ -124,8 +126,8 @@ class State:
     trim_at: int = 0
 
     def __post_init__(self) -> None:
-        """Let Flink's part keep as many checkpoints."""
-        self.flink = FlinkState(checkpoints_kept=self.checkpoints_kept)
+        """Give Flink's part what the settings say."""
+        self.flink = FlinkState(checkpoints_kept=self.checkpoints_kept, writes_here=self.flink_writes_here)
 
 
 def put_end(state: State, transaction: str, *, is_commit: bool) -> None:

@@ -1,166 +1,39 @@
-"""What is known of the Flink job of a transaction or branch: which checkpoints list it, and the restores that matter. Pure."""
+"""Finds the Flink job of a transaction or branch: which checkpoints list it, the restores and the other jobs that matter. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
 from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
-from collector.records.formats.flink_records import Committable, FlinkCheckpoint, FlinkCommittables, FlinkStatus
+from collector.records.flink_job_facts import CLOCK_SKEW_MS, Restore
+from collector.records.formats.flink_records import (
+    Committable,
+    FlinkCommittables,
+    Listed,
+)
 from collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
+from collector.runtime.time_format import utc
 from collector.state.transaction_view import TransactionView
-from collector.verdicts.flink_rivals import rival
-from collector.verdicts.flink_successors import may_hold, restored_jobs, restored_list, several_clusters, unattributed
+from collector.verdicts.flink_known import FlinkCase
+from collector.verdicts.flink_line import (
+    Standing,
+    inherited,
+    is_own,
+    may_have_written,
+    rivals,
+    several_clusters,
+)
+from collector.verdicts.flink_rivals import may_share_prefix, rival
 from collector.verdicts.flink_unread_lists import (
-    UnreadList,
     owner_by_number,
     unread_list,
     unread_list_of_branch,
 )
 from lifecycle.resource_manager_kinds import MYSQL
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlinkCase:
-    """What is known of the Flink job of one open transaction. Times are epoch ms.
-
-    ``is_branch``: it is one of a database, which keeps it prepared for ever and shows it, perhaps, later than it was prepared.
-    ``listings``: the checkpoints on disk of one job that list exactly this transaction, by number. ``job`` None: REST does not
-    know the job. ``polled``: its cluster's REST API answered the newest poll; ``away_since_ms``: since when it does not. None, and
-    not ``polled``: it was not asked. ``restores``: those from checkpoints of this job, by whichever job, oldest first.
-    ``last_restore``: the newest that decides what becomes of a transaction that none lists. ``unattributed``: which job of that
-    name started since that restore, where it is not known from what.
-    """
-
-    start_ms: int
-    listings: tuple[FlinkCommittables, ...]
-    job: FlinkJobFacts | None
-    name: str
-    polled: bool
-    restores: tuple[Restore, ...] = ()
-    last_restore: Restore | None = None
-    unattributed: str = ""
-    restored: FlinkCommittables | None = None
-    """What the checkpoint of ``last_restore`` lists, where that was read whole."""
-    may_hold: frozenset[int] = frozenset()
-    """Of the checkpoints in ``restores``, those that may hold it, too: their lists were not read."""
-    unread: UnreadList | None = None
-    """Where none lists it: the completed checkpoint that holds it by what REST says, and whose list is not read."""
-    is_branch: bool = False
-    rival: str = ""
-    """Which other job may have written it, under the same prefix by mistake."""
-    may_refuse_flink: bool = False
-    """Its database may refuse the commit that Flink sends after a restore: MariaDB does, and lists as MySQL does."""
-    away_since_ms: int | None = None
-    commit_overdue_ms: int = 1_500
-    driver_silent_ms: int = 30_000
-    now_ms: int = 0
-
-    @property
-    def first(self) -> FlinkCommittables:
-        """Return the first checkpoint that lists it."""
-        return self.listings[0]
-
-    @property
-    def is_list_gone(self) -> bool:
-        """Say whether every checkpoint that lists it is deleted."""
-        return bool(self.listings) and all(listing.is_gone for listing in self.listings)
-
-    @property
-    def began_after_restored(self) -> bool:
-        """Say whether it began after the checkpoint that its job was restored from was taken."""
-        return self.restored is not None and self.start_ms > self.restored.written_ms + CLOCK_SKEW_MS
-
-    @property
-    def is_alive(self) -> bool:
-        """Say whether the job runs, as REST says now."""
-        return self.polled and self.job is not None and not self.job.job.is_over
-
-    @property
-    def has_ended(self) -> bool:
-        """Say whether REST told that the job is over, or that another one went on from a checkpoint of it since it was listed."""
-        if self.job is not None and self.job.job.is_over:
-            return True
-        own = self.job.restores if self.job is not None else ()
-        others = (restore for restore in self.restores if restore not in own)
-        return any(restore.at_ms >= self.first.written_ms - CLOCK_SKEW_MS for restore in others)
-
-    @property
-    def may_run(self) -> bool:
-        """Say whether the job runs, or did when REST answered last, and REST is away for less than driver_silent_ms."""
-        is_known = self.job is not None and not self.has_ended
-        return self.is_alive or (is_known and self._is_away_for(0) and not self._is_away_for(self.driver_silent_ms))
-
-    @property
-    def is_gone(self) -> bool:
-        """Say whether the job counts as gone: it has ended. In Kafka also once REST is away for commit_overdue_ms.
-
-        A job that runs all the same does not mind a commit of what it has to commit itself in Kafka; in a database it fails.
-        """
-        is_away = not self.is_branch and self._is_away_for(self.commit_overdue_ms)
-        return not self.is_alive and (self.has_ended or is_away)
-
-    def _is_away_for(self, least_ms: int) -> bool:
-        return self.away_since_ms is not None and self.now_ms - self.away_since_ms >= least_ms
-
-    def restored_to(self) -> tuple[Restore | None, bool]:
-        """Return the last restore since it was listed that tells whether the work rests on it, and whether that is in doubt.
-
-        Restored from a checkpoint that lists it: it does. From an earlier one: it does not, unless that one may hold it, too. A
-        later checkpoint that does not list it may be of either line of work: what the job completed, it goes on behind.
-        """
-        numbers = {listing.number for listing in self.listings}
-        last: Restore | None = None
-        in_doubt = False
-        for restore in self.restores:
-            if restore.at_ms < self.first.written_ms - CLOCK_SKEW_MS:
-                continue
-            if restore.number in numbers or restore.number < self.first.number:
-                last, in_doubt = restore, restore.number in self.may_hold - numbers
-            elif last is not None and (last.number < self.first.number or self._reported() is None):
-                in_doubt = True
-        return last, in_doubt
-
-    def completed(self) -> tuple[int, int, str] | None:
-        """Return (number, epoch ms, proof) of a checkpoint that lists it and counts; None: none is known to count."""
-        last, _ = self.restored_to()
-        if last is not None and last.number >= self.first.number:
-            return last.number, last.at_ms, "a job was restored from it"
-        return self._reported()
-
-    def _reported(self) -> tuple[int, int, str] | None:
-        """Return the same of what REST reported alone."""
-        for listing in self.listings:
-            seen = self._ended(listing, FlinkStatus.COMPLETED)
-            if seen is not None and self.job is not None and self.job.counts(seen[0]):
-                is_last = seen[0].kind.is_savepoint
-                proof = "the job was stopped with it, and is finished" if is_last else "REST reported it as completed"
-                return listing.number, seen[1], proof
-        return None
-
-    def is_savepoint(self, listing: FlinkCommittables) -> bool:
-        """Say whether a list is a savepoint's, by itself or as REST says."""
-        seen = self._ended(listing, FlinkStatus.COMPLETED)
-        return (listing.kind is not None and listing.kind.is_savepoint) or (
-            seen is not None and seen[0].kind.is_savepoint
-        )
-
-    def failed(self) -> tuple[FlinkCheckpoint, int] | None:
-        """Return the last checkpoint that lists it, and its end (epoch ms), where REST reported all of them as failed."""
-        ends = [self._ended(listing, FlinkStatus.FAILED) for listing in self.listings]
-        return None if None in ends else ends[-1]
-
-    @property
-    def first_not_failed(self) -> FlinkCommittables:
-        """Return the first checkpoint that lists it and that REST did not report as failed; of all that failed, the first."""
-        open_ = (listing for listing in self.listings if self._ended(listing, FlinkStatus.FAILED) is None)
-        return next(open_, self.first)
-
-    def _ended(self, listing: FlinkCommittables, status: FlinkStatus) -> tuple[FlinkCheckpoint, int] | None:
-        return self.job.ended(listing, status) if self.job is not None else None
 
 
 def flink_case(
@@ -197,21 +70,21 @@ def _with_unread_list(state: FlinkState, broker: BrokerTransaction, case: FlinkC
     if parsed is None:
         return case
     start_ms = broker.identity.start_ms
-    owner = state.job_of_prefix(parsed.prefix) or owner_by_number(state, parsed, start_ms)
+    owner = _owner_by_prefix(state, parsed.prefix, start_ms) or owner_by_number(state, parsed, start_ms)
     if owner is None:
         return None
     unread = unread_list(state, owner, parsed, start_ms)
     if unread is None:
         return case
-    if not unread.doubt:
-        facts = state.jobs[unread.job]
-        other = rival(state, facts, parsed.prefix, start_ms)
-        shared = f"{other} may have written it, under the same prefix by mistake" if other else ""
-        unread = replace(unread, doubt=shared or unattributed(state, facts, start_ms))
     if case is None:
-        case = _case(state, owner, [], start_ms, None, 0)
+        case = _unlisted(state, owner, start_ms)
         # Its number may fit by chance: of a job that runs it is not said that it goes on.
-        return None if case.is_alive else replace(case, unread=unread)
+        if case.is_alive:
+            return None
+    if not unread.doubt:
+        other = rival(state, state.jobs[unread.job], parsed.prefix, start_ms)
+        shared = f"{other} may have written it, under the same prefix by mistake" if other else case.doubt
+        unread = replace(unread, doubt=shared or next((each.why for each in case.rivals), ""))
     return replace(case, unread=unread)
 
 
@@ -222,28 +95,41 @@ def case_of(state: FlinkState, broker: BrokerTransaction) -> FlinkCase | None:
         return None
     start_ms = broker.identity.start_ms
     parsed = FlinkId.parse(id_)
-    listings = [
-        listing
-        for listing in state.listings(Committable(id_, producer_id, epoch))
-        # An older client's producer keeps its epoch: a later transaction of it is not the one that is listed.
-        if start_ms <= listing.written_ms + CLOCK_SKEW_MS
-    ]
+    # An older client's producer keeps its epoch: a later transaction of it is not the one that is listed.
+    listings, doubt = _listings(state, Committable(id_, producer_id, epoch), start_ms)
     if listings:
-        owner = (listings[-1].cluster, listings[-1].job)
-        listings = [listing for listing in listings if (listing.cluster, listing.job) == owner]
+        # Ids that count up have the number of the first checkpoint that may hold them.
+        first = parsed.number if parsed is not None and state.is_pooled(parsed.prefix) is False else 0
+        case = _listed(state, listings, start_ms, first, doubt)
     else:
-        found = state.job_of_prefix(parsed.prefix) if parsed is not None else None
-        if found is None:
+        owner = _owner_by_prefix(state, parsed.prefix, start_ms) if parsed is not None else None
+        if owner is None:
             return None
-        owner = found
-    facts = state.jobs.get(owner[1])
-    restore = facts.restores[-1] if facts is not None and facts.restores else None
-    # Ids that count up have the number of the first checkpoint that may hold them.
-    first = parsed.number if parsed is not None and state.is_pooled(parsed.prefix) is False else 0
-    case = _case(state, owner, listings, start_ms, restore, first)
-    if listings or facts is None or parsed is None:
+        case = _unlisted(state, owner, start_ms)
+    facts = case.job
+    if facts is None:
         return case
-    return replace(case, rival=rival(state, facts, parsed.prefix, start_ms))
+    prefix = parsed.prefix if parsed is not None else ""
+    is_shared = may_share_prefix(state, facts, prefix, start_ms)
+    case = replace(case, stated=_stated(state, facts.job.cluster, is_shared=is_shared))
+    if listings:
+        return case
+    other = rival(state, facts, prefix, start_ms)
+    doubt = f"{other} may have written it, under the same prefix by mistake" if other else case.doubt
+    return replace(case, doubt=doubt, may_be_others=case.may_be_others or is_shared)
+
+
+def _stated(state: FlinkState, cluster: str, *, is_shared: bool) -> str:
+    """Return which statement binds what a cluster's job lists to this Kafka cluster, or nothing.
+
+    Where none is given it is taken for true as long as no other job may use the prefix (``is_shared``): that is what would be
+    seen if jobs wrote to several Kafka clusters.
+    """
+    stated = state.writes_here.get(cluster)
+    if stated is False or (stated is None and is_shared):
+        return ""
+    how = "by default, as no other job that is known may use its prefix" if stated is None else "--flink-kafka"
+    return f"stated in the settings ({how}): the jobs of {cluster} write to this Kafka cluster only"
 
 
 def flink_xid(branch: BranchFacts) -> FlinkXid | None:
@@ -257,85 +143,151 @@ def case_of_branch(state: FlinkState, branch: BranchFacts) -> FlinkCase | None:
     xid, found = xid_of(branch.resource_manager, branch.transaction), flink_xid(branch)
     if xid is None or found is None or branch.since_ms is None:
         return None
-    listings = [
-        listing
-        for listing in state.listings(as_listed(xid))
-        # An xid may be made again after a restore, where its branch part is not random: a later branch is not the listed one.
-        if (branch.prepared_ms is None and found.is_function) or branch.since_ms <= listing.written_ms + CLOCK_SKEW_MS
-    ]
+    # An xid may be made again after a restore, where its branch part is not random: a later branch is not the listed one.
+    is_random = branch.prepared_ms is None and found.is_function
+    listings, doubt = _listings(state, as_listed(xid), 0 if is_random else branch.since_ms)
     facts = state.jobs.get(found.job)
     if listings:
-        owner = (listings[-1].cluster, listings[-1].job)
-        listings = [listing for listing in listings if (listing.cluster, listing.job) == owner]
-        facts = state.jobs.get(owner[1])
+        # MySQL keeps no time: when a branch was seen first says of no checkpoint that it was taken before.
+        held_since_ms = branch.prepared_ms if branch.prepared_ms is not None else 0
+        first = found.checkpoint if found.is_function else 0
+        case = _listed(state, listings, branch.since_ms, first, doubt, held_since_ms)
     elif facts is not None:
-        owner = (facts.job.cluster, facts.job.job)
+        case = _unlisted(state, (facts.job.cluster, facts.job.job), branch.since_ms)
     else:
         return None
-    first = found.checkpoint if found.is_function else 0
-    # MySQL keeps no time: when a branch was seen first says of no checkpoint that it was taken before.
-    began_ms = branch.prepared_ms if branch.prepared_ms is not None else 0
-    case = _case(state, owner, listings, branch.since_ms, _restore_of_branch(state, facts), first, began_ms=began_ms)
-    may_refuse_flink = branch.resource_manager == MYSQL.name
-    return replace(case, is_branch=True, may_refuse_flink=may_refuse_flink)
+    return replace(case, is_branch=True, may_refuse_flink=branch.resource_manager == MYSQL.name)
 
 
-def _restore_of_branch(state: FlinkState, facts: FlinkJobFacts | None) -> Restore | None:
-    """Return the newest restore of the job whose id the xid has; once that job is over, also of jobs that go on from it."""
-    if facts is None:
-        return None
-    if not facts.job.is_over:
-        return facts.restores[-1] if facts.restores else None
-    found = (*facts.restores, *state.restores_from(facts.job.job))
-    return max(found, key=lambda each: each.at_ms, default=None)
+def _listings(state: FlinkState, listed: Listed, start_ms: int) -> tuple[list[FlinkCommittables], str]:
+    """Return the lists of one job that name a transaction, and why it may not be the one that wrote it, or nothing.
+
+    A copy of a list names the transaction, too, and so does a job that went on from it: the job that REST says ran then wrote it.
+    """
+    found = [each for each in state.listings(listed) if start_ms <= each.written_ms + CLOCK_SKEW_MS]
+    jobs = list(dict.fromkeys(each.job for each in sorted(found, key=lambda each: (each.written_ms, each.job))))
+    known = [job for job in jobs if job in state.jobs]
+    wrote = [job for job in known if may_have_written(state, state.jobs[job], start_ms)]
+    owner, *_ = *wrote, *known, *jobs, ""
+    others = ", ".join(job for job in wrote if job != owner)
+    doubt = f"checkpoints of job {others}, too, list it: which of them wrote it is not known" if others else ""
+    return [each for each in found if each.job == owner], doubt
 
 
-def _case(
-    state: FlinkState,
-    owner: tuple[str, str],
-    listings: list[FlinkCommittables],
-    start_ms: int,
-    last_restore: Restore | None,
-    first: int,
-    began_ms: int | None = None,
-) -> FlinkCase:
+def _owner_by_prefix(state: FlinkState, prefix: str, start_ms: int) -> tuple[str, str] | None:
+    """Return (cluster, job) of the job that writes under a prefix: the one that did then, else the one that did last."""
+    last = state.job_of_prefix(prefix)
+    facts = state.jobs.get(last[1]) if last is not None else None
+    if last is None or (facts is not None and may_have_written(state, facts, start_ms)):
+        return last
+    wrote = [
+        each
+        for each in state.jobs.values()
+        if state.names_prefix(each, prefix) and may_have_written(state, each, start_ms)
+    ]
+    return (wrote[0].job.cluster, wrote[0].job.job) if wrote else last
+
+
+def _case(state: FlinkState, owner: tuple[str, str], listings: Iterable[FlinkCommittables], start_ms: int) -> FlinkCase:
+    """Return what REST tells of a job."""
     cluster, job = owner
-    if shared := several_clusters(state, job):
-        listings = sorted(listings, key=lambda listing: listing.number)
-        return FlinkCase(
-            start_ms=start_ms,
-            listings=tuple(listings),
-            job=None,
-            name=f"{cluster}/{job}",
-            polled=False,
-            unattributed=shared,
-        )
     facts = state.jobs.get(job)
-    listings = [facts.timed(listing) for listing in listings] if facts is not None else listings
-    case = FlinkCase(
+    by_number = tuple(sorted(listings, key=lambda listing: listing.number))
+    if shared := several_clusters(state, job):
+        name = f"{cluster}/{job}"
+        return FlinkCase(start_ms=start_ms, listings=by_number, job=None, name=name, polled=False, doubt=shared)
+    cluster = facts.job.cluster if facts is not None else cluster
+    return FlinkCase(
         start_ms=start_ms,
-        listings=tuple(sorted(listings, key=lambda listing: listing.number)),
+        listings=by_number,
         job=facts,
         name=facts.pipeline if facts is not None else f"{cluster}/{job}",
         polled=cluster in state.polled_ms,
         away_since_ms=state.away_since_ms.get(cluster),
-        # They concern listed transactions alone: to find them takes a look at every job.
-        restores=tuple(sorted(state.restores_from(job), key=lambda each: each.at_ms)) if listings else (),
-        last_restore=last_restore,
-        restored=restored_list(state, facts, last_restore) if facts is not None and last_restore is not None else None,
+        may_be_others=facts is not None and inherited(state, facts, start_ms) is not None,
     )
-    # A job that REST never told of is known by those that were restored from it.
-    known = facts or (next(restored_jobs(state, job), None) if listings else None)
-    if known is None:
+
+
+def _listed(
+    state: FlinkState,
+    listings: list[FlinkCommittables],
+    start_ms: int,
+    first: int,
+    doubt: str,
+    held_since_ms: int | None = None,
+) -> FlinkCase:
+    """Return the case of a transaction that checkpoints of one job list.
+
+    ``first``: the first checkpoint that may hold it; ``held_since_ms``: since when it may be held, where it may have begun before.
+    """
+    owner = (listings[0].cluster, listings[0].job)
+    facts = state.jobs.get(owner[1])
+    case = _case(state, owner, [facts.timed(each) for each in listings] if facts is not None else listings, start_ms)
+    if case.doubt:
         return case
-    if listings:
-        earlier = (restore.number for restore in case.restores if restore.number >= first)
-        held_since_ms = began_ms if began_ms is not None else start_ms
-        case = replace(case, may_hold=may_hold(state, owner, earlier, held_since_ms))
-        last, _ = case.restored_to()
-        after_ms = last.at_ms if last else case.first.written_ms
-    elif last_restore is not None and case.began_after_restored:
-        after_ms = last_restore.at_ms
-    else:
+    since_ms, restores = case.first.written_ms, facts.restores if facts is not None else ()
+    earlier = (restore.number for restore in restores if restore.number >= first)
+    held_since_ms = start_ms if held_since_ms is None else held_since_ms
+    case = replace(case, restores=restores, may_hold=_may_hold(state, owner, earlier, held_since_ms))
+    numbers, is_reported = {each.number for each in case.listings}, case.reported() is not None
+
+    def holds(restore: Restore) -> Standing:
+        if restore.number in numbers or (is_reported and restore.number > case.first.number):
+            return Standing.HOLDS
+        may_be = restore.number >= first and _may_hold(state, owner, [restore.number], held_since_ms)
+        return Standing.BEFORE if restore.number < case.first.number and not may_be else Standing.UNKNOWN
+
+    foreign = [
+        each
+        for each in restores
+        if facts is not None and each.at_ms >= since_ms - CLOCK_SKEW_MS and not is_own(state, facts, each, start_ms)
+    ]
+    if foreign:
+        last = foreign[-1]
+        doubt = (
+            f"{case.name} was restored at {utc(last.at_ms)} from {last.path}, which is not known to be a checkpoint of its own: if "
+            "it goes on from before, a commit writes these rows twice"
+        )
+    return replace(case, doubt=doubt, rivals=rivals(state, owner[1], since_ms, holds))
+
+
+def _unlisted(state: FlinkState, owner: tuple[str, str], start_ms: int) -> FlinkCase:
+    """Return the case of a transaction that no checkpoint lists: the last restore decides what becomes of it."""
+    case = _case(state, owner, (), start_ms)
+    facts = case.job
+    if facts is None or case.doubt:
         return case
-    return replace(case, unattributed=unattributed(state, known, after_ms, of_job=job))
+
+    def restored_list(restore: Restore) -> FlinkCommittables | None:
+        of_job = state.committables.get((facts.job.cluster, restore.of_job or facts.job.job), {}) if facts else {}
+        return next((each for each in of_job.values() if each.number == restore.number and not each.error), None)
+
+    def holds(restore: Restore) -> Standing:
+        read = restored_list(restore)
+        return Standing.BEFORE if read is not None and start_ms > read.written_ms + CLOCK_SKEW_MS else Standing.UNKNOWN
+
+    found = rivals(state, owner[1], start_ms, holds)
+    heirs = [each for each in found if each.restore is not None and each.standing is not Standing.BESIDE]
+    last, by = inherited(state, facts, start_ms) or (facts.restores[-1] if facts.restores else None), ""
+    if not case.is_alive and heirs and all(each.standing is Standing.BEFORE for each in heirs):
+        heir = max(heirs, key=lambda each: each.restore.at_ms if each.restore else 0)
+        last, by = heir.restore, heir.facts.pipeline
+    restored = restored_list(last) if last is not None else None
+    if last is not None and not by and not is_own(state, facts, last, start_ms):
+        by = case.name
+    return replace(case, rivals=found, last_restore=last, restored=restored, restored_by=by)
+
+
+def _may_hold(state: FlinkState, owner: tuple[str, str], numbers: Iterable[int], start_ms: int) -> frozenset[int]:
+    """Return which of these checkpoints of ``owner`` (cluster, job) may hold a transaction: it is not known that it began later.
+
+    A transaction that was listed and not committed is listed by the next checkpoint, too, which may be the first that was read.
+    """
+    read = {listing.number for listing in state.committables.get(owner, {}).values() if not listing.error}
+    facts = state.jobs.get(owner[1])
+    seen = {number: facts.checkpoints.get(number) if facts is not None else None for number in numbers}
+    return frozenset(
+        number
+        for number, checkpoint in seen.items()
+        if number not in read and (checkpoint is None or start_ms <= checkpoint.triggered_ms + CLOCK_SKEW_MS)
+    )

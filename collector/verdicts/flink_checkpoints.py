@@ -21,9 +21,9 @@ from collector.records.formats.flink_records import FlinkStatus
 from collector.runtime.time_format import utc
 from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts import flink_cases
-from collector.verdicts.flink_jobs_of_sinks import fits, is_its_job, job_of
+from collector.verdicts.flink_jobs_of_sinks import job_of
+from collector.verdicts.flink_known import Answer, FlinkCase
 from collector.verdicts.flink_set_backs import set_back, taken_again, taken_again_ms
-from collector.verdicts.flink_successors import unattributed
 
 
 class Fate(Enum):
@@ -82,6 +82,7 @@ def evidence_of_branch(branch: BranchFacts, flink: FlinkState) -> Evidence:
 
 
 def _by_job_and_ids(transaction: BrokerTransaction, sink: Sink, flink: FlinkState, taken_ms: int) -> Evidence:
+    """Tell from numbers, times and what its id did since: no list names it, so that nothing is sure."""
     parsed = FlinkId.parse(transaction.identity.transaction)
     if parsed is None:
         return Evidence(fate=Fate.UNSEEN, why="its id is not of the form that Flink's KafkaSink builds")
@@ -90,18 +91,7 @@ def _by_job_and_ids(transaction: BrokerTransaction, sink: Sink, flink: FlinkStat
     if job is None:
         return by_ids or Evidence(fate=Fate.UNSEEN, why=unknown)
     found = _by_job(transaction, parsed, sink, flink, job)
-    if by_ids is not None and found.fate not in (Fate.COMPLETED, Fate.REPLAYED):
-        return by_ids
-    # Where only its time speaks for the job, the id may be a stranger's that looks like Flink's.
-    is_its = is_its_job(transaction, sink, job, flink)
-    is_retaken = _is_retaken(transaction, parsed, sink)
-    is_agreed = by_ids is not None and found.fate is by_ids.fate and not is_retaken
-    found = replace(found, sure=is_its and (found.sure or is_agreed))
-    after_ms = max(transaction.identity.start_ms, found.restored_ms)
-    doubt = unattributed(flink, job, after_ms) if found.fate in (Fate.COMPLETED, Fate.REPLAYED) else ""
-    if doubt and found.fate is Fate.COMPLETED:
-        return replace(found, sure=False, why=f"{found.why}; but {doubt}: if it was not, its rows are written again")
-    return replace(found, sure=False) if doubt else found
+    return by_ids if by_ids is not None and found.fate not in (Fate.COMPLETED, Fate.REPLAYED) else found
 
 
 def _by_job(
@@ -110,25 +100,17 @@ def _by_job(
     start_ms, proven = transaction.identity.start_ms, flink.restored_from(job.job.job)
     newest = max(flink.restores_from(job.job.job), key=lambda restore: restore.at_ms, default=None)
     is_pooled = sink.naming is Naming.POOLING
-    number, sure = (None, False) if is_pooled else (parsed.number, fits(sink, job))
+    number = None if is_pooled else parsed.number
     # No list names it, or that would have told: what was read does not hold it.
     read = flink.read_whole(job) if None not in transaction.handle_identity else frozenset()
     proven = {n: restore for n, restore in proven.items() if n in job.checkpoints or n not in read}
-    is_retaken = _is_retaken(transaction, parsed, sink)
-    found = by_job(replace(job_case(start_ms, number, job, proven, sure=sure, newest=newest), is_retaken=is_retaken))
+    found = by_job(job_case(start_ms, number, job, proven, newest=newest))
     if sink.naming is Naming.UNKNOWN:
-        if_pooled = by_job(job_case(start_ms, None, job, proven, sure=False, newest=newest))
+        if_pooled = by_job(job_case(start_ms, None, job, proven, newest=newest))
         if found.fate is not if_pooled.fate:
             why = f"whether the numbers in its ids are {job.pipeline}'s checkpoints is not known after so few commits"
             return Evidence(fate=Fate.UNSEEN, why=why)
     return found
-
-
-def _is_retaken(transaction: BrokerTransaction, parsed: FlinkId, sink: Sink) -> bool:
-    """Say whether an id was taken more than once before a transaction of it began: the work may have been set back before."""
-    ids = sink.subtasks.get(parsed.subtask)
-    taken = ids.takes.get(parsed.number, ()) if ids is not None else ()
-    return sum(at_ms < transaction.identity.start_ms for at_ms in taken) > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,11 +129,8 @@ class JobCase:
     """Those that were not seen, and are proven."""
     restored: Restore | None
     """What set the work back after the transaction began: this job's first restore, else the newest checkpoint restored from."""
-    sure: bool
     newest: Restore | None = None
     """The last restore from a checkpoint of this job since the transaction began, by any job."""
-    is_retaken: bool = False
-    """Its id was taken more than once before it began: another job may have gone on from an earlier checkpoint."""
 
     @property
     def set_back(self) -> Restore | None:
@@ -177,9 +156,9 @@ class JobCase:
         """Return how a checkpoint that was seen stands."""
         return self.facts.checkpoints[number].status
 
-    def answer(self, rule: int, fate: Fate, why: str, checkpoint: int | None, *, sure: bool = False) -> Evidence:
+    def answer(self, rule: int, fate: Fate, why: str, checkpoint: int | None) -> Evidence:
         """Return what a rule says."""
-        return Evidence(fate=fate, why=why, rule=rule, sure=sure, checkpoint=checkpoint)
+        return Evidence(fate=fate, why=why, rule=rule, checkpoint=checkpoint)
 
 
 def job_case(
@@ -188,7 +167,6 @@ def job_case(
     facts: FlinkJobFacts,
     proven: Mapping[int, Restore],
     *,
-    sure: bool,
     newest: Restore | None = None,
 ) -> JobCase:
     """Return the case of a transaction that began at ``start_ms`` (epoch ms); ``newest``: the last restore, by any job."""
@@ -215,7 +193,6 @@ def job_case(
         unseen=tuple(unseen),
         restored=restored if restored is not None and restored.at_ms > start_ms else None,
         newest=newest if newest is not None and newest.at_ms > start_ms else None,
-        sure=sure,
     )
 
 
@@ -231,8 +208,7 @@ def rule_1_completed(case: JobCase) -> Evidence | None:
         return None
     number = min(case.completed)
     why = _completed(case.facts, number, case.proven)
-    is_proven = number in case.unseen and not case.is_retaken
-    found = case.answer(1, Fate.COMPLETED, why, number, sure=case.sure or is_proven)
+    found = case.answer(1, Fate.COMPLETED, why, number)
     restored_ms = case.newest.at_ms if case.newest is not None else 0
     held_ms = restored_ms if number in case.unseen else case.facts.checkpoints[number].triggered_ms
     return replace(found, restored_ms=restored_ms, held_ms=held_ms)
@@ -244,7 +220,7 @@ def rule_2_set_back(case: JobCase) -> Evidence | None:
     if restored is None or not _is_before(case, restored.number):
         return None
     why = f"{case.facts.pipeline} was set back to checkpoint {restored.number}, before it: it is written again"
-    found = case.answer(2, Fate.REPLAYED, why, min(case.held, default=case.number), sure=case.sure)
+    found = case.answer(2, Fate.REPLAYED, why, min(case.held, default=case.number))
     return replace(found, restored_ms=restored.at_ms)
 
 
@@ -310,26 +286,23 @@ def _is_before(case: JobCase, number: int) -> bool:
     return seen is not None and (seen.ended_ms or seen.triggered_ms) < case.start_ms
 
 
-def _by_listing(case: flink_cases.FlinkCase | None) -> Evidence | None:
-    """Tell from what checkpoints on disk list, or return None where none lists it or none is known to count."""
-    if case is None:
+def _by_listing(case: FlinkCase | None) -> Evidence | None:
+    """Tell as the verdict about it does while it is open, or return None where none lists it or none is known to count."""
+    if case is None or not case.listings:
         return None
-    restore, in_doubt = case.restored_to()
-    if in_doubt or case.unattributed:
+    known = case.known()
+    is_sure = not known.assumes
+    if known.answer is Answer.SET_BACK:
+        return Evidence(fate=Fate.REPLAYED, why=known.why, sure=is_sure, checkpoint=case.first.number)
+    if known.answer is not Answer.COUNTS:
         return None
-    if restore is not None and restore.number < case.first.number:
-        why = (
-            f"{case.name} was restored from checkpoint {restore.number}, before checkpoint {case.first.number} that lists it: "
-            "it is written again"
-        )
-        return Evidence(fate=Fate.REPLAYED, why=why, sure=True, checkpoint=case.first.number)
-    completed = case.completed()
-    if completed is None:
-        return None
-    number, _, proof = completed
-    why = f"checkpoint {number} of {case.name} lists it and counts ({proof})"
-    restored_ms = restore.at_ms if restore is not None else 0
-    return Evidence(fate=Fate.COMPLETED, why=why, sure=True, checkpoint=number, restored_ms=restored_ms)
+    return Evidence(
+        fate=Fate.COMPLETED,
+        why=known.why,
+        sure=is_sure,
+        checkpoint=known.number,
+        restored_ms=known.restored_ms,
+    )
 
 
 def _by_ids(transaction: BrokerTransaction, parsed: FlinkId, sink: Sink, taken_ms: int) -> Evidence | None:

@@ -2,7 +2,7 @@
 
 Flink writes a checkpoint's ``_metadata`` before it records that the checkpoint is completed. So a listed transaction is to be
 committed for certain only once REST reported a checkpoint that holds it as completed, or once a job was restored from one; and
-never once the work was set back to before it, because its rows are then written again.
+never once the work was set back to before it, because its rows are then written again. What both rest on: FlinkCase.known.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from collector.records.formats.flink_records import Committable, FlinkCommittabl
 from collector.records.observer_kind import ObserverKind
 from collector.records.xids import as_listed, xid_of
 from collector.state.transaction_view import TransactionView
-from collector.verdicts.flink_cases import FlinkCase
+from collector.verdicts.flink_known import Answer, FlinkCase
+from collector.verdicts.flink_line import Standing
 from collector.verdicts.flink_unread_lists import UnreadList
 from lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
 REST = ObserverKind.FLINK.value
-METADATA = "_metadata"
+METADATA, SETTINGS = "_metadata", "settings"
 
 
 def judge(case: FlinkCase) -> Judgement | None:
@@ -28,57 +29,41 @@ def judge(case: FlinkCase) -> Judgement | None:
 
 
 def rule_21_restore_not_known(case: FlinkCase) -> Judgement | None:
-    """A job of that name started since, and whether its work rests on this checkpoint is not known."""
-    if not case.listings:
+    """A job was restored since, and whether the work rests on this checkpoint is not known."""
+    known = case.known() if case.listings else None
+    if known is None or known.answer is not Answer.DOUBT:
         return None
-    last, in_doubt = case.restored_to()
-    if not in_doubt and not case.unattributed:
-        return None
-    fact = (
-        f"{case.name} was set back to before checkpoint {case.first.number} and restored again since: whether its work rests on "
-        "that checkpoint is not known"
-    )
-    if last is not None and last.number >= case.first.number:
-        fact = (
-            f"{case.name} was restored from checkpoint {last.number}, which lists it, and since then from a later one that does "
-            "not: whether its work rests on it is not known"
-        )
-    if last is not None and last.number in case.may_hold:
-        fact = (
-            f"{case.name} was restored from checkpoint {last.number}, which may hold it, too: it began before that checkpoint was "
-            "triggered, and its list was not read"
-        )
-    if case.unattributed:
-        fact = f"{case.unattributed}: if it was not, a commit writes these rows twice"
-    doubt = Evidence(fact=fact, source=REST)
+    doubt = Evidence(fact=known.why, source=REST)
     return Judgement(verdict=Verdict.UNKNOWN, rule=21, rests_on=(_listed(case), doubt), may_abort=True, loses_data=True)
 
 
 def rule_22_set_back(case: FlinkCase) -> Judgement | None:
     """The work was set back to before the checkpoint that lists it: its rows are written again."""
-    restore, _ = case.restored_to() if case.listings else (None, False)
-    if restore is None or restore.number >= case.first.number:
+    known = case.known() if case.listings else None
+    if known is None or known.answer is not Answer.SET_BACK:
         return None
-    fact = (
-        f"{case.name} was set back to checkpoint {restore.number}, before checkpoint {case.first.number} that lists it: "
-        "its rows are written again, and a commit would write them twice"
+    set_back = Evidence(fact=known.why, source=REST, at_ms=known.at_ms)
+    return Judgement(
+        verdict=Verdict.ABORT_IT,
+        rule=22,
+        rests_on=(_listed(case), set_back, *_others(case)),
+        assumes=known.assumes,
+        may_abort=True,
+        loses_data=bool(known.assumes),
     )
-    set_back = Evidence(fact=fact, source=REST, at_ms=restore.at_ms)
-    return Judgement(verdict=Verdict.ABORT_IT, rule=22, rests_on=(_listed(case), set_back), may_abort=True)
 
 
 def rule_23_completed(case: FlinkCase) -> Judgement | None:
     """A checkpoint that holds it counts, and it is still open: commit it. Before flink_commit_overdue_ms its job commits it."""
-    completed = case.completed() if case.listings and not case.is_list_gone else None
-    if completed is None:
+    known = case.known() if case.listings and not case.is_list_gone else None
+    if known is None or known.answer is not Answer.COUNTS:
         return None
-    number, at_ms, proof = completed
-    counts = Evidence(fact=f"checkpoint {number} of {case.name} counts: {proof}", source=REST, at_ms=at_ms)
-    evidence: tuple[Evidence, ...] = (_listed(case), counts)
+    counts = Evidence(fact=known.why, source=REST, at_ms=known.at_ms)
+    evidence: tuple[Evidence, ...] = (_listed(case), counts, *_others(case))
     if case.is_branch and case.may_run:
         fact = f"{_runs(case)}: it commits the branch itself, and would fail at one that is gone"
         evidence = (*evidence, Evidence(fact=fact, source=REST))
-    if case.now_ms - at_ms < case.commit_overdue_ms or (case.is_branch and case.may_run):
+    if case.now_ms - known.at_ms < case.commit_overdue_ms or (case.is_branch and case.may_run):
         return Judgement(
             verdict=Verdict.IN_PROGRESS,
             rule=23,
@@ -86,15 +71,14 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
             assumes=(Assumption.OWNER_ENDS_IT,),
             loses_data=True,
         )
-    assumes: tuple[Assumption, ...] = ()
-    is_unsure = case.is_branch and not case.has_ended
-    if is_unsure:
+    assumes = known.assumes
+    if case.is_branch and not case.has_ended:
         fact = (
             f"whether {case.name} still runs is not known, REST does not answer: commit it only if the job is gone. One that runs "
             "commits the branch itself, and would fail at one that is gone"
         )
         evidence = (*evidence, Evidence(fact=fact, source=REST))
-        assumes = (Assumption.JOB_IS_GONE,)
+        assumes = (*assumes, Assumption.JOB_IS_GONE)
     if case.may_refuse_flink:
         assumes = (*assumes, Assumption.JOB_GOES_ON_FROM_IT)
     return Judgement(
@@ -103,9 +87,9 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
         rests_on=(*evidence, _what_follows(case)),
         assumes=assumes,
         may_commit=True,
-        may_abort=case.may_refuse_flink,
+        may_abort=bool(assumes),
         loses_data=True,
-        commit_confirmation=checkpoint_name(case.first_not_failed) if is_unsure or case.may_refuse_flink else "",
+        commit_confirmation=checkpoint_name(case.first_not_failed) if assumes else "",
     )
 
 
@@ -205,8 +189,8 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.COMMIT_IT,
         rule=25,
-        rests_on=(_listed(case), Evidence(fact=fact, source=METADATA), _what_follows(case)),
-        assumes=(Assumption.JOB_GOES_ON_FROM_IT,),
+        rests_on=(_listed(case), Evidence(fact=fact, source=METADATA), _what_follows(case), *_others(case)),
+        assumes=(Assumption.JOB_GOES_ON_FROM_IT, *case.assumes),
         may_commit=True,
         may_abort=True,
         loses_data=True,
@@ -215,24 +199,28 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
 
 
 def rule_26_lingering(case: FlinkCase) -> Judgement | None:
-    """Its job was restored from a checkpoint that was taken before it and does not list it: its rows are written again."""
-    restore = case.last_restore
-    if case.listings or restore is None or case.restored is None or case.restored.number != restore.number:
+    """The work was restored from a checkpoint that was taken before it and does not list it: its rows are written again."""
+    restore, restored = case.last_restore, case.restored
+    if case.listings or case.doubt or restore is None or restored is None:
         return None
-    if case.start_ms >= restore.at_ms - CLOCK_SKEW_MS or not case.began_after_restored:
+    # Its own restore stands over what was completed before; another job's does not.
+    if case.restored_by and case.unread is not None:
         return None
-    # What another job wrote under the same prefix by mistake, that one goes on from.
-    if case.unattributed or case.rival:
+    is_between = restored.written_ms + CLOCK_SKEW_MS < case.start_ms < restore.at_ms - CLOCK_SKEW_MS
+    if not is_between or (not case.is_alive and any(each.standing is Standing.UNKNOWN for each in case.rivals)):
         return None
     fact = (
-        f"{case.name} was restored from checkpoint {restore.number}, which was written before it began and does not list it: "
-        "its rows are written again"
+        f"{case.restored_by or case.name} was restored from checkpoint {restore.number}, which was written before it began and "
+        "does not list it: its rows are written again"
     )
+    assumes = case.assumes_heir if case.restored_by else case.assumes
     return Judgement(
         verdict=Verdict.ABORT_IT,
         rule=26,
-        rests_on=(Evidence(fact=fact, source=METADATA, at_ms=restore.at_ms),),
+        rests_on=(Evidence(fact=fact, source=METADATA, at_ms=restore.at_ms), *_others(case)),
+        assumes=assumes,
         may_abort=True,
+        loses_data=bool(assumes),
     )
 
 
@@ -270,7 +258,7 @@ def rule_30_list_out_of_reach(case: FlinkCase) -> Judgement | None:
         verdict=Verdict.COMMIT_IT,
         rule=30,
         rests_on=(*_unread(unread), Evidence(fact=fact, source=REST)),
-        assumes=(Assumption.LIST_NAMES_IT, Assumption.JOB_GOES_ON_FROM_IT),
+        assumes=(Assumption.LIST_NAMES_IT, Assumption.JOB_GOES_ON_FROM_IT, *case.assumes),
         may_commit=True,
         may_abort=True,
         loses_data=True,
@@ -339,6 +327,12 @@ def _listed(case: FlinkCase) -> Evidence:
     listing = case.first
     fact = f"{listing.path}/{METADATA} lists exactly this {'xid' if case.is_branch else 'transactional id, producer id and epoch'}"
     return Evidence(fact=fact, source=METADATA, at_ms=listing.written_ms)
+
+
+def _others(case: FlinkCase) -> tuple[Evidence, ...]:
+    """Return what binds the list to this Kafka cluster, and which other jobs may do this work."""
+    stated = [Evidence(fact=case.stated, source=SETTINGS)] if case.stated and not case.is_branch else []
+    return (*stated, *(Evidence(fact=each.why, source=REST) for each in case.rivals))
 
 
 def _unread(unread: UnreadList) -> tuple[Evidence, ...]:

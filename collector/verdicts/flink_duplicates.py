@@ -7,7 +7,7 @@ by hand of a checkpoint that Flink never recorded. Either way what was committed
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
@@ -19,7 +19,8 @@ from collector.runtime.time_format import utc
 from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts import flink_cases
 from collector.verdicts.flink_checkpoints import Evidence, Fate
-from collector.verdicts.flink_jobs_of_sinks import fits, job_of
+from collector.verdicts.flink_jobs_of_sinks import job_of
+from collector.verdicts.flink_known import Answer, FlinkCase
 from collector.verdicts.flink_set_backs import set_back, sources
 
 
@@ -65,9 +66,7 @@ def may_be_twice(
     if any(each.undone_ms - CLOCK_SKEW_MS <= start_ms < each.restore.at_ms for each in known):
         return FlinkId.parse(transaction.identity.transaction) is not None
     case = _listed(transaction, flink)
-    return case is not None and any(
-        restore.number < case.first.number and restore.at_ms >= since_ms for restore in case.restores
-    )
+    return case is not None and any(restore.at_ms >= since_ms for restore in case.restores_from_before())
 
 
 def evidence(
@@ -100,18 +99,13 @@ def evidence_of_branch(branch: BranchFacts, flink: FlinkState) -> Evidence | Non
     return _by_listing(case) if case is not None and case.listings else None
 
 
-def _by_listing(case: flink_cases.FlinkCase) -> Evidence | None:
-    first = case.first
-    back = [
-        restore
-        for restore in case.restores
-        if restore.number < first.number and restore.at_ms >= first.written_ms - CLOCK_SKEW_MS
-    ]
-    found = _evidence(case.name, back, first.number, "that lists it", sure=True)
-    last, in_doubt = case.restored_to()
-    # Set back and restored from it again: what was written in between may not have been committed.
-    is_set_back = last is not None and last.number < first.number and not in_doubt and not case.unattributed
-    return found if found is None or is_set_back else replace(found, sure=False)
+def _by_listing(case: FlinkCase) -> Evidence | None:
+    """Tell as the verdict about it does while it is open; set back and restored again, its work may rest on it or not."""
+    known, back = case.known(), case.restores_from_before()
+    if known.answer is Answer.SET_BACK:
+        return Evidence(fate=Fate.REPLAYED, why=known.why, sure=not known.assumes, checkpoint=case.first.number)
+    is_by_others = case.is_alive and not any(each in case.restores for each in back)
+    return None if is_by_others else _evidence(case.name, back, case.first.number, "that lists it")
 
 
 def _by_job(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> Evidence | None:
@@ -125,14 +119,14 @@ def _by_job(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> Ev
     since = [restore for restore in flink.restores_from(job.job.job) if restore.at_ms > ended_ms]
     if sink.naming is Naming.INCREMENTING:
         back = [restore for restore in since if restore.number < parsed.number]
-        return _evidence(job.pipeline, back, parsed.number, "that holds it", sure=fits(sink, job))
+        return _evidence(job.pipeline, back, parsed.number, "that holds it")
     taken = {number: seen.ended_ms or seen.triggered_ms for number, seen in job.checkpoints.items()}
     start_ms = transaction.identity.start_ms
     back = [restore for restore in since if taken.get(restore.number, start_ms) < start_ms]
-    return _evidence(job.pipeline, back, None, "", sure=False)
+    return _evidence(job.pipeline, back, None, "")
 
 
-def _listed(transaction: BrokerTransaction, flink: FlinkState) -> flink_cases.FlinkCase | None:
+def _listed(transaction: BrokerTransaction, flink: FlinkState) -> FlinkCase | None:
     id_, producer_id, epoch = transaction.handle_identity
     if producer_id is None or epoch is None or not flink.listings(Committable(id_, producer_id, epoch)):
         return None
@@ -140,7 +134,7 @@ def _listed(transaction: BrokerTransaction, flink: FlinkState) -> flink_cases.Fl
     return case if case is not None and case.listings else None
 
 
-def _evidence(name: str, back: Collection[Restore], holds: int | None, how: str, *, sure: bool) -> Evidence | None:
+def _evidence(name: str, back: Collection[Restore], holds: int | None, how: str) -> Evidence | None:
     if not back:
         return None
     last = max(back, key=lambda restore: restore.at_ms)
@@ -148,4 +142,4 @@ def _evidence(name: str, back: Collection[Restore], holds: int | None, how: str,
     why = (
         f"{name} was restored from checkpoint {last.number} at {utc(last.at_ms)}, {before}: its rows are written again"
     )
-    return Evidence(fate=Fate.REPLAYED, why=why, sure=sure, checkpoint=holds)
+    return Evidence(fate=Fate.REPLAYED, why=why, checkpoint=holds)

@@ -9,7 +9,7 @@ from collector.records.flink_facts import FlinkState
 from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
 from collector.records.formats.flink_records import FlinkStatus
 from collector.state.flink_sinks import Naming, Sink
-from collector.verdicts.flink_rivals import known_by_lists, others_that_ran, ran_at
+from collector.verdicts.flink_rivals import ran_at
 
 COMMIT_DELAY_MS = 10_000
 """A sink's commits follow the end of their checkpoint within this, when its job is looked for."""
@@ -51,22 +51,6 @@ def job_of(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> tup
         return None, f"{_ITS_OWNER}: no checkpoint of a Flink job that ran then names its prefix"
     # That the others' lists leave it out does not make it this one's, where several ran.
     return (ran[0], "") if len(ran) == 1 else _fitting(may_be, ran, sink)
-
-
-def is_its_job(transaction: BrokerTransaction, sink: Sink, facts: FlinkJobFacts, flink: FlinkState) -> bool:
-    """Say whether more than its time speaks for a job: its checkpoints name the prefix, or the sink's commits follow them.
-
-    Where another job ran then under the same prefix, only a list that names the transaction itself tells.
-    """
-    if flink.lists(facts, transaction.handle_identity):
-        return True
-    start_ms = transaction.identity.start_ms
-    others = others_that_ran(flink, facts, sink.prefix, start_ms)
-    if any(is_named or fits(sink, other) for other, is_named in others):
-        return False
-    if known_by_lists(flink, facts, sink.prefix, start_ms):
-        return False
-    return _is_named(transaction, sink, facts, flink) is True or fits(sink, facts)
 
 
 def _is_named(transaction: BrokerTransaction, sink: Sink, facts: FlinkJobFacts, flink: FlinkState) -> bool | None:

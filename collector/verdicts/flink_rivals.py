@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from collector.records.flink_facts import FlinkState
 from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
 from collector.records.formats.flink_records import FlinkStatus
+from collector.verdicts.flink_line import has_ended_by, related
 
 
 def ran_at(facts: FlinkJobFacts, at_ms: int) -> bool:
@@ -27,13 +28,24 @@ def rival(flink: FlinkState, facts: FlinkJobFacts, prefix: str, at_ms: int) -> s
     return known_by_lists(flink, facts, prefix, at_ms)
 
 
+def may_share_prefix(flink: FlinkState, facts: FlinkJobFacts, prefix: str, at_ms: int) -> bool:
+    """Say whether any other job that ran since then may use a prefix: its lists name it, or none of them was read whole."""
+    others = (each for id_, each in flink.jobs.items() if id_ != facts.job.job and not has_ended_by(each, at_ms))
+    return any(flink.names_prefix(each, prefix) is not False for each in others) or any(
+        job != facts.job.job and job not in flink.jobs and each.written_ms >= at_ms - CLOCK_SKEW_MS
+        for (_, job), lists in flink.committables.items()
+        for each in lists.values()
+        if prefix in each.prefixes and not each.is_gone
+    )
+
+
 def known_by_lists(flink: FlinkState, facts: FlinkJobFacts, prefix: str, at_ms: int) -> str:
     """Return such a job that REST did not tell of, and that wrote a checkpoint since which names the prefix; or nothing."""
     for (cluster, job), lists in flink.committables.items():
         if job in flink.jobs or job == facts.job.job:
             continue
         named = (each.written_ms for each in lists.values() if prefix in each.prefixes)
-        if max(named, default=0) >= at_ms - CLOCK_SKEW_MS and job not in _related(flink, facts.job.job):
+        if max(named, default=0) >= at_ms - CLOCK_SKEW_MS and job not in related(flink, facts.job.job):
             return f"{cluster}/{job}"
     return ""
 
@@ -42,15 +54,15 @@ def others_that_ran(
     flink: FlinkState, facts: FlinkJobFacts, prefix: str, at_ms: int
 ) -> Iterator[tuple[FlinkJobFacts, bool | None]]:
     """Yield the jobs that ran then, of another line of work, with whether their checkpoints name a prefix; None: not known."""
-    related: frozenset[str] | None = None
+    line: frozenset[str] | None = None
     for other in flink.jobs.values():
         if other.job.job == facts.job.job or not ran_at(other, at_ms):
             continue
         is_named = flink.names_prefix(other, prefix)
         if is_named is False:
             continue
-        related = related if related is not None else _related(flink, facts.job.job)
-        if other.job.job not in related:
+        line = line if line is not None else related(flink, facts.job.job)
+        if other.job.job not in line:
             yield other, is_named
 
 
@@ -58,17 +70,3 @@ def _has_completed(facts: FlinkJobFacts, since_ms: int) -> bool:
     return any(
         seen.status is FlinkStatus.COMPLETED and (seen.ended_ms or 0) >= since_ms for seen in facts.checkpoints.values()
     )
-
-
-def _related(flink: FlinkState, job: str) -> frozenset[str]:
-    """Return the jobs that a job goes on from, and those that go on from it, also by way of others."""
-    related, waiting = {job}, [job]
-    while waiting:
-        of = waiting.pop()
-        facts = flink.jobs.get(of)
-        sources = {restore.of_job for restore in facts.restores} if facts is not None else set()
-        successors = {id_ for id_, each in flink.jobs.items() if any(restore.of_job == of for restore in each.restores)}
-        new = (sources | successors) - related - {""}
-        related |= new
-        waiting += new
-    return frozenset(related)

@@ -9,7 +9,7 @@ from collector.records.facts import PipelineFacts
 from collector.records.observer_kind import ObserverKind
 from collector.runtime.time_format import seconds
 from collector.state.transaction_view import TransactionView
-from collector.verdicts.flink_cases import FlinkCase
+from collector.verdicts.flink_known import FlinkCase
 from collector.verdicts.read_process_write import ReadProcessWriteCase
 from collector.verdicts.restarts import MeasuredRestarts, restart_under_way
 from collector.verdicts.young_transactions import YoungCase

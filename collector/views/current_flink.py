@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from collector.records.formats.flink_records import (
+    Committable,
     FlinkCheckpoint,
     FlinkCommittables,
     FlinkJob,
     Listed,
     UnreadCheckpoint,
 )
+from collector.records.xids import as_listed, xid_of
 from collector.runtime.clock import now_ms
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
@@ -97,10 +99,26 @@ class CurrentFlink:
         with self._reading() as state:
             return state.flink.read_on_disk(cluster, since_ms)
 
-    def listings(self, committable: Listed) -> list[FlinkCommittables]:
-        """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
+    def rests_on(self, view: TransactionView) -> tuple[FlinkCommittables, ...]:
+        """Return the checkpoints that list an open transaction and that its verdict rests on: those of one job, by number."""
         with self._reading() as state:
-            return state.flink.listings(committable)
+            case = flink_case(state.flink, view, commit_overdue_ms=0, now_ms=now_ms())
+            listings = case.listings if case is not None else ()
+            # As they were read: the case has the time at which the JobManager says that they were written.
+            return tuple(state.flink.committables[each.cluster, each.job][each.path] for each in listings)
+
+    def in_use(self) -> frozenset[str]:
+        """Return the directories of the checkpoints that list what is open, or a branch that a database listed."""
+        with self._reading() as state:
+            if not state.flink.committables:
+                return frozenset()
+            xids = [xid_of(branch.resource_manager, branch.transaction) for branch in state.branches.values()]
+            listed: list[Listed] = [as_listed(xid) for xid in xids if xid is not None]
+            for identity in state.open:
+                id_, producer_id, epoch = state.broker[identity].handle_identity
+                if producer_id is not None and epoch is not None:
+                    listed.append(Committable(id_, producer_id, epoch))
+            return frozenset(each.path for one in listed for each in state.flink.listings(one))
 
     def transactions_of_checkpoints(self) -> dict[tuple[str, int], int]:
         """Return (Flink's job id, number) -> how many transactions the ``_metadata`` of that checkpoint lists."""

@@ -68,9 +68,15 @@ class CurrentState:
         checkpoints_kept: int,
         limits: Limits,
         offsets_topics: tuple[str, ...] = (CONSUMER_OFFSETS, CONNECT_OFFSETS),
+        flink_writes_here: Mapping[str, bool] | None = None,
     ) -> None:
         self._store = store
-        self._state = State(settled_kept=settled_kept, checkpoints_kept=checkpoints_kept, offsets_topics=offsets_topics)
+        self._state = State(
+            settled_kept=settled_kept,
+            checkpoints_kept=checkpoints_kept,
+            offsets_topics=offsets_topics,
+            flink_writes_here=flink_writes_here or {},
+        )
         self._verdicts = KeptVerdicts()
         self._lock = threading.Lock()
         self._limits = limits
@@ -92,6 +98,7 @@ class CurrentState:
                     settled_kept=self._state.settled_kept,
                     checkpoints_kept=self._state.checkpoints_kept,
                     offsets_topics=self._state.offsets_topics,
+                    flink_writes_here=self._state.flink_writes_here,
                 )
             self._store.begin_anew(damage)
             self._load()

@@ -170,7 +170,7 @@ def test_what_is_not_listed_any_more_or_ended_meanwhile_is_not_committed(
         (directory / "_metadata").unlink()
         refused = collector.order("commit", row, confirm=NAME)
         assert refused.status_code == 409
-        assert "does not list it any more, or is gone" in refused.json()["error"]["message"]
+        assert "chk-3 is gone" in refused.json()["error"]["message"]
         assert branch.seen() == []
 
         (directory / "_metadata").write_bytes(branch.metadata)

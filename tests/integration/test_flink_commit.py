@@ -69,7 +69,8 @@ def test_checkpoints_in_an_object_store_are_read(object_store: str, tmp_path: Pa
 
     def jobs_that_list_it() -> list[str]:
         reader.read_new()
-        return [listing.job for listing in current.flink.listings(committable)]
+        with current.reading() as state:
+            return [listing.job for listing in state.flink.listings(committable)]
 
     assert wait_until("its list", jobs_that_list_it) == [job]
     store.close()
@@ -112,7 +113,7 @@ def test_a_checkpoint_that_is_gone_or_damaged_commits_nothing(
     (directory / "_metadata").unlink()
     refused = collector.order("commit", row, confirm=NAME)
     assert refused.status_code == 409
-    assert "does not list it any more, or is gone" in refused.json()["error"]["message"]
+    assert "chk-3 is gone" in refused.json()["error"]["message"]
 
     (directory / "_metadata").write_bytes(prepared.metadata[: len(prepared.metadata) // 2])
     row = collector.wait_for(prepared.ids[0], verdict="foreign", may_commit=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise, permutations
 from typing import Any
 
@@ -78,7 +79,8 @@ def test_restores_are_known_whatever_the_order_in_which_they_are_seen() -> None:
     ]
     for order in permutations(looks):
         restores = state(*order).jobs[A].restores
-        assert restores == (back(1, 50), back(3, 100), back(4, 100, B), back(2, 200))
+        of_b = replace(back(4, 100, B), path=path(B, 4))
+        assert restores == (back(1, 50), back(3, 100), of_b, back(2, 200))
 
 
 def test_restores_of_one_time_stand_by_their_number() -> None:

@@ -16,7 +16,9 @@ import pytest
 from pyarrow import fs
 
 from collector.history.store import Store
+from collector.orders.flink_commit import listed_now
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
+from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observed, Position
 from collector.sources import flink_checkpoint_store, flink_committables, flink_store_reader
 from collector.sources.flink_checkpoint_store import CHECKPOINTS_OF_A_JOB, Now, Read
@@ -24,10 +26,11 @@ from collector.sources.flink_committables import FlinkCommittablesReader
 from collector.sources.flink_metadata_files import Place, filesystem_of, read_again
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
-from lifecycle.errors import ResourceManagerError
+from lifecycle.errors import OrderRefused, ResourceManagerError
 from tests.unit.collector.alerting.http_receiver import wait_until
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
+from tests.unit.collector.observations import broker_record, only_view
 from tests.unit.collector.records.flink_metadata_recordings import RECORDED, coordinator
 
 JOB = "a" * 32
@@ -68,7 +71,8 @@ def put(directory: Path, name: str = RECORDING) -> Path:
 
 
 def seen_listings(current: CurrentState) -> list[FlinkCommittables]:
-    return current.flink.listings(listed()[0])
+    with current.reading() as state:
+        return state.flink.listings(listed()[0])
 
 
 def told_by_rest(current: CurrentState, *observations: Any) -> None:
@@ -168,6 +172,28 @@ def test_a_file_that_is_still_being_written_is_read_again(current: CurrentState,
     assert {listing.error for listing in seen_listings(current)} == {""}
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_settled_list_of_what_is_open_is_looked_at_in_every_poll(
+    current: CurrentState, tmp_path: Path, is_open: bool
+) -> None:
+    where = put(tmp_path / "flink" / JOB / "chk-3")
+    changed(where / "_metadata", 60)
+    changed(where, 50)
+    before = where.stat()
+    open_ = listed()[0]
+    named: dict[str, Any] = {"transaction": open_.transaction, "producer_id": open_.producer_id}
+    if is_open:
+        told_by_rest(current, broker_record(BrokerStatus.ONGOING, 0, epoch=open_.producer_epoch, **named))
+    reading = reader(current, tmp_path / "flink")
+    reading.read_new()
+    assert len(seen_listings(current)) == 1
+    (where / "_metadata").write_bytes((RECORDED / "2.3-savepoint" / "_metadata").read_bytes())
+    changed(where / "_metadata", 55)
+    os.utime(where, ns=(before.st_atime_ns, before.st_mtime_ns))
+    reading.read_new()
+    assert len(seen_listings(current)) == (0 if is_open else 1), "what was read once is no evidence for ever"
+
+
 @pytest.mark.parametrize(
     ("age_s", "changed_ns", "looked_s_ago", "stands"),
     [
@@ -198,7 +224,8 @@ def test_a_savepoint_is_read_where_rest_says(current: CurrentState, tmp_path: Pa
     put(tmp_path / "savepoint-aaaaaa-0123456789ab", "2.3-savepoint")
     told_by_rest(current, job(), checkpoint(4, path=f"file:{tmp_path}/savepoint-aaaaaa-0123456789ab"))
     reader(current).read_new()
-    (listing,) = current.flink.listings(listed("2.3-savepoint")[0])
+    with current.reading() as state:
+        (listing,) = state.flink.listings(listed("2.3-savepoint")[0])
     assert listing.kind is FlinkKind.SAVEPOINT
     assert listing.job == JOB
 
@@ -287,6 +314,26 @@ def test_an_order_reads_a_checkpoint_as_it_is_at_that_moment(current: CurrentSta
     assert replace(now, read_ms=0) == replace(listing, read_ms=0)
     shutil.rmtree(where)
     assert read_again(listing) is None
+
+
+def test_an_order_rests_on_the_list_that_its_verdict_rests_on(current: CurrentState, tmp_path: Path) -> None:
+    where = put(tmp_path / JOB / "chk-3")
+    open_ = listed()[0]
+    named: dict[str, Any] = {"transaction": open_.transaction, "producer_id": open_.producer_id}
+    view = only_view(broker_record(BrokerStatus.ONGOING, 0, epoch=open_.producer_epoch, **named))
+    reader(current, tmp_path).read_new()
+    assert listed_now(current, view) is not None
+    # A copy under another job's id, which was read first, is not what the verdict rests on.
+    whole, read = (where / "_metadata").read_bytes(), (where / "_metadata").stat()
+    (where / "_metadata").write_bytes(whole)
+    os.utime(where / "_metadata", ns=(read.st_atime_ns, read.st_mtime_ns + 1_000_000_000))
+    with pytest.raises(OrderRefused, match="chk-3 is not as it was when it was read: look again"):
+        listed_now(current, view)
+    shutil.copytree(where, tmp_path / ("b" * 32) / "chk-9")
+    reader(current, tmp_path).read_new()
+    shutil.rmtree(where)
+    with pytest.raises(OrderRefused, match="chk-3 is gone"):
+        listed_now(current, view)
 
 
 def test_of_too_many_jobs_the_last_ones_are_read_and_the_rest_is_said(

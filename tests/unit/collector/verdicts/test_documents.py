@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.verdicts import flink_commits, hanging_transactions, read_process_write, verdict_rules
+from collector.verdicts import flink_commits, flink_known, hanging_transactions, read_process_write, verdict_rules
 from lifecycle.verdicts import URGENCY, Assumption, Verdict
 
 DELEGATED = (verdict_rules.rules_of_flink, verdict_rules.rules_of_read_process_write)
@@ -115,6 +115,11 @@ def test_the_page_lists_every_assumption_with_its_rules() -> None:
         if "case.tie" in source:
             tie = (read_process_write.input_tie, read_process_write.read_process_write_case)
             source += "".join(inspect.getsource(each) for each in tie)
+        # What every answer about a Flink job's work assumes stands in the case.
+        if "known.assumes" in source or "case.assumes_heir" in source:
+            source += inspect.getsource(flink_known)
+        elif "case.assumes" in source:
+            source += inspect.getsource(flink_known.FlinkCase.assumes.fget)  # type: ignore[arg-type, attr-defined]
         for name in re.findall(r"Assumption\.([A-Z_]+)", source):
             rules[Assumption[name].value].add(number_of(rule))
     for name in re.findall(r"Assumption\.([A-Z_]+)", inspect.getsource(verdict_rules.judge)):

@@ -25,6 +25,7 @@ from tests.unit.collector.observations import T0, branch_gone, branch_listed, da
 from tests.unit.collector.verdicts.loss_observations import judged
 from tests.unit.collector.verdicts.test_flink_branches import (
     BANK,
+    FAILED_AGAIN_FROM_2,
     FAILED_JOB,
     FUNCTION,
     LISTS,
@@ -52,15 +53,17 @@ BACK_TO_IT = replace(other_job(3), job="c" * 32, started_ms=T0 + 69_000, restore
 COMPLETED = [FAILED_JOB, checkpoint(3), LISTS]
 CASES: list[tuple[str, str, list[Any], LossVerdict, Certainty, str]] = [
     # name, what was ordered, what was seen of Flink, whether data was lost
-    ("rolled back, its checkpoint completed", "abort", COMPLETED, LOST, CERTAIN, "checkpoint 3 of eu/orders lists it and counts"),
-    ("rolled back, restored from it", "abort", [FAILED_JOB, other_job(3), LISTS], LOST, CERTAIN, "restored from it"),
-    ("rolled back, set back", "abort", [*COMPLETED, other_job(2)], HARMLESS, CERTAIN, "it is written again"),
+    ("rolled back, its checkpoint completed", "abort", COMPLETED, LOST, CERTAIN, "checkpoint 3 of eu/orders lists it, and counts"),
+    ("rolled back, restored from it", "abort", [FAILED_JOB, other_job(3), LISTS], LOST, LIKELY, "restored from checkpoint 3"),
+    ("rolled back, set back", "abort", [*COMPLETED, other_job(2)], HARMLESS, LIKELY, "its rows are written again"),
+    ("rolled back, set back itself", "abort", [FAILED_AGAIN_FROM_2, *COMPLETED[1:]], HARMLESS, CERTAIN, "set back to checkpoint 2"),
     ("rolled back, its end not seen", "abort", [LISTS], UNKNOWN, GUESS, "anna ordered it"),
     ("rolled back, a job of its name since", "abort", [*COMPLETED, STARTED_ANEW], UNKNOWN, GUESS, "is not known"),
     ("rolled back, no list", "abort", [FAILED_JOB, checkpoint(3)], UNKNOWN, GUESS, "no checkpoint that was read lists its xid"),
     ("committed", "commit", COMPLETED, NOT_LOST, CERTAIN, "its records were made visible"),
     ("committed, restored from it", "commit", [*COMPLETED, other_job(3)], NOT_LOST, CERTAIN, "its records were made visible"),
-    ("committed, set back", "commit", [*COMPLETED, other_job(2)], TWICE, CERTAIN, "restored from checkpoint 2"),
+    ("committed, set back", "commit", [*COMPLETED, other_job(2)], TWICE, LIKELY, "set back to checkpoint 2"),
+    ("committed, set back itself", "commit", [FAILED_AGAIN_FROM_2, *COMPLETED[1:]], TWICE, CERTAIN, "set back to checkpoint 2"),
     ("committed, set back, then restored from it", "commit", [*COMPLETED, other_job(2), BACK_TO_IT], TWICE, LIKELY, "checkpoint 2"),
     ("committed, no list", "commit", [FAILED_JOB, checkpoint(3), other_job(2)], NOT_LOST, CERTAIN, "its records were made visible"),
 ]  # fmt: skip

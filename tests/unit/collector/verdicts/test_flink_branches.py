@@ -80,9 +80,9 @@ CASES: list[tuple[str, list[Any], bool, Verdict | None, int, str]] = [
     ("completed, job alive: it commits it", [RUNS, checkpoint(3), LISTS], True, GOES_ON, 23, ""),
     ("its checkpoint is not over", [RUNS, checkpoint(3, FlinkStatus.IN_PROGRESS), LISTS], True, GOES_ON, 24, ""),
     ("its end was not seen", [LISTS], False, COMMIT, 25, "chk-3"),
-    ("restored from it, and over again", [FAILED_JOB, other_job(3), LISTS], True, COMMIT, 23, ""),
-    ("restored from it, REST never told of it", [other_job(3), LISTS], True, COMMIT, 23, ""),
-    ("restored from it by another, REST away", [RUNS, other_job(3), LISTS], False, COMMIT, 23, ""),
+    ("restored from it, and over again", [FAILED_JOB, other_job(3), LISTS], True, COMMIT, 23, "chk-3"),
+    ("restored from it, REST never told of it", [other_job(3), LISTS], True, COMMIT, 23, "chk-3"),
+    ("restored from it by another, REST away", [RUNS, other_job(3), LISTS], False, COMMIT, 23, "chk-3"),
     ("restarted from it, REST away", [RESTARTED_FROM_3, LISTS], False, COMMIT, 23, "chk-3"),
     ("set back to before it", [FAILED_JOB, other_job(2), LISTS], True, ABORT, 22, ""),
     ("a job of that name from nowhere", [FAILED_JOB, checkpoint(3), STARTED_ANEW, LISTS], True, DOUBT, 21, ""),
@@ -140,7 +140,7 @@ def test_case(seen: list[Any], polled: bool, verdict: Verdict | None, rule: int,
         )
     assert (found.verdict, found.rule, found.commit_confirmation) == (verdict, rule, typed)
     assert found.may_commit is (verdict is COMMIT)
-    assert found.may_abort is (verdict in (ABORT, DOUBT) or rule == 25 or (verdict is COMMIT and not is_postgres))
+    assert found.may_abort is (verdict in (ABORT, DOUBT) or bool(typed))
     if seen[-1] is LISTS:
         assert "exactly this xid" in found.evidence[0].fact
 
@@ -266,21 +266,22 @@ def test_a_branch_that_was_prepared_after_the_list_was_written_is_another(prepar
     assert (found is not None and found.verdict is COMMIT) is is_listed
 
 
-def test_the_newest_job_that_lists_a_branch_owns_it() -> None:
+def test_the_job_that_listed_a_branch_first_owns_it() -> None:
     state = flink_state([LISTS, listing(4, FUNCTION, job=OTHER_JOB, written=50_000)], False)
     found = flink_case(state, branch(FUNCTION, PREPARED), commit_overdue_ms=1_234, now_ms=T0 + 90_000)
     assert found is not None
-    assert ([each.job for each in found.listings], found.commit_overdue_ms) == ([OTHER_JOB], 1_234)
+    assert ([each.job for each in found.listings], found.commit_overdue_ms) == ([JOB], 1_234)
 
 
-def test_of_a_job_that_is_over_the_newest_restore_decides() -> None:
+def test_its_own_restore_tells_and_another_job_s_is_a_rival() -> None:
     again = job("c" * 32, restored=1, restored_at=80_000, restored_path=f"file:///c/{JOB}/chk-1")
     for seen in ([FAILED_AGAIN_FROM_2, again], [FAILED_AGAIN_FROM_2]):
         state = flink_state([*seen, LISTS_NONE], True)
         found = flink_case(state, branch(FUNCTION, PREPARED), commit_overdue_ms=2_000, now_ms=T0 + 90_000)
         assert found is not None
         assert found.last_restore is not None
-        assert found.last_restore.number == (1 if again in seen else 2)
+        assert (found.last_restore.number, bool(found.restored_by)) == (2, False), "its own"
+        assert [each.facts.job.job for each in found.rivals] == ["c" * 32 for each in seen if each is again]
 
 
 def test_a_job_that_went_on_from_another_ones_checkpoint_was_restored_too() -> None:

@@ -53,7 +53,7 @@ def test_case(
     for each in checkpoints:
         flink.see_checkpoint(each)
     proven = proven | flink.restored_from(seen.job)
-    found = by_job(job_case(STARTED_MS, number, flink.jobs[seen.job], proven, sure=True))
+    found = by_job(job_case(STARTED_MS, number, flink.jobs[seen.job], proven))
     assert (found.rule, found.fate, found.checkpoint) == (rule, fate, named)
     assert found.why
 

@@ -18,9 +18,11 @@ from collector.records.formats.flink_records import (
 )
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.verdicts import flink_commits
-from collector.verdicts.flink_cases import FlinkCase, case_of, flink_case
+from collector.verdicts.flink_cases import case_of, flink_case
 from collector.verdicts.flink_commits import listed_as, rule_26_lingering, rule_27_job_runs
-from lifecycle.verdicts import Verdict
+from collector.verdicts.flink_known import Answer, FlinkCase
+from collector.verdicts.flink_line import Rival, Standing
+from lifecycle.verdicts import Certainty, Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, broker_record, only_view
 from tests.unit.collector.verdicts.test_flink_commits import (
@@ -179,14 +181,17 @@ def test_without_a_list_no_restore_is_looked_for_and_with_one_nothing_lingers() 
     ],
 )
 @pytest.mark.parametrize("is_pooled", [False, True], ids=["counts up", "pooled"])
+@pytest.mark.parametrize("is_own", [False, True], ids=["by another job", "by itself"])
 def test_one_that_the_restored_checkpoint_may_hold_too_is_not_set_back(
-    number: int, seen: list[Any], found: tuple[Verdict, int], is_pooled: bool
+    number: int, seen: list[Any], found: tuple[Verdict, int], is_pooled: bool, is_own: bool
 ) -> None:
     """What checkpoint 3 lists and nothing committed, checkpoint 5 lists too; of checkpoint 3 nothing was read."""
     ids = {"pooled": frozenset({"orders"})} if is_pooled else {}
     id_ = Committable(f"orders-0-{number}", PRODUCER, EPOCH)
     lists = listing(5, id_, written=50_100, **ids)
-    state = flink_state([FAILED_JOB, restored_from(JOB, number=3), *seen, lists], False)
+    restored = replace(restored_from(JOB, JOB, number=3), state="FAILED", started_ms=T0 - 1_000)
+    jobs = [restored] if is_own else [FAILED_JOB, restored_from(JOB, number=3)]
+    state = flink_state([*jobs, *seen, lists], False)
     view = only_view(
         broker_record(
             BrokerStatus.ONGOING, OPENED, transaction=id_.transaction, producer_id=PRODUCER, epoch=EPOCH, start=OPENED
@@ -198,27 +203,27 @@ def test_one_that_the_restored_checkpoint_may_hold_too_is_not_set_back(
     if not seen and found == (DOUBT, 21):
         judgement = flink_commits.judge(case)
         assert judgement is not None
-        assert "was restored from checkpoint 3, which may hold it, too" in judgement.evidence[1].fact
+        says = (
+            "was restored from checkpoint 3, which may hold it, too"
+            if is_own
+            else f"job {OTHER_JOB} (eu/orders) was restored"
+        )
+        assert says in judgement.evidence[1].fact
 
 
-def test_the_restores_of_all_jobs_count_in_the_order_of_their_times() -> None:
-    later, earlier = restored_from(JOB, at=80_000), restored_from(JOB, "c" * 32, number=2)
-    found = flink_case(
-        flink_state([FAILED_JOB, later, earlier, listing()], False),
-        open_view(),
-        commit_overdue_ms=2_000,
-        now_ms=T0 + 90_000,
-    )
-    assert found is not None
-    assert [each.number for each in found.restores] == [2, 3]
-
-
-def test_a_job_of_that_name_before_the_restore_leaves_no_doubt() -> None:
-    anew = job("c" * 32, started_ms=T0 + 40_000)
-    state = flink_state([FAILED_JOB, anew, restored_from(JOB), listing()], False)
-    found = flink_case(state, open_view(), commit_overdue_ms=2_000, now_ms=T0 + 90_000)
-    assert found is not None
-    assert verdict(found) == (COMMIT, 23)
+@pytest.mark.parametrize(
+    ("first", "then", "found"),
+    [(2, 2, (ABORT, 22)), (3, 3, (COMMIT, 23)), (2, 3, (DOUBT, 21)), (3, 2, (DOUBT, 21)), (4, 3, (DOUBT, 21))],
+)
+def test_of_several_jobs_that_went_on_from_it_all_must_agree(first: int, then: int, found: tuple[Verdict, int]) -> None:
+    jobs = [restored_from(JOB, number=first), restored_from(JOB, "c" * 32, 80_000, then)]
+    state = flink_state([FAILED_JOB, *jobs, listing()], False)
+    case = flink_case(state, open_view(), commit_overdue_ms=2_000, now_ms=T0 + 90_000)
+    assert case is not None
+    assert verdict(case) == found
+    judgement = flink_commits.judge(case)
+    assert judgement is not None
+    assert judgement.certainty is not Certainty.CERTAIN
 
 
 def test_a_list_of_a_job_that_rest_does_not_know_is_judged_beside_others() -> None:
@@ -232,7 +237,7 @@ def test_a_later_checkpoint_that_lists_it_holds_it_too() -> None:
     both = (listing(3), listing(5, written=50_000))
     assert verdict(listed(restore(5), listings=both)) == (COMMIT, 23)
     assert verdict(listed(restore(2), restore(4), listings=both)) == (DOUBT, 21)
-    assert listed(restore(5), listings=both).completed() == (5, WRITTEN_MS + 30_000, "a job was restored from it")
+    assert listed(restore(5), listings=both).completed() == (5, WRITTEN_MS + 30_000, "the job was restored from it")
 
 
 @pytest.mark.parametrize(
@@ -269,7 +274,7 @@ def test_one_whose_end_was_not_seen_is_overdue_from_the_millisecond_on() -> None
         ({"polled": True, "job": None}, (COMMIT, 25)),
         ({"polled": False, "job": FlinkJobFacts(job=job())}, (COMMIT, 25)),
         ({"polled": True, "job": FlinkJobFacts(job=FAILED_JOB)}, (COMMIT, 25)),
-        ({"unattributed": "another job"}, (DOUBT, 21)),
+        ({"doubt": "another job"}, (DOUBT, 21)),
     ],
     ids=["its job runs", "no job is known", "REST is silent", "its job is over", "another job of that name"],
 )
@@ -283,7 +288,6 @@ def test_a_listed_one_without_an_end(changes: dict[str, Any], found: tuple[Verdi
         ({}, (ABORT, 26)),
         ({"last_restore": None}, None),
         ({"restored": None}, None),
-        ({"restored": listing(1, NOT_LISTED, written=20_000)}, None),
         ({"start_ms": T0 + 58_999}, (ABORT, 26)),
         ({"start_ms": T0 + 59_000}, None),
         ({"start_ms": T0 + 21_001}, (ABORT, 26)),
@@ -293,7 +297,6 @@ def test_a_listed_one_without_an_end(changes: dict[str, Any], found: tuple[Verdi
         "lingers",
         "never restored",
         "what it was restored from was not read",
-        "another was read",
         "just before the restore",
         "it may have begun after the restore",
         "just after what it was restored from",
@@ -329,6 +332,7 @@ def test_one_that_began_after_its_jobs_last_start_is_in_progress(
 
 RUNNING, OVER = FlinkJobFacts(job=job()), FlinkJobFacts(job=FAILED_JOB)
 NOW = WRITTEN_MS + 60_000
+RIVAL = Rival(facts=RUNNING, standing=Standing.HOLDS, why="another job was restored from it", restore=restore(3))
 
 
 @pytest.mark.parametrize(
@@ -347,12 +351,8 @@ NOW = WRITTEN_MS + 60_000
         ({"job": OVER, "away_since_ms": NOW, "is_branch": True}, True, False),
         ({"job": None, "polled": True}, False, False),
         ({"job": None, "away_since_ms": NOW}, False, False),
-        ({"job": None, "restores": (restore(3),)}, True, False),
-        ({"job": RUNNING, "restores": (restore(3),)}, True, False),
-        ({"job": RUNNING, "restores": (restore(3, WRITTEN_MS - 1_000),), "away_since_ms": NOW}, True, False),
-        ({"job": RUNNING, "restores": (restore(3, WRITTEN_MS - 1_001),), "away_since_ms": NOW}, False, True),
-        ({"job": RUNNING, "restores": (restore(3),), "polled": True}, False, True),
-        ({"job": replace(RUNNING, restores=(restore(3),)), "restores": (restore(3),)}, False, False),
+        ({"job": None, "rivals": (RIVAL,)}, False, False),
+        ({"job": RUNNING, "rivals": (RIVAL,), "away_since_ms": NOW}, False, True),
     ],
 )
 def test_one_poll_that_failed_does_not_make_a_job_gone(changes: dict[str, Any], is_gone: bool, may_run: bool) -> None:
@@ -425,8 +425,9 @@ def test_a_transaction_whose_epoch_is_not_known_is_listed_nowhere() -> None:
     assert case_of(state, replace(broker, ongoing_epoch=None, end_epoch=None)) is None
 
 
-def test_the_newest_job_that_lists_it_owns_it() -> None:
-    state = flink_state([listing(3), listing(5, job=OTHER_JOB, written=50_000), listing(4, job=OTHER_JOB)], False)
+def test_of_jobs_that_rest_does_not_know_the_one_owns_it_that_listed_it_first() -> None:
+    earlier = listing(4, job=OTHER_JOB, written=WRITTEN - 1)
+    state = flink_state([earlier, listing(5, job=OTHER_JOB, written=50_000), listing(3)], False)
     broker = open_view().broker
     assert broker is not None
     case = case_of(state, broker)
@@ -455,8 +456,8 @@ def test_a_job_of_that_name_from_nowhere_leaves_a_doubt(others: list[FlinkJob], 
         now_ms=T0 + 90_000,
     )
     assert found is not None
-    assert (not found.unattributed) is known
-    assert found.unattributed == "" or OTHER_JOB in found.unattributed
+    assert (found.known().answer is not Answer.DOUBT) is known
+    assert known or OTHER_JOB in found.known().why
 
 
 def restored_from(of_job: str, id_: str = OTHER_JOB, at: int = 60_000, number: int = 3) -> FlinkJob:
@@ -468,7 +469,8 @@ def restored_from(of_job: str, id_: str = OTHER_JOB, at: int = 60_000, number: i
     ("others", "known"),
     [
         ([restored_from(JOB)], True),
-        ([restored_from(JOB, number=4)], True),
+        ([restored_from(JOB, number=2)], True),
+        ([restored_from(JOB, number=4)], False),
         ([restored_from(JOB, number=4), restored_from("d" * 32, at=80_000)], False),
         ([restored_from("", number=4)], False),
         ([restored_from("d" * 32)], False),
@@ -476,11 +478,12 @@ def restored_from(of_job: str, id_: str = OTHER_JOB, at: int = 60_000, number: i
         ([restored_from("d" * 32), job("d" * 32, started_ms=T0 + 40_000)], False),
         ([restored_from("d" * 32), job("d" * 32, started_ms=T0 - 1_000, name="other")], False),
         ([restored_from("d" * 32), job("d" * 32, started_ms=WRITTEN_MS + 1_000)], False),
-        ([restored_from(JOB, number=4), restored_from(OTHER_JOB, "c" * 32, 80_000, 5)], True),
+        ([restored_from(JOB), restored_from(OTHER_JOB, "c" * 32, 80_000, 5)], True),
     ],
     ids=[
         "from it",
-        "from a later one of it",
+        "from an earlier one of it",
+        "from a later one of it that does not list it",
         "from it, then from one that is not known",
         "from a path that tells nothing",
         "from one that is not known",
@@ -495,7 +498,7 @@ def test_whose_checkpoint_a_job_of_that_name_was_restored_from_decides(others: l
     state = flink_state([FAILED_JOB, listing(), *others], False)
     found = flink_case(state, open_view(), commit_overdue_ms=2_000, now_ms=T0 + 90_000)
     assert found is not None
-    assert (not found.unattributed) is known
+    assert (found.known().answer is not Answer.DOUBT) is known
 
 
 def test_what_a_checkpoint_would_list_is_known_with_producer_and_epoch() -> None:

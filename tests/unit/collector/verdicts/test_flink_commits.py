@@ -20,7 +20,7 @@ from collector.state.flink_sinks import Sink, SubtaskIds
 from collector.verdicts import flink_commits, verdict_rules
 from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.flink_checkpoints import Fate, evidence
-from lifecycle.verdicts import Judgement, Verdict
+from lifecycle.verdicts import Certainty, Judgement, Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0, broker_record, only_view
@@ -96,6 +96,7 @@ EARLIER_2 = checkpoint(2)
 GONE_3 = replace(listing(), is_gone=True)
 TAKEN_AGAIN_3 = checkpoint(3, triggered_ms=T0 + 500_000, ended_ms=T0 + 501_000)
 RESTORED_SOON = restored_job(OTHER_JOB, 2, 40_000)
+SET_BACK_ITSELF = job(state="FAILED", restored=2, restored_at=60_000)
 SET_BACK_BEFORE = job(state="FAILED", restored=2, restored_at=28_000)
 OUT_OF_REACH: dict[tuple[str, int | None], str] = {(JOB, 3): "permission denied"}
 DAMAGED_3 = replace(listing(), committables=frozenset(), prefixes=frozenset(), error="byte 17: damaged")
@@ -109,13 +110,17 @@ CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
     ("a later one that lists it completed", [FAILED_JOB, checkpoint(4), listing(), LISTED_4], False, 50_000, COMMIT, 23, ""),
     ("a later one that does not list it completed", [FAILED_JOB, checkpoint(4), listing()], False, 50_000, COMMIT, 25, "chk-3"),
     ("set back and restored from a later one", [FAILED_JOB, RESTORED_FROM_2, LATER_FROM_4, listing()], True, 90_000, DOUBT, 21, ""),
-    ("set back and restored from it again", [FAILED_JOB, RESTORED_FROM_2, AGAIN_FROM_3, listing()], True, 90_000, COMMIT, 23, ""),
-    ("restored from it", [FAILED_JOB, RESTORED_FROM_3, listing()], True, 70_000, COMMIT, 23, ""),
+    ("set back and restored from it again", [FAILED_JOB, RESTORED_FROM_2, AGAIN_FROM_3, listing()], True, 90_000, DOUBT, 21, ""),
+    ("restored from it", [FAILED_JOB, RESTORED_FROM_3, listing()], True, 70_000, COMMIT, 23, "chk-3"),
     ("set back to before it", [FAILED_JOB, checkpoint(3), RESTORED_FROM_2, listing()], True, 70_000, ABORT, 22, ""),
+    ("it was set back itself", [SET_BACK_ITSELF, checkpoint(3), listing()], True, 70_000, ABORT, 22, ""),
+    ("so it was, and it runs", [replace(SET_BACK_ITSELF, state="RUNNING"), checkpoint(3), listing()], True, 70_000, ABORT, 22, ""),
+    ("it lingers after its own restore", [SET_BACK_ITSELF, LISTED_2], True, 70_000, ABORT, 26, ""),
     ("a job of that name from nowhere", [FAILED_JOB, checkpoint(3), STARTED_ANEW, listing()], True, 70_000, DOUBT, 21, ""),
-    ("restored from it, REST never told of it", [RESTORED_FROM_3, listing()], True, 70_000, COMMIT, 23, ""),
+    ("restored from it, REST never told of it", [RESTORED_FROM_3, listing()], True, 70_000, COMMIT, 23, "chk-3"),
     ("so it was, then one from nowhere", [RESTORED_FROM_3, LATER_ANEW, listing()], True, 90_000, DOUBT, 21, ""),
-    ("restored from it, and on from there", [FAILED_JOB, RESTORED_FROM_3, GOES_ON_FROM_5, listing()], True, 90_000, COMMIT, 23, ""),
+    ("restored from it, and on from there", [FAILED_JOB, RESTORED_FROM_3, GOES_ON_FROM_5, listing()], True,
+        90_000, COMMIT, 23, "chk-3"),
     ("its job runs, it is not over", [RUNS, NOT_OVER, listing()], True, 40_000, GOES_ON, 24, ""),
     ("its checkpoint failed", [RUNS, FAILED_3, listing()], True, 40_000, GOES_ON, 24, ""),
     ("its checkpoint failed, its job is gone", [FAILED_JOB, FAILED_3, listing()], True, 40_000, DOUBT, 34, ""),
@@ -125,7 +130,8 @@ CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
     ("its end not seen, the next one failed", [FAILED_JOB, FAILED_4, listing(), LISTED_4], True, 50_000, COMMIT, 25, "chk-3"),
     ("both failed", [FAILED_JOB, FAILED_3, FAILED_4, listing(), LISTED_4], True, 50_000, DOUBT, 34, ""),
     ("an earlier chk-3 failed", [FAILED_JOB, EARLIER_FAILED, listing()], True, 40_000, COMMIT, 25, "chk-3"),
-    ("it failed, and a job was restored from it", [FAILED_JOB, FAILED_3, RESTORED_FROM_3, listing()], True, 70_000, COMMIT, 23, ""),
+    ("it failed, and a job was restored from it", [FAILED_JOB, FAILED_3, RESTORED_FROM_3, listing()],
+        True, 70_000, COMMIT, 23, "chk-3"),
     ("it failed, and the work was set back", [FAILED_JOB, FAILED_3, RESTORED_FROM_2, listing()], True, 70_000, ABORT, 22, ""),
     ("a savepoint commits nothing", [RUNS, SAVEPOINT, listing()], True, 40_000, GOES_ON, 24, ""),
     ("a savepoint, its job is gone", [FAILED_JOB, SAVEPOINT, IN_SAVEPOINT], True, 40_000, COMMIT, 25, "savepoint-aaaaaa-0123"),
@@ -136,7 +142,7 @@ CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
         "savepoint-aaaaaa-0123"),
     ("restored from it, then from a later one", [RESTORED_FROM_3, LATER_FROM_4, listing()], True, 90_000, DOUBT, 21, ""),
     ("so it was, and it was completed", [FAILED_JOB, checkpoint(3), RESTORED_FROM_3, LATER_FROM_4, listing()], True, 90_000,
-        COMMIT, 23, ""),
+        COMMIT, 23, "chk-3"),
     ("lingers, another job uses its prefix", [FAILED_JOB, LISTED_2, STRANGER, LISTED_BY_STRANGER, RESTORED_FROM_2,
         LISTED_BY_OTHER], True, 70_000, None, 0, ""),
     ("so it does, and REST never told of it", [FAILED_JOB, LISTED_2, LISTED_BY_STRANGER, RESTORED_FROM_2, LISTED_BY_OTHER],
@@ -210,8 +216,15 @@ def test_case(seen: list[Any], polled: bool, at: int, verdict: Verdict | None, r
     assert (found.verdict, found.rule, found.commit_confirmation) == (verdict, rule, typed)
     assert found.evidence, "a verdict shows what it rests on"
     assert found.may_commit is (verdict is Verdict.COMMIT_IT)
-    assert found.loses_data is (verdict is not Verdict.ABORT_IT)
+    is_certain = found.certainty is Certainty.CERTAIN
+    assert found.loses_data is not (verdict is Verdict.ABORT_IT and is_certain)
     assert found.may_abort is (verdict in (Verdict.ABORT_IT, Verdict.UNKNOWN) or bool(typed))
+    assert is_certain is (verdict in (COMMIT, ABORT) and not typed and not _is_by_another(seen))
+
+
+def _is_by_another(seen: list[Any]) -> bool:
+    """Say whether another job was restored: whether it goes on in place of the first one is not told."""
+    return any(isinstance(each, FlinkJob) and each.job == OTHER_JOB for each in seen)
 
 
 def test_a_checkpoint_that_failed_is_said_to_have_failed() -> None:
@@ -260,9 +273,14 @@ def test_a_later_transaction_at_the_same_epoch_is_not_the_listed_one() -> None:
 
 
 def test_a_doubt_about_a_restore_says_what_it_is() -> None:
-    found = judged(flink_state([FAILED_JOB, RESTORED_FROM_2, LATER_FROM_4, listing()], True), open_view(), 90_000)
+    again = job(state="FAILED", restored=4, restored_at=80_000)
+    found = judged(flink_state([SET_BACK_ITSELF, again, listing()], True), open_view(), 90_000)
     assert found is not None
     assert "was set back to before checkpoint 3 and restored again since" in found.evidence[1].fact
+    of_others = judged(flink_state([FAILED_JOB, RESTORED_FROM_2, AGAIN_FROM_3, listing()], True), open_view(), 90_000)
+    assert of_others is not None
+    assert "was restored from checkpoint 3 at " in of_others.evidence[1].fact
+    assert "another restore tells otherwise" in of_others.evidence[1].fact
 
 
 def test_what_is_not_listed_any_more_is_not_committed() -> None:
@@ -282,12 +300,20 @@ def test_a_verdict_of_flink_takes_the_place_of_foreign_and_of_nothing_else() -> 
     ("seen", "fate", "sure"),
     [
         ([FAILED_JOB, checkpoint(3), listing()], Fate.COMPLETED, True),
-        ([FAILED_JOB, RESTORED_FROM_3, listing()], Fate.COMPLETED, True),
-        ([FAILED_JOB, checkpoint(3), RESTORED_FROM_2, listing()], Fate.REPLAYED, True),
+        ([FAILED_JOB, RESTORED_FROM_3, listing()], Fate.COMPLETED, False),
+        ([FAILED_JOB, checkpoint(3), RESTORED_FROM_2, listing()], Fate.REPLAYED, False),
+        ([SET_BACK_ITSELF, checkpoint(3), listing()], Fate.REPLAYED, True),
         ([FAILED_JOB, checkpoint(3), RESTORED_FROM_2], Fate.REPLAYED, False),
         ([FAILED_JOB, checkpoint(3)], Fate.COMPLETED, False),
     ],
-    ids=["completed", "restored from it", "set back", "set back, no list is known", "no list is known"],
+    ids=[
+        "completed",
+        "restored from it",
+        "set back",
+        "set back itself",
+        "set back, no list is known",
+        "no list is known",
+    ],
 )
 def test_whether_an_aborted_one_was_lost_follows_from_the_same_lists(seen: list[Any], fate: Fate, sure: bool) -> None:
     aborted = only_view(

@@ -106,6 +106,17 @@ def test_no_history_is_lost_or_written_twice_that_is_not(steps: list[Step], sett
         check(found, held, loss)
 
 
+@pytest.mark.long
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+@settings(max_examples=10_000, deadline=None)
+@given(HISTORIES, SETTINGS)
+def test_none_of_ten_thousand_is_lost_or_written_twice_that_is_not(steps: list[Step], setting: Setting) -> None:
+    found = history(steps, setting)
+    for held, loss in losses(found):
+        check(found, held, loss)
+
+
 @settings(max_examples=100)
 @given(HISTORIES, SETTINGS)
 @example([COMMITTED, RECORDED, BY_HAND, BACK], Setting(databases=(POSTGRES.name, MYSQL.name), watched=True))
@@ -151,5 +162,7 @@ def test_a_commit_by_hand_and_the_restore_after_it(steps: list[Step], verdict: L
     by_hand = [(held, loss) for held, loss in losses(found) if held.by_hand]
     ((held, loss),) = by_hand
     assert isinstance(held, KafkaTransaction) is (n == 0)
-    assert (loss.verdict, loss.certainty) == (verdict, Certainty.CERTAIN), loss.why
+    # Whether a job that was restored by a person goes on in place of the one before is not told.
+    is_told = verdict is LossVerdict.NOT_LOST or BACK not in steps
+    assert (loss.verdict, loss.certainty) == (verdict, Certainty.CERTAIN if is_told else Certainty.LIKELY), loss.why
     assert is_written_twice(found, held) is (verdict is LossVerdict.DUPLICATED)

@@ -58,14 +58,14 @@ def back(number: int, at_ms: int, of_job: str = "") -> Restore:
 def test_a_checkpoint_holds_what_it_names_or_what_began_before_it(
     number: int | None, told: FlinkCheckpoint, is_held: bool
 ) -> None:
-    assert job_case(START, number, facts(told), {}, sure=True).held == ((told.number,) if is_held else ())
+    assert job_case(START, number, facts(told), {}).held == ((told.number,) if is_held else ())
 
 
 @pytest.mark.parametrize(("triggered_ms", "is_held"), [(LATE - 1, True), (LATE, False)])
 def test_what_was_triggered_after_its_jobs_restore_does_not_hold_it(triggered_ms: int, is_held: bool) -> None:
     """The first restore counts: work was set back there."""
     restores = (back(2, START), back(2, START - 9), back(2, LATE), back(2, LATE + 50))
-    case = job_case(START, 3, facts(seen(4, triggered_ms, LATE + 90), restores=restores), {}, sure=True)
+    case = job_case(START, 3, facts(seen(4, triggered_ms, LATE + 90), restores=restores), {})
     assert (case.held, case.restored) == ((4,) if is_held else (), back(2, LATE))
 
 
@@ -86,28 +86,28 @@ def test_one_not_seen_is_proven_by_a_restore_since(
     number: int | None, proven: Restore, own: Restore | None, unseen: tuple[int, ...]
 ) -> None:
     known = facts(seen(5, 1, 2), restores=(own,) if own is not None else ())
-    assert job_case(START, number, known, {proven.number: proven}, sure=True).unseen == unseen
+    assert job_case(START, number, known, {proven.number: proven}).unseen == unseen
 
 
 def test_without_a_restore_of_its_own_the_newest_checkpoint_restored_from_counts() -> None:
     proven = {4: back(4, LATE), 2: back(2, LATE + 9)}
-    assert job_case(START, 3, facts(), proven, sure=True).restored == back(4, LATE)
+    assert job_case(START, 3, facts(), proven).restored == back(4, LATE)
     own = back(1, LATE + 5)
-    assert job_case(START, 3, facts(restores=(own,)), proven, sure=True).restored == own
-    assert job_case(START, 3, facts(), {4: back(4, START)}, sure=True).restored is None
-    assert job_case(START, 3, facts(), {4: back(4, START + 1)}, sure=True).restored is not None
+    assert job_case(START, 3, facts(restores=(own,)), proven).restored == own
+    assert job_case(START, 3, facts(), {4: back(4, START)}).restored is None
+    assert job_case(START, 3, facts(), {4: back(4, START + 1)}).restored is not None
 
 
 @pytest.mark.parametrize(("at_ms", "counts"), [(START, False), (START + 1, True)])
 def test_the_last_restore_counts_where_it_is_later(at_ms: int, counts: bool) -> None:
     newest = back(2, at_ms)
-    case = job_case(START, 3, facts(), {}, sure=True, newest=newest)
+    case = job_case(START, 3, facts(), {}, newest=newest)
     assert (case.newest, case.set_back) == ((newest, newest) if counts else (None, None))
 
 
 @pytest.mark.parametrize(("number", "is_back"), [(2, True), (3, False), (4, False)])
 def test_a_restore_from_the_checkpoint_in_its_name_is_none_to_before_it(number: int, is_back: bool) -> None:
-    assert (job_case(START, 3, facts(), {}, sure=True, newest=back(number, LATE)).set_back is not None) is is_back
+    assert (job_case(START, 3, facts(), {}, newest=back(number, LATE)).set_back is not None) is is_back
 
 
 @pytest.mark.parametrize(
@@ -121,22 +121,22 @@ def test_a_restore_from_the_checkpoint_in_its_name_is_none_to_before_it(number: 
     ],
 )
 def test_of_pooled_ids_a_checkpoint_is_before_what_began_after_its_end(told: FlinkCheckpoint, is_back: bool) -> None:
-    assert (job_case(START, None, facts(told), {}, sure=True, newest=back(9, LATE)).set_back is not None) is is_back
+    assert (job_case(START, None, facts(told), {}, newest=back(9, LATE)).set_back is not None) is is_back
 
 
 def answer(number: int | None, known: FlinkJobFacts, *proven: Restore, newest: Restore | None = None) -> Evidence:
-    case = job_case(START, number, known, {one.number: one for one in proven}, sure=False, newest=newest)
+    case = job_case(START, number, known, {one.number: one for one in proven}, newest=newest)
     return by_job(case)
 
 
 def test_rule_1_names_the_first_that_completed_and_when_it_was_restored_from() -> None:
     both = facts(seen(5, LATE, LATE + 1, FlinkStatus.COMPLETED), seen(4, START + 7, START + 9, FlinkStatus.COMPLETED))
     found = answer(3, both)
-    assert (found.rule, found.checkpoint, found.sure, found.restored_ms, found.held_ms) == (1, 4, False, 0, START + 7)
+    assert (found.rule, found.checkpoint, found.restored_ms, found.held_ms) == (1, 4, 0, START + 7)
     found = answer(3, both, newest=back(5, LATE + 8))
     assert (found.rule, found.restored_ms, found.held_ms) == (1, LATE + 8, START + 7)
     unseen = answer(3, facts(), back(4, LATE), newest=back(4, LATE))
-    assert (unseen.rule, unseen.checkpoint, unseen.sure) == (1, 4, True), "a restore proves it"
+    assert (unseen.rule, unseen.checkpoint) == (1, 4), "a restore proves it"
     assert (unseen.restored_ms, unseen.held_ms) == (LATE, LATE)
     assert "a job was restored from it at" in unseen.why
 
@@ -160,7 +160,7 @@ def test_rule_1_does_not_answer_after_a_restore_from_before_it() -> None:
 def test_rule_2_names_the_first_checkpoint_that_holds_it() -> None:
     known = facts(seen(5, START + 5, START + 6), seen(4, START + 3, START + 4), restores=(back(2, LATE),))
     found = answer(3, known)
-    assert (found.rule, found.checkpoint, found.restored_ms, found.sure) == (2, 4, LATE, False)
+    assert (found.rule, found.checkpoint, found.restored_ms) == (2, 4, LATE)
     assert answer(3, known, newest=back(1, LATE + 9)).restored_ms == LATE + 9, "the last one that set it back"
     assert answer(3, known, newest=back(7, LATE + 9)).restored_ms == LATE, "or the first of its own"
 
@@ -266,56 +266,21 @@ def told(
     return found.fate, found.sure, found.checkpoint
 
 
-def test_ids_make_sure_what_the_job_says_and_speak_where_it_does_not() -> None:
+def test_without_a_list_nothing_is_sure_and_ids_speak_where_the_job_does_not() -> None:
     committing = replace(sink(), commits=[(START, START + 13, 3)])
-    assert told(sink(), DONE) == (Fate.COMPLETED, False, 3), "no commit shows that it is this job's sink"
-    assert told(committing, DONE) == (Fate.COMPLETED, True, 3)
-    assert told(sink(n4=END + 1), DONE) == (Fate.COMPLETED, False, 3), (
-        "it may be a stranger's, whose ids look like Flink's"
-    )
+    for of_sink in (sink(), committing, sink(n4=END + 1)):
+        for named in ("", "sink"):
+            assert told(of_sink, DONE, named=named) == (Fate.COMPLETED, False, 3)
     assert told(sink(n4=END + 1), DONE, named="else") == (Fate.COMPLETED, False, 3), (
         "the ids alone: it is not that job's"
     )
-    assert told(sink(n4=END + 1), DONE, named="sink") == (Fate.COMPLETED, True, 3)
-    assert told(sink(), DONE, named="sink") == (Fate.COMPLETED, False, 3)
     assert told(sink(takes=(END + 1,)), UNDONE) == (Fate.REPLAYED, False, None), "the ids alone"
     assert told(sink(n4=END + 1), UNDONE) == (Fate.COMPLETED, False, 3)
     assert told(sink(), UNDONE) == (Fate.NOT_COMPLETED, False, 3)
     restored = later(back(2, LATE, JOB))
     assert told(sink(n4=END + 1), DONE, restored) == (Fate.REPLAYED, False, 3), "the job's own word"
-    assert told(sink(n4=END + 1), DONE, restored, named="sink") == (Fate.REPLAYED, False, 3), "the ids do not agree"
-    assert told(sink(takes=(LATE + 1,)), DONE, restored) == (Fate.REPLAYED, False, 3)
-    assert told(sink(takes=(LATE + 1,)), DONE, restored, named="sink") == (Fate.REPLAYED, True, 3)
-
-
-@pytest.mark.parametrize(("named", "sure"), [("", False), ("sink", True)])
-def test_a_restore_from_a_checkpoint_that_was_not_seen_is_proof_only_where_the_job_is_known_to_be_its(
-    named: str, sure: bool
-) -> None:
-    restored = later(back(9, LATE, JOB))
-    assert told(sink(), UNDONE, restored, named=named) == (Fate.COMPLETED, sure, 9)
-    committing = replace(sink(), commits=[(START, START + 13, 3)])
-    done = facts(seen(3, START, START + 12, FlinkStatus.COMPLETED))
-    assert told(committing, done, restored, named=named)[1] is True
-
-
-@pytest.mark.parametrize(
-    ("takes", "sure"),
-    [
-        ((), True),
-        ((START - 9,), True),
-        ((START - 9, START), True),
-        ((START - 9, START - 5), False),
-        ((START - 9, START - 5, START - 1), False),
-        ((START, END - 1), True),
-    ],
-)
-def test_an_id_that_was_taken_twice_before_leaves_its_number_in_doubt(takes: tuple[int, ...], sure: bool) -> None:
-    """The work was set back before it began: the checkpoint of its number may be of the work before that."""
-    taken = sink(takes=takes, n4=END + 1)
-    assert told(taken, DONE, named="sink") == (Fate.COMPLETED, sure, 3), "its ids say the same"
-    assert told(taken, UNDONE, later(back(9, LATE, JOB)), named="sink") == (Fate.COMPLETED, sure, 9), "it was not seen"
-    assert told(replace(taken, commits=[(START, START + 13, 3)]), DONE) == (Fate.COMPLETED, True, 3), "its commits tell"
+    assert told(sink(takes=(LATE + 1,)), DONE, restored, named="sink") == (Fate.REPLAYED, False, 3)
+    assert told(sink(), UNDONE, later(back(9, LATE, JOB)), named="sink") == (Fate.COMPLETED, False, 9)
 
 
 WHOLE_9 = FlinkCommittables(
@@ -352,23 +317,9 @@ def test_a_restore_proves_no_checkpoint_whose_list_leaves_it_out(
 
 def test_what_is_known_to_count_is_not_still_awaited() -> None:
     done, runs = seen(3, START, START + 1, FlinkStatus.COMPLETED), seen(5, START + 5, None, RUNS)
-    assert job_case(START, 3, facts(done), {}, sure=True).running is None
-    assert job_case(START, 3, facts(done, runs), {}, sure=True).running == 5
-    assert job_case(START, 3, facts(replace(done, kind=FlinkKind.SYNC_SAVEPOINT), runs), {}, sure=True).running == 3
-
-
-def test_a_job_of_its_name_from_nowhere_leaves_doubt_of_what_is_completed_or_replayed() -> None:
-    committing = replace(sink(), commits=[(START, START + 13, 3)])
-    stranger = later(started_ms=LATE + 5_000, id_="c" * 32)
-    found = evidence(transaction(), committing, flink(DONE, stranger))
-    assert (found.fate, found.sure) == (Fate.COMPLETED, False)
-    assert "if it was not, its rows are written again" in found.why
-    restored = later(back(2, LATE, JOB))
-    assert told(committing, DONE, restored) == (Fate.REPLAYED, True, 3)
-    assert told(committing, DONE, restored, stranger) == (Fate.REPLAYED, False, 3)
-    assert "if it was not" not in evidence(transaction(), committing, flink(DONE, restored, stranger)).why
-    failed = evidence(transaction(), committing, flink(UNDONE, stranger))
-    assert failed == evidence(transaction(), committing, flink(UNDONE))
+    assert job_case(START, 3, facts(done), {}).running is None
+    assert job_case(START, 3, facts(done, runs), {}).running == 5
+    assert job_case(START, 3, facts(replace(done, kind=FlinkKind.SYNC_SAVEPOINT), runs), {}).running == 3
 
 
 def test_the_last_restore_of_all_counts() -> None:
@@ -399,7 +350,7 @@ def test_few_commits_and_a_take_since_leave_it_likely() -> None:
     committing = replace(sink(None, takes=(END + 5_000,)), commits=[(START, END + 10_013, 3)])
     assert told(committing, late, later(back(3, LATE, JOB))) == (Fate.COMPLETED, False, 3)
     restored = later(back(3, LATE + 9, JOB))
-    assert told(unknown, DONE, restored, listed=3) == (Fate.COMPLETED, True, 3), "taken before it was restored from it"
+    assert told(unknown, DONE, restored, listed=3) == (Fate.COMPLETED, False, 3), "taken before it was restored from it"
     assert told(sink(None, takes=(LATE + 10,)), DONE, restored, listed=3) == (Fate.COMPLETED, False, 3)
 
 
@@ -410,7 +361,7 @@ def test_a_take_since_has_a_completed_one_written_again() -> None:
     assert (found.fate, found.rule) == (Fate.REPLAYED, 0)
     assert "taken again" in found.why
     restored = later(back(3, LATE + 9, JOB))
-    assert told(sink(takes=(LATE,)), DONE, restored, listed=3) == (Fate.COMPLETED, True, 3)
+    assert told(sink(takes=(LATE,)), DONE, restored, listed=3) == (Fate.COMPLETED, False, 3)
     # Without a list the checkpoint holds what its id had when it was triggered, not what it had before.
     assert told(sink(takes=(LATE,)), DONE, restored) == (Fate.COMPLETED, False, 3)
 
@@ -418,10 +369,10 @@ def test_a_take_since_has_a_completed_one_written_again() -> None:
 @pytest.mark.parametrize(
     ("restores", "expected"),
     [
-        ((back(2, LATE, JOB),), (Fate.REPLAYED, True, 3)),
-        ((back(3, LATE, JOB),), (Fate.COMPLETED, True, 3)),
+        ((back(2, LATE, JOB),), (Fate.REPLAYED, False, 3)),
+        ((back(3, LATE, JOB),), (Fate.COMPLETED, False, 3)),
         # Its own checkpoint 9, which was not seen: whether that is of this line of work the list does not tell, but the job does.
-        ((back(2, LATE, JOB), back(9, LATE + 5, JOB)), (Fate.COMPLETED, True, 9)),
+        ((back(2, LATE, JOB), back(9, LATE + 5, JOB)), (Fate.COMPLETED, False, 9)),
     ],
 )
 def test_a_list_tells_by_the_last_restore(

@@ -18,7 +18,7 @@ from collector.records.formats.flink_records import (
     FlinkStatus,
 )
 from collector.state.flink_sinks import Naming, Sink, SubtaskIds
-from collector.verdicts.flink_jobs_of_sinks import fits, is_its_job, job_of
+from collector.verdicts.flink_jobs_of_sinks import fits, job_of
 from collector.verdicts.flink_set_backs import set_back, sources, taken_again_ms
 from tests.unit.collector.flink_observations import checkpoint, job
 
@@ -365,40 +365,6 @@ def test_a_job_is_its_where_its_lists_name_it_and_no_other(
         job, why = job_of(known, of_sink, looked_at)
         assert (job.job.job if job is not None else None) == found, why
         assert says in why
-
-
-SINCE = replace(OTHER_NAMES, written_ms=START)
-
-
-@pytest.mark.parametrize(
-    ("jobs", "lists", "of_sink", "is_its"),
-    [
-        ([ran()], [], sink(), False),
-        ([ran()], [NAMES], sink(), True),
-        ([ran()], [LEAVES_OUT], sink(), False),
-        ([ONE], [], COMMITTING, True),
-        # Another job ran then: it names the prefix too, or the commits follow its checkpoints as well.
-        ([ran(), UNFOLLOWED], [NAMES], sink(), True),
-        ([ran(), UNFOLLOWED], [NAMES, OTHER_NAMES], sink(), False),
-        ([ONE, UNFOLLOWED], [NAMES], COMMITTING, True),
-        ([ONE, TWIN], [NAMES], COMMITTING, False),
-        ([ONE, TWIN], [NAMES, a_list(OTHER, "else")], COMMITTING, True),
-        # So it is with one that its lists alone tell of, where one of them was written since.
-        ([ran()], [NAMES, SINCE], sink(), False),
-        ([ONE], [SINCE], COMMITTING, False),
-        ([ONE], [OTHER_NAMES], COMMITTING, True),
-        # A list that names the transaction itself tells whatever the others say.
-        ([ran(), UNFOLLOWED], [LISTS, OTHER_NAMES], sink(), True),
-        ([ran()], [LISTS, SINCE], sink(), True),
-    ],
-)
-def test_more_than_its_time_speaks_for_a_job(
-    jobs: list[FlinkJobFacts], lists: list[FlinkCommittables], of_sink: Sink, is_its: bool
-) -> None:
-    state = FlinkState(jobs={facts.job.job: facts for facts in jobs})
-    for seen in lists:
-        state.see_committables(seen)
-    assert is_its_job(replace(transaction(), ongoing_epoch=4), of_sink, jobs[0], state) is is_its
 
 
 def test_an_id_without_a_known_owner_is_told_of_no_flink_job() -> None:

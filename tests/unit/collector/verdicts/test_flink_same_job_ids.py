@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkJob
-from collector.verdicts.flink_successors import unattributed
 from lifecycle.verdicts import Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.verdicts.test_flink_commits import (
@@ -94,11 +93,3 @@ def test_a_job_that_is_forgotten_shares_its_id_with_none() -> None:
     state = flink_state([FAILED_JOB, in_us(RUNS), listing()], True)
     state.clusters.keep({OTHER_JOB})
     assert state.clusters.several(JOB) == []
-
-
-@pytest.mark.parametrize("of_job", ["", JOB])
-def test_of_a_job_whose_id_two_clusters_have_it_is_not_known_what_went_on(of_job: str) -> None:
-    state = flink_state([FAILED_JOB, listing(), in_us(RUNS)], True)
-    assert "clusters eu and us have a job" in unattributed(state, state.jobs[JOB], 0, of_job)
-    alone = flink_state([FAILED_JOB, listing()], True)
-    assert "clusters" not in unattributed(alone, alone.jobs[JOB], 0, of_job)

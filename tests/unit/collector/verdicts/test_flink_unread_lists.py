@@ -73,7 +73,7 @@ def test_it_is_committed_only_by_typing_the_checkpoint_and_an_abort_warns() -> N
         ((*SEEN, job(state="FAILED", restored=2, restored_at=21_001)), "left from before"),
         ((*SEEN, restored_job(OTHER_JOB, 3, 60_000)), "a job was restored from checkpoint 3"),
         ((*SEEN, restored_job(OTHER_JOB, 2, 60_000)), "a job was restored from checkpoint 2"),
-        ((*SEEN, STARTED_ANEW), "of the same name started"),
+        ((*SEEN, STARTED_ANEW), "has the same name and started at"),
         ((*SEEN, listing(4, NOT_LISTED, written=40_000)), "a list that must name it"),
     ],
     ids=[
@@ -119,9 +119,18 @@ def test_it_must_have_begun_before_the_checkpoint_was_triggered(opened: int, rul
         ((*without(COMPLETED_3), replace(COMPLETED_3, kind=FlinkKind.SAVEPOINT)), 0),
         ((*SEEN, listing(3, NOT_LISTED)), 0),
         ((*SEEN, listing(3, NOT_LISTED, written=28_999)), 31),
-        ((*SEEN, restored_job(OTHER_JOB, 2, 60_000), listing(2, NOT_LISTED, job=OTHER_JOB)), 26),
+        ((*SEEN, restored_job(OTHER_JOB, 2, 60_000), listing(2, NOT_LISTED, job=OTHER_JOB)), 31),
+        ((*SEEN, job(state="FAILED", restored=2, restored_at=60_000)), 26),
     ],
-    ids=["it failed", "it has not ended", "a savepoint", "read whole", "an older list of its number", "lingers"],
+    ids=[
+        "it failed",
+        "it has not ended",
+        "a savepoint",
+        "read whole",
+        "an older list of its number",
+        "another went on",
+        "lingers",
+    ],
 )
 def test_only_a_completed_checkpoint_without_a_list_holds_it(seen: tuple[Any, ...], rule: int) -> None:
     judgement = found(*seen)

@@ -21,8 +21,8 @@ from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from tests.unit.collector.flink_recordings import transaction_records
 from tests.unit.collector.verdicts.loss_observations import (
-    CERTAIN,
     GONE,
+    LIKELY,
     LOST,
     NOT_LOST,
     RESTORED,
@@ -48,7 +48,7 @@ def test_what_memory_has_let_go_is_answered_from_history(tmp_path: Path) -> None
             loss.view.transaction for loss in aborts_and_losses.losses_in_memory(current, committed=True)[0]
         }
         ((lost,), _) = aborts_and_losses.losses_in_history(current, store, "orders-eu-0-17")
-        assert (lost.verdict, lost.certainty, lost.view.pipeline) == (LOST, CERTAIN, "orders-eu")
+        assert (lost.verdict, lost.certainty, lost.view.pipeline) == (LOST, LIKELY, "orders-eu")
         ((committed,), _) = aborts_and_losses.losses_in_history(current, store, "orders-eu-1-4")
         assert committed.verdict is NOT_LOST
         assert aborts_and_losses.losses_in_history(current, store, "never-was-0-1") == ([], 0)
@@ -78,7 +78,7 @@ def test_what_flink_lost_is_an_alert_for_an_hour(tmp_path: Path) -> None:
         assert alerts.keys() == lost.keys()
         alert = next(one for one in alerts.values() if "orders-eu-0-17" in one.subject)
         assert (alert.severity, alert.subject_labels["pipeline"]) == (Severity.CRITICAL, "orders-eu")
-        assert "lost the records of transaction orders-eu-0-17 (certain)" in alert.summary
+        assert "lost the records of transaction orders-eu-0-17 (likely)" in alert.summary
         assert recent.at(last_ms + 2 * 3_600_000) == found, "not looked at again yet"
         clock_s = 10.0
         assert recent.at(last_ms + 2 * 3_600_000) == ()

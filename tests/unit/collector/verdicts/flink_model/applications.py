@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from collector.records.formats.flink_records import FlinkCommittables, FlinkKind, FlinkStatus
@@ -40,6 +40,8 @@ class Application:
     key: str
     name: str
     sinks: list[Sink]
+    clusters: tuple[str, ...] = (CLUSTER,)
+    """The Flink cluster that it runs in, then the others whose collectors' directories hold its checkpoints, too."""
     job: str = ""
     newest: int = 0
     goes_on_from: int = 0
@@ -47,6 +49,8 @@ class Application:
     is_up: bool = True
     is_over: bool = False
     """Its job was stopped: it does not start again by itself."""
+    is_moved: bool = False
+    """It was once restored from a copy of a checkpoint, whose path does not say whose it is, or under another name."""
     has_writers: bool = False
     """They run: they have shut out what those before them left."""
     started: int = 0
@@ -58,13 +62,15 @@ class Application:
     kinds: dict[Checkpoint, FlinkKind] = field(default_factory=dict)
     restores: list[tuple[int, Checkpoint | None]] = field(default_factory=list)
     """When it went on, and from what."""
+    _ended: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    """The jobs before, with what REST told of each."""
     told: list[Any] = field(default_factory=list)
     """What REST says of the job that runs, when it is asked."""
 
     def __post_init__(self) -> None:
         self.job = self.world.new_job()
         self.jobs = [self.job]
-        self._told_job: dict[str, Any] = {"started_ms": T0}
+        self._told_job: dict[str, Any] = {"started_ms": T0 + self.world.at}
 
     def counts(self, held: Held) -> bool:
         """Say whether the work rests on a transaction: its rows are not written again."""
@@ -79,8 +85,10 @@ class Application:
         return not any(held in self.holds[each] for each in (self.lines[source] if source else ()))
 
     def is_told(self) -> bool:
-        """Say whether REST shows each start for what it is: a savepoint's path names no job, a start from nothing has none."""
-        return all(source is not None and not self.kinds[source].is_savepoint for _, source in self.restores)
+        """Say whether REST shows each start for what it is: a start from nothing has no path, and a copy's names no job."""
+        return not self.is_moved and all(
+            source is not None and not self.kinds[source].is_savepoint for _, source in self.restores
+        )
 
     def name_of(self, taken: Checkpoint) -> str:
         """Return the last part of a checkpoint's path."""
@@ -89,7 +97,7 @@ class Application:
     def path_of(self, taken: Checkpoint) -> str:
         id_, number = taken
         is_savepoint = self.kinds[taken].is_savepoint
-        return f"file:///s/savepoint-{id_[-6:]}-{number}" if is_savepoint else f"file:///c/{id_}/chk-{number}"
+        return f"file:///s/savepoint-{id_[:6]}-{number}" if is_savepoint else f"file:///c/{id_}/chk-{number}"
 
     def write(self, outcome: str, listing: str) -> None:
         """Take a checkpoint or savepoint."""
@@ -124,16 +132,41 @@ class Application:
             # Its writers close what they began behind the barrier.
             world.end([held for sink in self.sinks for held in sink.current], is_commit=False)
 
-    def restore(self, steps_back: int, *, from_nothing: bool = False) -> None:
-        """Start another job at a person's wish: from what was taken last, from what was before it, or from nothing."""
+    def restore(self, steps_back: int, *, from_nothing: bool = False, copied: bool = False, name: str = "") -> None:
+        """Start another job at a person's wish: from what was taken last, from what was before it, or from nothing.
+
+        ``copied``: from a copy of it elsewhere; ``name``: of the new job, whose sinks then have new prefixes, too.
+        """
         known = list(self.lines)
         source = None if from_nothing or not known else known[max(0, len(known) - 1 - steps_back)]
+        self._ended.append((self.job, {"name": self.name, **self._told_job}))
+        if name:
+            self.name, self.is_moved = name, True
+            self.sinks = [sink.renamed(name) for sink in self.sinks]
         self.job = self.world.new_job()
         self.jobs.append(self.job)
         self.newest = source[1] if source else 0
         self.started = self.world.at + 8_000
         self._told_job = {"started_ms": T0 + self.started}
-        self._go_on_from(source)
+        self._go_on_from(source, copied=copied)
+
+    def copy(self, key: str, name: str, steps_back: int, *, copied: bool, elsewhere: bool) -> Application | None:
+        """Return a copy that a person starts beside it, for a test, with sinks of its own; None: there is nothing to restore."""
+        if not self.lines:
+            return None
+        other = self.world.other_kafka() if elsewhere else self.world
+        kafka = [sink for sink in self.sinks if isinstance(sink, KafkaSink)]
+        sinks: list[Sink] = [
+            replace(sink, world=other, owner=key, pending=[], writing=[], prefix=sink.prefix if elsewhere else name)
+            for sink in kafka
+        ]
+        found = Application(world=self.world, key=key, name=name, sinks=sinks, clusters=self.clusters[::-1])
+        found.lines, found.holds, found.kinds = dict(self.lines), dict(self.holds), dict(self.kinds)
+        known = list(self.lines)
+        source = known[max(0, len(known) - 1 - steps_back)]
+        found.newest, found.is_moved = source[1], True
+        found._go_on_from(source, copied=copied)
+        return found
 
     def fail_over(self) -> None:
         """Restart the tasks of the same job from its newest checkpoint, or from nothing; the checkpoints' numbers go on."""
@@ -159,6 +192,7 @@ class Application:
             if taken[0] == self.job:
                 ended_ms = None if status is FlinkStatus.IN_PROGRESS else T0 + ended
                 seen = {
+                    "cluster": self.clusters[0],
                     "job": self.job,
                     "job_name": self.name,
                     "kind": self.kinds[taken],
@@ -167,11 +201,17 @@ class Application:
                     "path": self.path_of(taken),
                 }
                 state.see_checkpoint(checkpoint(taken[1], status, **seen))
+        at_ms, cluster = T0 + self.world.at, self.clusters[0]
+        for number, (id_, before) in enumerate(self._ended):
+            # It was cancelled, or its cluster was: then it is not told of any more.
+            over = {"cluster": cluster, "state": ("CANCELED", "GONE")[number % 2], "changed_ms": at_ms, **before}
+            if id_ in state.jobs:
+                state.see_job(job(id_, **over))
         told = "FINISHED" if self.is_over else "RUNNING" if self.is_up else "FAILED"
-        state.see_job(job(self.job, state=told, name=self.name, **self._told_job))
-        state.see_polled(CLUSTER, T0 + self.world.at, answered=True)
+        state.see_job(job(self.job, state=told, name=self.name, cluster=cluster, **self._told_job))
+        state.see_polled(cluster, at_ms, answered=True)
 
-    def _go_on_from(self, source: Checkpoint | None) -> None:
+    def _go_on_from(self, source: Checkpoint | None, *, copied: bool = False) -> None:
         self.world.at += 10_000
         self.line = self.lines[source] if source else ()
         self.goes_on_from = source[1] if source else 0
@@ -180,27 +220,31 @@ class Application:
         self.is_up, self.is_over, self.has_writers = True, False, False
         self.restores.append((self.world.at, source))
         if source:
-            restored = {"restored": source[1], "restored_path": self.path_of(source), "restored_at": self.world.at}
+            path = f"file:///copies/{source[1]}" if copied else self.path_of(source)
+            self.is_moved = self.is_moved or copied
+            restored = {"restored": source[1], "restored_path": path, "restored_at": self.world.at}
             self._told_job |= restored
 
     def _see_list(self, taken: Checkpoint, listing: str) -> None:
         state = self.world.flink
         if listing == "out of reach":
-            state.out_of_reach.setdefault(CLUSTER, {})[taken] = "permission denied"
+            for cluster in self.clusters:
+                state.out_of_reach.setdefault(cluster, {})[taken] = "permission denied"
         if listing != "read":
             return
         kafka = [sink for sink in self.sinks if isinstance(sink, KafkaSink)]
-        state.see_committables(
-            FlinkCommittables(
-                cluster=CLUSTER,
-                job=taken[0],
-                number=taken[1],
-                path=self.path_of(taken),
-                kind=self.kinds[taken],
-                written_ms=T0 + self.world.at,
-                read_ms=T0 + self.world.at,
-                committables=frozenset(held.as_listed for held in self.holds[taken]),
-                prefixes=frozenset(sink.prefix for sink in kafka),
-                pooled=frozenset(sink.prefix for sink in kafka if sink.is_pooled),
+        for cluster in self.clusters:
+            state.see_committables(
+                FlinkCommittables(
+                    cluster=cluster,
+                    job=taken[0],
+                    number=taken[1],
+                    path=self.path_of(taken),
+                    kind=self.kinds[taken],
+                    written_ms=T0 + self.world.at,
+                    read_ms=T0 + self.world.at,
+                    committables=frozenset(held.as_listed for held in self.holds[taken]),
+                    prefixes=frozenset(sink.prefix for sink in kafka),
+                    pooled=frozenset(sink.prefix for sink in kafka if sink.is_pooled),
+                )
             )
-        )

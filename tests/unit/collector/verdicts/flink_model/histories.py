@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hypothesis import strategies as st
@@ -22,6 +22,7 @@ from tests.unit.collector.verdicts.flink_model.sinks import JdbcSink, KafkaSink,
 from tests.unit.collector.verdicts.flink_model.world import Held, World
 
 OVERDUE_MS, SILENT_MS = 2_000, 30_000
+OTHER_CLUSTER = "us"
 Step = tuple[Any, ...]
 
 
@@ -29,6 +30,8 @@ Step = tuple[Any, ...]
 class Setting:
     """``beside``: a second application, under the prefix or the name of the first by mistake, or both, or apart from it.
 
+    Or the same one ``elsewhere``, in another Kafka cluster, where producer ids and epochs are equal. ``stated``: what the
+    settings say of where jobs write. ``shared``: two Flink clusters over one directory, the second application in the other one.
     ``databases``: sinks beside those in Kafka. ``rest``: at the end it answers, is away for long, or was never asked.
     ``watched``: REST was asked after each step, and every list was read.
     """
@@ -39,6 +42,8 @@ class Setting:
     databases: tuple[str, ...] = ()
     rest: str = "answers"
     watched: bool = False
+    stated: bool | None = None
+    shared: bool = False
 
 
 BESIDE = {
@@ -46,6 +51,7 @@ BESIDE = {
     "same prefix": ("refunds", "orders"),
     "same name": ("orders", "refunds"),
     "twice": ("orders", "orders"),
+    "elsewhere": ("refunds", "orders"),
 }
 """The second application's name and prefix."""
 DATABASES = ((), (POSTGRES.name,), (MYSQL.name,), (POSTGRES.name, MYSQL.name))
@@ -58,18 +64,24 @@ SETTINGS = st.builds(
     databases=st.sampled_from(DATABASES),
     rest=st.sampled_from(RESTS),
     watched=st.booleans(),
+    stated=st.sampled_from((None, None, True, False)),
+    shared=st.booleans(),
 )
 OF_APPLICATION = st.one_of(
     st.tuples(st.just("write"), st.sampled_from(OUTCOMES), st.sampled_from(LISTS)),
     st.tuples(st.just("write"), st.sampled_from(OUTCOMES), st.just("read")),
     st.tuples(st.just("restore"), st.integers(0, 3), st.booleans()),
     st.tuples(st.sampled_from(["fail over", "writers start"])),
+    st.tuples(st.just("restore as"), st.integers(0, 3), st.booleans(), st.sampled_from(("", "orders-v2"))),
 )
 BY_SECOND = st.tuples(st.just("beside"), OF_APPLICATION)
+BY_COPY = st.tuples(st.just("by copy"), OF_APPLICATION)
 OF_WORLD = st.one_of(
-    st.tuples(st.sampled_from(["time out", "poll"])), st.tuples(st.just("commit by hand"), st.integers(0, 3))
+    st.tuples(st.sampled_from(["time out", "poll"])),
+    st.tuples(st.just("commit by hand"), st.integers(0, 3)),
+    st.tuples(st.just("copy"), st.integers(0, 3), st.booleans(), st.booleans()),
 )
-HISTORIES = st.lists(st.one_of(OF_APPLICATION, OF_APPLICATION, BY_SECOND, OF_WORLD), min_size=1, max_size=10)
+HISTORIES = st.lists(st.one_of(OF_APPLICATION, OF_APPLICATION, BY_SECOND, BY_COPY, OF_WORLD), min_size=1, max_size=15)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +91,15 @@ class History:
     setting: Setting
     world: World
     applications: tuple[Application, ...]
+    copies: list[Application] = field(default_factory=list)
+    """Of the first application, started beside it for a test: none, or one."""
+
+    @property
+    def every(self) -> tuple[Application, ...]:
+        return (*self.applications, *self.copies)
 
     def of(self, held: Held) -> Application:
-        return next(each for each in self.applications if each.key == held.owner)
+        return next(each for each in self.every if each.key == held.owner)
 
     @property
     def is_mistake_told(self) -> bool:
@@ -89,13 +107,13 @@ class History:
         if self.setting.beside not in ("same prefix", "twice"):
             return True
         flink = self.world.flink
-        known = [flink.jobs.get(job) for each in self.applications for job in each.jobs]
+        known = [flink.jobs.get(job) for each in self.every for job in each.jobs]
         return all(facts is not None and _is_told(flink, facts) for facts in known)
 
     @property
     def is_every_job_told(self) -> bool:
         """Say whether REST told of each job at least once: of another one a collector cannot know what it set back."""
-        return all(job in self.world.flink.jobs for each in self.applications for job in each.jobs)
+        return all(job in self.world.flink.jobs for each in self.every for job in each.jobs)
 
     def judged(self, view: TransactionView) -> Judgement | None:
         """Return what the rules of Flink's transactions say of one that is open."""
@@ -109,6 +127,10 @@ class History:
 def history(steps: list[Step], setting: Setting) -> History:
     """Return the applications after these steps."""
     world = World()
+    # That jobs write to this Kafka cluster only is stated where it is true.
+    is_told = setting.stated is not None and not (setting.stated and setting.beside == "elsewhere")
+    if is_told and not any(step[0] == "copy" and step[3] for step in steps):
+        world.flink.writes_here = {cluster: bool(setting.stated) for cluster in (CLUSTER, OTHER_CLUSTER)}
     names = [("orders", "orders"), *([BESIDE[setting.beside]] if setting.beside else [])]
     applications = tuple(_application(world, f"{n}", name, prefix, setting) for n, (name, prefix) in enumerate(names))
     found = History(setting=setting, world=world, applications=applications)
@@ -123,7 +145,8 @@ def history(steps: list[Step], setting: Setting) -> History:
         _poll(found, 3_000)
     world.at += 5_000
     if setting.rest == "away":
-        world.flink.see_polled(CLUSTER, T0 + world.at, answered=False)
+        for cluster in (CLUSTER, OTHER_CLUSTER):
+            world.flink.see_polled(cluster, T0 + world.at, answered=False)
         world.at += SILENT_MS + 1_000
     return found
 
@@ -136,9 +159,18 @@ def _is_told(flink: FlinkState, facts: FlinkJobFacts) -> bool:
 def _application(world: World, key: str, name: str, prefix: str, setting: Setting) -> Application:
     # The second one has a subtask less or more, so that its ids are not all of the first one's.
     subtasks = setting.subtasks if key == "0" else 3 - setting.subtasks
-    kafka: Sink = KafkaSink(world=world, owner=key, prefix=prefix, subtasks=subtasks, is_pooled=setting.pooled)
+    is_elsewhere = key != "0" and setting.beside == "elsewhere"
+    kafka: Sink = KafkaSink(
+        world=world.other_kafka() if is_elsewhere else world,
+        owner=key,
+        prefix=prefix,
+        subtasks=setting.subtasks if is_elsewhere else subtasks,
+        is_pooled=setting.pooled,
+    )
     others = [JdbcSink(world=world, owner=key, resource_manager=each, subtasks=subtasks) for each in setting.databases]
-    return Application(world=world, key=key, name=name, sinks=[kafka, *others])
+    clusters = (CLUSTER, OTHER_CLUSTER) if setting.shared else (CLUSTER,)
+    in_order = clusters if key == "0" else clusters[::-1]
+    return Application(world=world, key=key, name=name, sinks=[kafka, *others], clusters=in_order)
 
 
 def _go(found: History, step: Step) -> None:
@@ -147,9 +179,16 @@ def _go(found: History, step: Step) -> None:
         case "beside", inner:
             if len(found.applications) > 1:
                 _of_application(found.applications[1], inner, found.setting)
+        case "by copy", inner:
+            for each in found.copies:
+                _of_application(each, inner, found.setting)
+        case "copy", steps_back, copied, elsewhere:
+            made = found.applications[0].copy("c", "orders-debug", steps_back, copied=copied, elsewhere=elsewhere)
+            if made is not None and not found.copies:
+                found.copies.append(made)
         case ("time out",):
             world.at += 60_000
-            current = [held for each in found.applications for sink in each.sinks for held in sink.current]
+            current = [held for each in found.every for sink in each.sinks for held in sink.current]
             world.end([held for held in world.transactions if held not in current], is_commit=False)
         case ("poll",):
             _poll(found, 3_000)
@@ -173,6 +212,8 @@ def _of_application(application: Application, step: Step, setting: Setting) -> N
             application.write(outcome, "read" if setting.watched else listing)
         case "restore", steps_back, from_nothing:
             application.restore(steps_back, from_nothing=from_nothing)
+        case "restore as", steps_back, copied, name:
+            application.restore(steps_back, copied=copied, name=name)
         case ("fail over",):
             application.fail_over()
         case ("writers start",):
@@ -181,6 +222,6 @@ def _of_application(application: Application, step: Step, setting: Setting) -> N
 
 def _poll(found: History, later: int) -> None:
     found.world.at += later
-    for each in found.applications:
+    for each in found.every:
         each.poll()
     found.world.see_databases()

@@ -22,6 +22,11 @@ from tests.unit.collector.observations import T0, broker_record, only_view
 INSTANCE = "shop"
 
 
+def job_id(number: int) -> str:
+    """Return the id of a job: the first six digits are its own, as a savepoint's name has them."""
+    return f"{number:06x}{0:026x}"
+
+
 @dataclass(eq=False, kw_only=True)
 class Held:
     """One transaction or branch. ``owner``: the application that wrote it; ``by_hand``: a person committed it."""
@@ -97,7 +102,7 @@ class Branch(Held):
 class World:
     """A broker and databases that several applications use, and what a collector saw so far."""
 
-    at: int = 0
+    clock: list[int] = field(default_factory=lambda: [0])
     jobs: int = 0
     transactions: list[KafkaTransaction] = field(default_factory=list)
     branches: list[Branch] = field(default_factory=list)
@@ -114,9 +119,21 @@ class World:
         ]
         return [each for each in seen if not each.is_committed]
 
+    @property
+    def at(self) -> int:
+        return self.clock[0]
+
+    @at.setter
+    def at(self, at: int) -> None:
+        self.clock[0] = at
+
+    def other_kafka(self) -> World:
+        """Return another Kafka cluster, which no collector watches. It numbers producers from 0 again."""
+        return World(clock=self.clock)
+
     def new_job(self) -> str:
         self.jobs += 1
-        return f"{self.jobs:032x}"
+        return job_id(self.jobs)
 
     def take(self, id_: str) -> None:
         """Take an id: what is open under it is aborted."""
