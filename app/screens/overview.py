@@ -41,6 +41,10 @@ def render(client: CollectorClient, query: Query) -> Picture:
         picture[f"card-{widget_token(item.key)}"] = card(item)
     if (more := overview.attention_total - len(overview.attention)) > 0:
         picture["more"] = _more(more)
+    if overview.attention and overview.awaited:
+        # Without a card the headline says it.
+        listed = [piece for one in overview.awaited for piece in (_awaited(one), " · ")][:-1]
+        picture["awaited"] = el("p", *listed, class_="goes-on")
     picture["in-progress"] = _in_progress(overview)
     picture["counters"] = _counters(overview)
     picture["sources"] = _sources(status)

@@ -60,6 +60,10 @@ def test_overview_is_not_well_while_a_pipeline_shows_no_life(answers):
     assert "counted as frozen at 30 s" in said(page)
     assert "run 7 is starting" in said(page)
     assert " of usually 40 s" in said(page)
+    answers.transactions = batch()
+    page = opened("overview")
+    assert "1 thing needs attention" in said(page)
+    assert "run 7 is starting" in said(page)
 
 
 def test_an_order_takes_a_reason_and_shows_its_result_in_place(answers):
