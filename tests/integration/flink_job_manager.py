@@ -64,7 +64,9 @@ class JobManager:
             answer = recorded("first_jobs_overview")
             if not self._job:
                 return {"jobs": []}
-            started = {"start-time": self.now_ms - 60_000, "last-modification": self.now_ms - 60_000}
+            at_ms = self.now_ms - 60_000
+            # Its clock is this machine's: a collector reads it from the duration.
+            started = {"start-time": at_ms, "last-modification": at_ms, "duration": round(time.time() * 1000) - at_ms}
             first = answer["jobs"][0] | {"jid": self._job, "name": "orders", **started}
             return {"jobs": [first, *(first | {"jid": job, "name": name} for job, name in self._others)]}
         if "/metrics" in path:
