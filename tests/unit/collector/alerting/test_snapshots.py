@@ -201,7 +201,7 @@ def test_a_snapshot_shows_what_is_there_and_what_cannot_be_seen(tmp_path: Path) 
     partitions = partition_findings()
     found = take_snapshot(current, [down, absent], AlertSettings(), T0 + 60_000, partitions)
     assert [(one.view.transaction, one.judgement.verdict) for one in found.transactions] == [
-        ("ip-count-0-1", Verdict.ABORT_IT)
+        ("ip-count-0-1", Verdict.AT_RISK)
     ]
     assert [one.pipeline for one in found.checkpoints] == [PREFIX], "no driver ran the other"
     assert list(found.pipelines) == [PREFIX]
@@ -230,7 +230,7 @@ def snapshot(current: CurrentState, at: int, *observers: ObserverStatus, **given
     return take_snapshot(current, observers, AlertSettings(), T0 + at, **given)
 
 
-@pytest.mark.parametrize(("at", "verdict"), [(2_000, Verdict.IN_PROGRESS), (60_000, Verdict.ABORT_IT)])
+@pytest.mark.parametrize(("at", "verdict"), [(2_000, Verdict.IN_PROGRESS), (60_000, Verdict.AT_RISK)])
 def test_a_snapshot_judges_as_of_its_own_time(current: CurrentState, at: int, verdict: Verdict) -> None:
     observe(current, run_started(), broker_record(BrokerStatus.ONGOING, 0))
     found = snapshot(current, at)

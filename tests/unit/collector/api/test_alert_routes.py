@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,15 @@ from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation
 from collector.runtime.clock import CLOCK
 from collector.sources.source import ObserverStatus
+from collector.standing_orders.own_checks import Owners
 from collector.standing_orders.service import StandingOrderService
 from collector.verdicts.blocked_readers import Tail, judge_reader
 from collector.verdicts.partition_state import NOTHING_SEEN, Blocked, PartitionFindings
 from lifecycle.events import EventType
 from lifecycle.orders import Action
-from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api, observed
+from resource_managers.kafka.group_questions import members
+from resource_managers.kafka.resource_manager import KafkaResourceManager
+from tests.unit.collector.api.served_api import NOBODY, OPERATOR, VIEWER, Api, observed
 from tests.unit.collector.observations import PREFIX, T0, broker_record, event
 from tests.unit.collector.partition_sightings import group, partition
 
@@ -93,6 +97,7 @@ class AlertApi(Api):
             self.current,
             self.store,
             self.served.actions,
+            Owners(broker=KafkaResourceManager(NOBODY), members=partial(members, NOBODY), flink={}),
             lambda: self.observers,
             silent_ms=15_000,
             read_only=self.served.read_only,

@@ -130,8 +130,12 @@ def test_a_newer_run_of_the_checkpoint_id_counts_whatever_its_prefix() -> None:
     moved = DecisionSeen(
         offset=7, record=RunStarted(prefix="renamed", checkpoint_id=CHECKPOINT_ID, run="run-2", at_ms=T0 + 500)
     )
-    one = only(folded(RUN, broker_record(BrokerStatus.ONGOING, 0), moved), 900)
-    assert (one.judgement.verdict, one.judgement.rule, one.judgement.may_abort) == (Verdict.ABORT_IT, 12, True)
+    for transaction, is_named in (("ip-count-0-0", True), ("ip-count-0-1", False)):
+        one = only(folded(RUN, broker_record(BrokerStatus.ONGOING, 0, transaction=transaction), moved), 900)
+        assert (one.judgement.verdict, one.judgement.rule) == (Verdict.ABORT_IT, 12)
+        assert one.judgement.may_abort is is_named, (
+            "no abort decision can name a second batch before the first is decided"
+        )
 
 
 def test_what_only_events_claim_is_offered_nothing_and_expires_never() -> None:
