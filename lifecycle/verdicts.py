@@ -86,6 +86,9 @@ class Assumption(Enum):
         "its connector reads its source again; from a source that cannot be read again, an abort loses its rows"
     )
     JOB_IS_GONE = "the Flink job is gone: its REST API does not answer"
+    COMPLETED_IS_STORED = (
+        "Flink has stored the checkpoint: before Flink 1.15 its REST API reports it as completed before that"
+    )
     JOB_GOES_ON_FROM_IT = "the job goes on from the checkpoint that holds it, or from a later one"
     LIST_NAMES_IT = "the list that cannot be read names it"
     SAME_DATABASE = "the server that lists the branch no more has all that the one had which listed it"

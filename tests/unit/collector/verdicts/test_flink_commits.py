@@ -133,6 +133,7 @@ CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
     ("it failed, and a job was restored from it", [FAILED_JOB, FAILED_3, RESTORED_FROM_3, listing()],
         True, 70_000, COMMIT, 23, "chk-3"),
     ("it failed, and the work was set back", [FAILED_JOB, FAILED_3, RESTORED_FROM_2, listing()], True, 70_000, ABORT, 22, ""),
+    ("completed, before Flink 1.15", [FAILED_JOB, checkpoint(3), replace(listing(), kind=None)], True, 40_000, COMMIT, 23, "chk-3"),
     ("a savepoint commits nothing", [RUNS, SAVEPOINT, listing()], True, 40_000, GOES_ON, 24, ""),
     ("a savepoint, its job is gone", [FAILED_JOB, SAVEPOINT, IN_SAVEPOINT], True, 40_000, COMMIT, 25, "savepoint-aaaaaa-0123"),
     ("it stops with a savepoint", [RUNS, STOPS_WITH, IN_SAVEPOINT], True, 40_000, GOES_ON, 24, ""),
