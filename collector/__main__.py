@@ -5,6 +5,8 @@ Each loads only what it needs: a command that would load the collector first wou
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 
 from lifecycle.version import VERSION
@@ -28,7 +30,13 @@ def main() -> int:
             return command_line.main(arguments)
     from collector import start
 
-    return start.run(arguments[1:] if arguments[:1] == ["serve"] else arguments)
+    code = start.run(arguments[1:] if arguments[:1] == ["serve"] else arguments)
+    # All is stopped and closed. A client's thread that still waits for a broker holds objects of DuckDB's, which would be told as
+    # leaked at the interpreter's own end.
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -54,8 +54,6 @@ class Loading:
         # What judges ends before what it judges: an observer that was stopped is not down.
         for part in reversed(self._started):
             part.stop()
-        # Else DuckDB says at the end of the process that its own objects were never let go.
-        gc.unfreeze()
 
     def go_on(
         self,
