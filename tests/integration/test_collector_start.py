@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import duckdb
+import pytest
 
 from collector.history.store import Store
 from tests.integration.collector_process import ROOT, CollectorProcess
@@ -30,6 +31,7 @@ def test_a_collector_that_cannot_load_history_ends_with_an_error(tmp_path: Path)
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.long
 def test_what_a_collector_writes_is_its_owners_and_it_ends_in_silence(tmp_path: Path) -> None:
     collector = CollectorProcess(NO_BROKER, tmp_path)
     collector.start()
@@ -43,6 +45,7 @@ def test_what_a_collector_writes_is_its_owners_and_it_ends_in_silence(tmp_path: 
     assert "leaked" not in collector.log.read_text()
 
 
+@pytest.mark.long
 def test_a_collector_serves_after_its_history_was_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "history.duckdb"
     store = Store(path)
