@@ -100,6 +100,9 @@ class Assumption(Enum):
     )
     ITS_OWN = "the job that is named wrote it: it went on from another one's work, or another one may use the prefix"
     NO_OTHER_GOES_ON = "no other job that may do this work, or is a copy of it, goes on in place of its own"
+    NO_RESTORE_UNSEEN = (
+        "no job was restored since Flink's REST API answered last: it has not answered since the collector's start"
+    )
     HEIR_GOES_ON = "the job that was restored last goes on in place of the one that wrote it: it is no copy"
     NOT_REPORTED_COMMITTED = "its owner was not told that it is committed"
 

@@ -50,6 +50,8 @@ class FlinkState:
     """When each cluster's REST API answered last, by our clock; without those that do not answer now."""
     away_since_ms: dict[str, int] = field(default_factory=dict)
     """Since when each cluster's REST API does not answer: its first poll that failed, by our clock."""
+    answered: set[str] = field(default_factory=set)
+    """The clusters whose REST API answered since the collector's start."""
     out_of_reach: dict[str, dict[tuple[str, int | None], str]] = field(default_factory=dict)
     """Cluster -> (job, number) -> why its ``_metadata`` cannot be reached; job empty: any job's, number None: any of the job's."""
     unread: dict[str, tuple[UnreadCheckpoint, ...]] = field(default_factory=dict)
@@ -198,6 +200,8 @@ class FlinkState:
         was, now = (self.away_since_ms, self.polled_ms) if answered else (self.polled_ms, self.away_since_ms)
         is_new = cluster not in now
         was.pop(cluster, None)
+        if answered:
+            self.answered.add(cluster)
         # How long it is away counts from the first poll that failed.
         now[cluster] = at_ms if answered else now.get(cluster, at_ms)
         self.version += is_new
@@ -356,6 +360,7 @@ class FlinkState:
             checkpoints_kept=self.checkpoints_kept,
             jobs=jobs,
             committables={job: dict(of_job) for job, of_job in self.committables.items()},
+            answered=set(self.answered),
             polled_ms=dict(self.polled_ms),
             away_since_ms=dict(self.away_since_ms),
             _listings={committable: list(listings) for committable, listings in self._listings.items()},

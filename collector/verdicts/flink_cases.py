@@ -203,6 +203,7 @@ def _case(state: FlinkState, owner: tuple[str, str], listings: Iterable[FlinkCom
         job=facts,
         name=facts.pipeline if facts is not None else f"{cluster}/{job}",
         polled=cluster in state.polled_ms,
+        has_answered=cluster in state.answered,
         away_since_ms=state.away_since_ms.get(cluster),
         may_be_others=facts is not None and inherited(state, facts, start_ms) is not None,
     )

@@ -79,6 +79,8 @@ class FlinkCase:
     """Which statement of the settings binds the job's lists to this Kafka cluster; empty: none does."""
     may_refuse_flink: bool = False
     """Its database may refuse the commit that Flink sends after a restore: MariaDB does, and lists as MySQL does."""
+    has_answered: bool = True
+    """Its cluster's REST API answered since the collector's start: what came to pass before is known."""
     away_since_ms: int | None = None
     commit_overdue_ms: int = 1_500
     driver_silent_ms: int = 30_000
@@ -134,6 +136,7 @@ class FlinkCase:
             (Assumption.WRITES_HERE, not self.is_branch and not self.stated),
             (Assumption.ITS_OWN, self.may_be_others),
             (Assumption.NO_OTHER_GOES_ON, bool(self.rivals)),
+            (Assumption.NO_RESTORE_UNSEEN, not self.has_answered),
         )
         return tuple(each for each, holds in found if holds)
 

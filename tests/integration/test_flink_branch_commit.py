@@ -200,5 +200,5 @@ def test_what_is_rolled_back_although_its_checkpoint_counts_is_lost(
     collector.wait_for(branch.name, state="aborted")
     (loss,) = [each for each in collector.rows("losses") if each["transaction"] == branch.name]
     assert (loss["verdict"], loss["certainty"], loss["checkpoint"]) == ("lost", "certain", 3)
-    assert "checkpoint 3 of shop/orders lists it and counts" in loss["why"]
+    assert "checkpoint 3 of shop/orders lists it, and counts" in loss["why"]
     wait_until("A7 fires", lambda: [each for each in collector.rows("alerts") if each["rule"] == "A7"], LIMIT_S)

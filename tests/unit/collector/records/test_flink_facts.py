@@ -231,7 +231,7 @@ def test_a_copy_is_the_same_and_does_not_change_with_it() -> None:
     found.see_polled(CLUSTER, T0, answered=True)
     found.see_polled("away", T0, answered=False)
     copy = found.copy()
-    for name in ("jobs", "committables", "polled_ms", "away_since_ms", "checkpoints_kept"):
+    for name in ("jobs", "committables", "polled_ms", "away_since_ms", "answered", "checkpoints_kept"):
         assert getattr(copy, name) == getattr(found, name)
     assert copy.job_of_prefix("orders") == (CLUSTER, A)
     assert (copy.listings(ID), copy.pipeline_of(B), copy.is_pooled("orders")) == (
@@ -243,7 +243,7 @@ def test_a_copy_is_the_same_and_does_not_change_with_it() -> None:
     found.see_committables(listed(4, A, ID))
     found.see_polled("away", T0, answered=True)
     assert (list(copy.jobs[A].checkpoints), [each.number for each in copy.listings(ID)]) == ([3], [3])
-    assert (copy.polled_ms, copy.away_since_ms) == ({CLUSTER: T0}, {"away": T0})
+    assert (copy.polled_ms, copy.away_since_ms, copy.answered) == ({CLUSTER: T0}, {"away": T0}, {CLUSTER})
 
 
 def test_a_cluster_answers_or_is_away_since_its_first_poll_that_failed() -> None:
@@ -252,7 +252,7 @@ def test_a_cluster_answers_or_is_away_since_its_first_poll_that_failed() -> None
     for at, answered, is_new in looks:
         assert found.see_polled(CLUSTER, at, answered=answered) is is_new
         answers, away = ({CLUSTER: at}, {}) if answered else ({}, {CLUSTER: 3 if at < 5 else 6})
-        assert (found.polled_ms, found.away_since_ms) == (answers, away)
+        assert (found.polled_ms, found.away_since_ms, found.answered) == (answers, away, {CLUSTER})
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ CASES: list[tuple[str, str, list[Any], LossVerdict, Certainty, str]] = [
 )
 def test_case(action: str, seen: list[Any], verdict: LossVerdict, certainty: Certainty, says: str) -> None:
     state = folded(*ended(action), *(each for each in seen if not isinstance(each, FlinkCommittables)))
+    state.flink.see_polled("eu", 0, answered=True)
     for each in seen:
         if isinstance(each, FlinkCommittables):
             state.flink.see_committables(each)
@@ -105,6 +106,7 @@ def test_both_are_listed_and_raise_alerts(tmp_path: Path, action: str, seen: lis
     with closing(Store(tmp_path / "history.duckdb")) as store:
         current = CurrentState(store, settled_kept=1_000, checkpoints_kept=100, limits=Limits())
         current.see_decision_log(DecisionLogStatus.ABSENT)
+        current.flink.see_polled("eu", 0, answered=True)
         for number, each in enumerate([*ended(action), FAILED_JOB, checkpoint(3), *seen]):
             if isinstance(each, OperatorOrder):
                 current.carried_out(each)

@@ -105,7 +105,7 @@ CASES: list[tuple[str, list[Any], bool, Verdict | None, int, str]] = [
 
 
 def flink_state(seen: list[Any], polled: bool) -> FlinkState:
-    state = FlinkState()
+    state = FlinkState(answered={CLUSTER})
     for observation in seen:
         if isinstance(observation, FlinkCommittables):
             state.see_committables(observation)

@@ -92,6 +92,7 @@ def test_a_sink_whose_numbers_are_not_understood_proves_nothing() -> None:
 def test_a_list_on_disk_and_its_own_restore_make_it_certain(set_back: list[Observation], certainty: Certainty) -> None:
     only = transaction(3, 21_500, 31_100, committed=True)
     state = folded(*only, *TAKEN, *set_back)
+    state.flink.see_polled("eu", 0, answered=True)
     state.flink.see_committables(
         FlinkCommittables(
             cluster="eu",
@@ -125,6 +126,7 @@ def test_a_duplicate_is_listed_and_alerts_for_an_hour_after_the_restore(tmp_path
     with closing(Store(tmp_path / "history.duckdb")) as store:
         current = CurrentState(store, settled_kept=1_000, checkpoints_kept=100, limits=Limits())
         current.see_decision_log(DecisionLogStatus.ABSENT)
+        current.flink.see_polled("eu", 0, answered=True)
         hours = 5 * 3_600_000
         observed = [*COMMITTED, job(state="CANCELED"), *TAKEN, restored(2, hours)]
         current.observe(

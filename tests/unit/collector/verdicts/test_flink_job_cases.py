@@ -232,7 +232,7 @@ def test_a_take_by_an_order_tells_nothing() -> None:
 
 def flink(*jobs: FlinkJobFacts, listed: int | None = None, named: str = "") -> FlinkState:
     """Return these jobs; ``listed``: the checkpoint of the first on disk that lists the transaction; ``named``: its prefix."""
-    state = FlinkState(jobs={known.job.job: known for known in jobs})
+    state = FlinkState(jobs={known.job.job: known for known in jobs}, answered={"eu"})
     if listed is not None:
         state.see_committables(
             FlinkCommittables(

@@ -111,6 +111,22 @@ def test_case(seen: list[Any], verdict: Verdict, rule: int, certainty: Certainty
         assert (found.verdict, found.rule, found.certainty) == (verdict, rule, certainty)
 
 
+@pytest.mark.parametrize("is_away", [False, True])
+def test_nothing_is_certain_before_rest_has_answered_since_the_start(is_away: bool) -> None:
+    state = flink_state(SOLE, False)
+    state.answered.clear()
+    if is_away:
+        state.see_polled(CLUSTER, T0 + 1_000, answered=False)
+    found = judged(state, open_view(), 90_000)
+    assert found is not None
+    assert (found.verdict, found.certainty, found.commit_confirmation) == (COMMIT, LIKELY, "chk-3")
+    assert found.assumes == (Assumption.NO_RESTORE_UNSEEN,)
+    state.see_polled(CLUSTER, T0 + 2_000, answered=True)
+    found = judged(state, open_view(), 90_000)
+    assert found is not None
+    assert (found.certainty, found.assumes, found.commit_confirmation) == (SURE, (), "")
+
+
 def test_the_other_jobs_and_the_statement_stand_in_the_evidence() -> None:
     found = judged(flink_state([RUNS, COMPLETED, listing(), other(chk(2))], True), open_view(), 90_000)
     assert found is not None

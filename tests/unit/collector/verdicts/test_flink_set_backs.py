@@ -123,6 +123,7 @@ ABORTED: list[tuple[str, list[Observation | FlinkCommittables], LossVerdict, Cer
 def loss_of(records: list[Observation], seen: list[Observation | FlinkCommittables]) -> Loss:
     """Return what became of the transaction that began at 21.5 s."""
     state = folded(*records, *(each for each in seen if not isinstance(each, FlinkCommittables)))
+    state.flink.see_polled("eu", 0, answered=True)
     for each in seen:
         if isinstance(each, FlinkCommittables):
             state.flink.see_committables(each)
@@ -184,6 +185,7 @@ class Watched:
     def __init__(self, store: Store) -> None:
         self.current = CurrentState(store, settled_kept=1_000, checkpoints_kept=100, limits=Limits())
         self.current.see_decision_log(DecisionLogStatus.ABSENT)
+        self.current.flink.see_polled("eu", 0, answered=True)
         self.seen, self.states, self.clock_s = 0, AlertStates(), 0.0
         self.recent = RecentLosses(
             lambda since_ms: aborts_and_losses.losses_in_memory(self.current, since_ms=since_ms)[0],

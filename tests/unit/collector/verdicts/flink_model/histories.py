@@ -141,6 +141,7 @@ def history(steps: list[Step], setting: Setting) -> History:
     if setting.rest == "not asked":
         _poll(found, 3_000)
         world.flink.polled_ms.clear()
+        world.flink.answered.clear()
     else:
         _poll(found, 3_000)
     world.at += 5_000
