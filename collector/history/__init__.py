@@ -1,5 +1,5 @@
 """What is kept on disk: the one owner of DuckDB.
 
 Only this package imports ``duckdb``. It may import ``runtime`` and ``records``. Begin with ``store.py``; the tables are
-in ``migrations/``, the queries in ``sql.py``, the reasons in docs/history.md.
+in ``schema.sql``, the queries in ``sql.py``, the reasons in docs/history.md.
 """

@@ -1,4 +1,4 @@
-"""Opens the history file: guarded against a torn write-ahead log, set aside when it is damaged, with the newest schema."""
+"""Opens the history file: guarded against a torn write-ahead log, set aside when it is damaged, refused with another schema."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from pathlib import Path
 import duckdb
 from duckdb.sqltypes import VARCHAR
 
-from collector.history import schema_migrations, silence_restore, sql
+from collector.history import silence_restore, sql
 from collector.history.rollups import APPLICATION_FORM
-from collector.history.schema_migrations import UnknownSchema
 from collector.history.sidecar_table import TABLES, TableFile
 from collector.records.application_ids import form_of
 from collector.runtime.clock import now_ms
 from lifecycle.errors import IndoubtError
 
+SCHEMA = Path(__file__).with_name("schema.sql")
+SCHEMA_VERSION = 1
+"""Counted up whenever schema.sql changes, or what its columns hold: a file of another version is refused."""
 CHECKPOINT_AT = "64MB"
 """A write-ahead log of this size is checkpointed: seldom enough for a flood of events, soon replayed after a kill."""
 MEMORY_LIMIT = "512MB"
@@ -35,6 +37,10 @@ Replaying a log fails for other reasons too (no memory, a full disk, a newer log
 """
 _DAMAGED_LOG = "Failure while replaying WAL"
 _MAGIC_AT, _MAGIC = 8, b"DUCK"
+_TABLES = "select table_name from duckdb_tables() order by table_name"
+_VERSION_TABLE = "schema_version"
+_VERSION = "select version from schema_version"
+_RECORD_VERSION = "insert into schema_version values (?)"
 SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # A kill in the middle of a commit leaves a torn write-ahead log that stays until the next write to it, and a commit
     # that skips the log makes it stale, so that the file no longer opens. So: never skip it, write one row, checkpoint.
@@ -54,6 +60,10 @@ class StoreFailed(IndoubtError):
 
 class HistoryDamaged(StoreFailed):
     """The file does not hold what was written to it."""
+
+
+class _OtherSchema(IndoubtError):
+    """Another version of this program, or another program, wrote the file; the message says which."""
 
 
 def is_damage(error: Exception) -> bool:
@@ -115,7 +125,7 @@ class HistoryFile:
         try:
             connection.create_function(APPLICATION_FORM, form_of, [VARCHAR], VARCHAR)
             self._prepare(connection)
-        except UnknownSchema as error:
+        except _OtherSchema as error:
             connection.close()
             raise StoreFailed(f"history {self.path} cannot be used: {error}") from error
         except (duckdb.Error, OSError) as error:
@@ -154,16 +164,9 @@ class HistoryFile:
         return StoreFailed(f"history {self.path} {what}: {error}. {remedy}")
 
     def _prepare(self, connection: duckdb.DuckDBPyConnection) -> None:
-        steps = schema_migrations.migrations()
-        version = schema_migrations.version_of(connection)
-        schema_migrations.check_known(version, len(steps))
-        if version > 0:
-            record_opening(connection)
-        for step in schema_migrations.migrate(connection, now_ms(), steps):
-            if version > 0:
-                log.info("history %s: applied %s", self.path, step.path.name)
-        if version == 0:
-            record_opening(connection)
+        if _is_empty(connection):
+            _make_schema(connection)
+        record_opening(connection)
         given = {table: file.reconcile(connection) for table, file in self.beside.items()}
         silence_restore.rebuild(connection, given["audit"])
 
@@ -175,6 +178,34 @@ def _remedy(error: Exception) -> str:
     if _DAMAGED_LOG in text:
         return "It stays as it is, and so does its write-ahead log: look for room on its disk, and start again"
     return "One collector owns the file; end the other one, or give another --directory"
+
+
+def _is_empty(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Say whether a file has no tables yet; changes nothing. Raises _OtherSchema where its tables are not those of SCHEMA."""
+    tables = [name for (name,) in connection.execute(_TABLES).fetchall()]
+    if not tables:
+        return True
+    if _VERSION_TABLE not in tables:
+        raise _OtherSchema(
+            f"it is another program's: it has the table {tables[0]} and none of indoubt's. It stays as it is; "
+            "give another --directory"
+        )
+    versions = [version for (version,) in connection.execute(_VERSION).fetchall()]
+    if versions != [SCHEMA_VERSION]:
+        found = ", ".join(map(str, versions)) or "none"
+        raise _OtherSchema(
+            f"it has schema version {found} and this program knows {SCHEMA_VERSION}. It stays as it is: use the version of "
+            "indoubt that wrote it, or move the file and its .wal away; a new one is then filled from the topics, and from "
+            "the .jsonl files beside it"
+        )
+    return False
+
+
+def _make_schema(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.begin()
+    connection.execute(SCHEMA.read_text())
+    connection.execute(_RECORD_VERSION, [SCHEMA_VERSION])
+    connection.commit()
 
 
 def record_opening(connection: duckdb.DuckDBPyConnection) -> None:

@@ -1,6 +1,6 @@
 """History's tables of observations, one list of columns each: rows are written and read by it, and the schema is tested against it.
 
-A new column takes its line here, at the end of its table, and a migration.
+A new column takes its line here and in schema.sql, at the same place.
 """
 
 from __future__ import annotations

@@ -42,7 +42,10 @@ def events_in_columns(values: Sequence[bytes]) -> tuple[EventColumns, Iterator[E
 
 
 def lifecycle_events(rows: Iterable[Sequence[Any]]) -> Iterator[EventSeen]:
-    """Yield the observations of (partition, offset, event) rows, but those that this version does not understand any more."""
+    """Yield the observations of (partition, offset, event) rows.
+
+    Those are left out that were taken among many, in columns, and are refused alone.
+    """
     for partition, offset, text in rows:
         try:
             yield EventSeen(event=lifecycle_json.decode(text.encode()))
@@ -53,7 +56,7 @@ def lifecycle_events(rows: Iterable[Sequence[Any]]) -> Iterator[EventSeen]:
 def decision_records(rows: Iterable[Sequence[Any]]) -> tuple[list[DecisionSeen], str]:
     """Return the observations of (partition, offset, record, counts) rows, and which of them a newer collector wrote first.
 
-    Without that one what was decided is not known. Rows of another form that is not newer are left out.
+    Without that one what was decided is not known. Other rows that cannot be read are left out.
     """
     found: list[DecisionSeen] = []
     newer = ""

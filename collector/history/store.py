@@ -1,6 +1,6 @@
-"""History in DuckDB: append-only, with the source offsets in the same database transaction. Opened by history_file.py.
+"""History in DuckDB: append-only, with the source offsets in the same database transaction. Opened by database_file.py.
 
-One thread behind a bounded queue writes everything (history_writer.py); each query has a cursor of its own.
+One thread behind a bounded queue writes everything (writer.py); each query has a cursor of its own.
 """
 
 from __future__ import annotations

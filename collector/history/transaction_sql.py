@@ -32,8 +32,7 @@ select partition, "offset", event from lifecycle_events
 where pipeline = ? and at_ms >= ? and at_ms <= ? and type like 'transaction.%' and contains(event, ?)
 order by at_ms, "offset" limit ?"""
 # The same of chosen handles alone: every record of the decision log that names one of them, or is about the attempt of a decision
-# that lists one; without ``counts`` (written by an earlier version) whether one counts rests on those before it, so all of them.
-# Bound: prefix, from, until, the handles' keys, how many.
+# that lists one. Bound: prefix, from, until, the handles' keys, how many.
 DECISIONS_OF_HANDLES = f"""
 with period as (
     select * from decision_records
@@ -41,7 +40,7 @@ with period as (
 asked as (select unnest($4::varchar[]) as key),
 listed as (
     select source, "offset", unnest(json_extract_string(record, '$.handles[*]')) as handle
-    from period where type in ('decision', 'outcome') and counts is not null),
+    from period where type in ('decision', 'outcome')),
 parsed as (
     select *, if(starts_with(handle, '{{'), json_extract_string(handle, [
         '$.resource_manager', '$.transaction', '$.producer_id', '$.producer_epoch']), null) as parts
@@ -50,7 +49,7 @@ named as (
     select distinct source, "offset"
     from parsed semi join asked on key = if(parts is null, handle, concat_ws(':', parts[1], parts[2], parts[3], parts[4]))),
 marked as (
-    select p.*, n."offset" is not null or {FOUNDATIONS} or counts is null as is_asked,
+    select p.*, n."offset" is not null or {FOUNDATIONS} as is_asked,
            if(type = 'decision', json_extract_string(record, ['$.checkpoint_id', '$.batch', '$.attempt']), null) as attempt
     from period p left join named n using (source, "offset"))
 select partition, "offset", record, counts from marked
@@ -256,7 +255,7 @@ listed as (
     select source, "offset", d.prefix, record ->> '$.checkpoint_id' as checkpoint_id,
            unnest(json_extract(record, '$.handles')::json[]) as handle
     from decision_records d semi join spans s on d.prefix = s.prefix and d.at_ms // {_SPAN} = s.span
-    where type = 'decision' and counts is not false and record ->> '$.ruling' = 'commit' and source not in ({SUPERSEDED})),
+    where type = 'decision' and counts and record ->> '$.ruling' = 'commit' and source not in ({SUPERSEDED})),
 handles as (
     select source, "offset", prefix, checkpoint_id, handle ->> '$.transaction' as transaction_id,
            coalesce((handle ->> '$.producer_id')::bigint, {BRANCH}) as producer_id,
@@ -270,7 +269,7 @@ from opened o join handles h on o.prefix = h.prefix and o.transaction_id = h.tra
 # The last commit decision of these checkpoint ids. Bound: prefixes, checkpoint ids, of the same length; the first offset.
 LAST_DECISIONS = f"""
 select source, max("offset"), arg_max(record, "offset") from decision_records
-where type = 'decision' and counts is not false and record ->> '$.ruling' = 'commit' and source not in ({SUPERSEDED})
+where type = 'decision' and counts and record ->> '$.ruling' = 'commit' and source not in ({SUPERSEDED})
   and (prefix, record ->> '$.checkpoint_id') in (select unnest(?::varchar[]), unnest(?::varchar[])) and "offset" >= ?
 group by source, prefix, record ->> '$.checkpoint_id'"""
 # Bound: ids, producer ids, epochs, of the same length.

@@ -70,7 +70,6 @@ class Kept:
                 try:
                     apply(state, observation)
                 except MalformedRecord as error:
-                    # An earlier version took it.
                     log.warning("an observation in history is left out: %s", error)
         state.events, state.malformed, state.newer_decision = self.events, self.malformed, self.newer_decision
         # Several events are read for each checkpoint that is kept, as there may be so many.

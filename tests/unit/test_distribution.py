@@ -70,7 +70,7 @@ def test_the_whole_project_is_moved(tmp_path: Path) -> None:
     assert {
         file.name: left.findall(file.read_text()) for file in package.rglob("*.py") if left.search(file.read_text())
     } == {}
-    for name in ("py.typed", "app/static/style.css", "collector/migrations/0001_history.sql"):
+    for name in ("py.typed", "app/static/style.css", "collector/history/schema.sql"):
         assert list(package.glob(f"**/{name.rpartition('/')[2]}")), name
     files = {
         str(file.relative_to(ROOT)) for name in hatch_build.PACKAGES for file in hatch_build.package_files(ROOT / name)

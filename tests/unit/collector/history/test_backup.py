@@ -71,7 +71,7 @@ def test_operators_alone_have_backups_made_and_each_is_audited(tmp_path: Path) -
     assert answer.status_code == 200, answer.text
     made = answer.json()
     with duckdb.connect(str(api.store.path.parent / made["file"]), read_only=True) as file:
-        assert file.execute("select count(*) from schema_versions").fetchall() != [(0,)]
+        assert file.execute("select count(*) from schema_version").fetchall() == [(1,)]
     rows = api.store.rows("select who, action, outcome from audit order by audit desc limit 2")
     assert rows == [("anna", "backup", "accepted"), ("ben", "backup", "refused")]
     assert made["file"].startswith(backup_routes.DIRECTORY + "/")
