@@ -206,8 +206,7 @@ def _alert(row: Sequence[Any]) -> Alert:
     state, since_ms, found_ms, fired_ms, text = row
     value = json.loads(text)
     evidence = tuple(Evidence(fact=fact, source=source, at_ms=at_ms) for fact, source, at_ms in value.pop("evidence"))
-    # Absent from what was written before alerts had one.
-    remedy = Remedy(value.pop("remedy", Remedy.OPEN.value))
+    remedy = Remedy(value.pop("remedy"))
     finding = Finding(**{**value, "severity": Severity(value["severity"]), "evidence": evidence, "remedy": remedy})
     return Alert(finding=finding, state=AlertState(state), since_ms=since_ms, found_ms=found_ms, fired_ms=fired_ms)
 

@@ -23,7 +23,7 @@ from lifecycle.orders import Role
 
 FILE_NAME = "tokens.json"
 CLEAR_SUFFIX = ".token"
-VERSION = 2
+VERSION = 1
 TOKEN_BYTES = 24
 STRONG_LENGTH = 32
 """Characters of a token of 192 bits in URL-safe base 64: a token that is shorter may have been thought up by a person."""
@@ -90,21 +90,21 @@ def read_or_make(directory: Path) -> tuple[tuple[KnownToken, ...], tuple[Path, .
     """
     with _explained(directory / FILE_NAME), _locked(directory):
         if not (directory / FILE_NAME).exists():
-            return _keep(directory, {role: {role.value: secrets.token_urlsafe(TOKEN_BYTES)} for role in Role})
-        return _kept(directory)
+            return _make(directory)
+        return _kept(directory), ()
 
 
 def kept(directory: Path) -> tuple[KnownToken, ...]:
     """Return the tokens kept in ``directory``, none if there is no file. Raises SettingsError."""
     with _explained(directory / FILE_NAME), _locked(directory):
-        return _kept(directory)[0]
+        return _kept(directory)
 
 
 def add(directory: Path, name: str, role: Role, expires_at_ms: int | None = None, *, for_persons: bool = False) -> str:
     """Make a token for a new name and return it in clear, which is the only time that it can be seen. Raises SettingsError."""
     _check_name(name)
     with _explained(directory / FILE_NAME), _locked(directory):
-        known, _ = _kept(directory)
+        known = _kept(directory)
         if any(stored.name == name for stored in known):
             raise SettingsError(f"the name {name!r} has a token already: revoke it first, or take another name")
         token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -117,7 +117,7 @@ def revoke(directory: Path, name: str) -> None:
     """Forget the token of a name, and its clear file if that is still there. Raises SettingsError when there is none."""
     path = directory / FILE_NAME
     with _explained(path), _locked(directory):
-        known, _ = _kept(directory)
+        known = _kept(directory)
         left = [stored for stored in known if stored.name != name]
         if len(left) == len(known):
             names = ", ".join(stored.name for stored in known) or "none"
@@ -126,56 +126,34 @@ def revoke(directory: Path, name: str) -> None:
         _clear_file(directory, name).unlink(missing_ok=True)
 
 
-def _kept(directory: Path) -> tuple[tuple[KnownToken, ...], tuple[Path, ...]]:
-    """Return what is kept; a file of the first version, which held clear tokens, is written again with hashes."""
+def _kept(directory: Path) -> tuple[KnownToken, ...]:
     path = directory / FILE_NAME
-    if not path.exists():
-        return (), ()
-    clear = _clear_tokens(json.loads(path.read_text()))
-    return _keep(directory, clear) if clear else (read(path), ())
+    return read(path) if path.exists() else ()
 
 
-def _keep(directory: Path, clear: Mapping[Role, Mapping[str, str]]) -> tuple[tuple[KnownToken, ...], tuple[Path, ...]]:
-    """Write clear tokens into a file each, then their hashes into tokens.json: a crash in between loses no token."""
-    known: list[KnownToken] = []
-    files: list[Path] = []
-    for role, holders in clear.items():
-        for name, token in holders.items():
-            _check_name(name)
-            if len(token) < STRONG_LENGTH:
-                raise SettingsError(
-                    f"the token of {name!r} in {directory / FILE_NAME} has fewer than {STRONG_LENGTH} characters, too few to be "
-                    "kept as a hash: remove it there, then make one with 'python -m collector token add'"
-                )
-            file = _clear_file(directory, name)
-            if file in files:
-                raise SettingsError(f"the name {name!r} stands twice in {directory / FILE_NAME}: rename one")
-            known.append(KnownToken.of(name, role, token))
-            files.append(file)
-            _replace(file, token + "\n")
+def _make(directory: Path) -> tuple[tuple[KnownToken, ...], tuple[Path, ...]]:
+    """Write a clear token of each role into a file, then their hashes into tokens.json: a crash in between loses no token."""
+    clear = {role: secrets.token_urlsafe(TOKEN_BYTES) for role in Role}
+    for role, token in clear.items():
+        _replace(_clear_file(directory, role.value), token + "\n")
+    known = tuple(KnownToken.of(role.value, role, token) for role, token in clear.items())
     _write(directory / FILE_NAME, known)
-    return tuple(known), tuple(files)
-
-
-def _clear_tokens(kept: Any) -> dict[Role, dict[str, str]]:
-    """Return the clear tokens of a file of the first version, empty for a newer one."""
-    if isinstance(kept, dict) and "version" in kept:
-        return {}
-    return {role: {str(name): str(token) for name, token in dict(kept[role.value]).items()} for role in Role}
+    return known, tuple(_clear_file(directory, role.value) for role in Role)
 
 
 def _from_json(fields: Mapping[str, Any]) -> KnownToken:
-    expires_at_ms = fields["expires_at_ms"]
+    expires_at_ms, for_persons = fields["expires_at_ms"], fields["for_persons"]
     if expires_at_ms is not None and type(expires_at_ms) is not int:
         raise TypeError("expires_at_ms")
+    if type(for_persons) is not bool:
+        raise TypeError("for_persons")
     return KnownToken(
         name=str(fields["name"]),
         role=Role(fields["role"]),
         salt=bytes.fromhex(fields["salt"]),
         digest=bytes.fromhex(fields["sha256"]),
         expires_at_ms=expires_at_ms,
-        # Absent from files that were written before there was such a token.
-        for_persons=fields.get("for_persons") is True,
+        for_persons=for_persons,
     )
 
 

@@ -153,16 +153,6 @@ def test_of_what_was_committed_as_decided_no_event_is_read(
     assert len(undone) == 3
 
 
-def test_what_an_earlier_version_wrote_is_counted_again(current: CurrentState) -> None:
-    current._store.write(lambda connection: connection.execute("update decision_records set counts = null"))
-    every = known(current)
-    whole = past_of(current, current._store, every)
-    for transaction in every:
-        part = joined_past_of(current, current._store, [transaction])
-        assert seen_in(part, transaction) == seen_in(whole, transaction)
-
-
-SOME_EARLIER = """update decision_records set counts = null where "offset" % 2 = 0"""
 slots = st.frozensets(st.sampled_from(range(SLOTS)))
 kinds = st.frozensets(st.sampled_from((EventType.TRANSACTION_OPENED, EventType.TRANSACTION_PREPARED)))
 batches = st.builds(
@@ -178,11 +168,9 @@ batches = st.builds(
 @pytest.mark.long
 @pytest.mark.slow
 @settings(max_examples=25)
-@given(how=st.lists(batches, min_size=1, max_size=5), is_early=st.booleans())
-def test_however_batches_went_they_look_the_same(how: list[Batch], is_early: bool) -> None:
+@given(how=st.lists(batches, min_size=1, max_size=5))
+def test_however_batches_went_they_look_the_same(how: list[Batch]) -> None:
     with TemporaryDirectory() as directory, current_of(Path(directory), how) as current:
-        if is_early:
-            current._store.write(lambda c: c.execute(SOME_EARLIER))
         every = known(current)
         whole = past_of(current, current._store, every)
         together = joined_past_of(current, current._store, every)
