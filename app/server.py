@@ -23,7 +23,6 @@ from app.index_page import IndexPage
 from app.regions import component
 from app.regions.hub import Hub
 from app.regions.route import live_route
-from app.screens import old_addresses
 from app.screens.live_regions import REGIONS
 from app.settings import Settings
 from app.sign_in.by_oidc import ByOidc
@@ -145,7 +144,7 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
     # Every page has this region, and what it is made from takes longest.
     index = Middleware(IndexPage, scripts=scripts_of_every_page(), opened=lambda: hub.expect("frame", {}))
     middleware = [*guards, Middleware(StreamlitFiles), index]
-    app = App(PAGE, lifespan=lifespan, routes=[live_route(hub), *old_addresses.routes()], middleware=middleware)
+    app = App(PAGE, lifespan=lifespan, routes=[live_route(hub)], middleware=middleware)
     settings = {**STREAMLIT_SETTINGS, "server.address": host, "server.port": port}
     if public_url:
         # Streamlit compares Host and Origin too, and else would look up this machine's outside address.

@@ -1,34 +1,10 @@
-"""Where the pages are: sections of one page by its address, and redirects from earlier addresses."""
+"""Where the pages are: sections of one page by its address."""
 
 from __future__ import annotations
 
-import pytest
-from starlette.applications import Starlette
-from starlette.testclient import TestClient
 from streamlit.testing.v1 import AppTest
 
-from app.screens import old_addresses
 from tests.unit.app.page_driver import said
-
-
-@pytest.mark.parametrize(
-    ("before", "now"),
-    [
-        ("/overview", "."),
-        ("/pending-commits?open=kafka%3Aa%401", "transaction?key=kafka%3Aa%401"),
-        ("/batches?batch-pipeline=ip-count", "transactions?show=batches&batch-pipeline=ip-count"),
-        ("/blocked-readers", "readers"),
-        ("/timeout-risk", "pipelines?show=timeouts"),
-        ("/checkpoints", "pipelines?show=checkpoints"),
-        ("/abort-history?abort-cause=timeout&abort-cause=fenced", "history?abort-cause=timeout&abort-cause=fenced"),
-        ("/data-loss?loss-transaction=flink-0-3", "history?show=losses&loss-transaction=flink-0-3"),
-        ("/ids", "history?show=ids"),
-    ],
-)
-def test_an_earlier_address_leads_to_its_page_and_keeps_its_query(before, now):
-    client = TestClient(Starlette(routes=old_addresses.routes()), follow_redirects=False)
-    answer = client.get(before)
-    assert (answer.status_code, answer.headers["location"]) == (307, now)
 
 
 def two_sections() -> None:
