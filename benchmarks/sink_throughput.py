@@ -2,7 +2,7 @@
 
     python -m benchmarks.sink_throughput [--flink DIR] [--records 20000000] [--rounds 3] [--json]
 
-Sides that are measured only when they are named: exactly once with kafka_producer=librdkafka, with two of the four slots at once
+Sides that are measured only when they are named: exactly once with two of the four slots at once
 (spark_master=local[2]), and a Python sink that drops all.
 
 Each side copies a topic with 4 partitions and records of 100 bytes without keys: indoubt's sink exactly once and at least
@@ -38,28 +38,23 @@ from benchmarks.spark_run import NULL, SPARK, Batch, Ran, SparkRun, marks
 from benchmarks.topics import VALUE_BYTES, count_committed, delete_topic, fill, make_topic
 from demo.broker import Broker
 from demo.prerequisites import java_home
-from resource_managers.kafka.connection import LIBRDKAFKA, KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 
 SOURCE = "throughput_source"
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 FLINK_EXACTLY_ONCE, FLINK_AT_LEAST_ONCE = "flink_exactly_once", "flink_at_least_once"
-LIBRDKAFKA_EXACTLY_ONCE = "librdkafka_exactly_once"
 TWO_SLOTS = "two_slots"
 SIDES = (EXACTLY_ONCE, AT_LEAST_ONCE, SPARK, FLINK_EXACTLY_ONCE, FLINK_AT_LEAST_ONCE)
 BOUND = NULL
 """Not a side but a bound: the time that Spark takes to bring rows to any Python sink."""
-VARIANTS = {
-    LIBRDKAFKA_EXACTLY_ONCE: {"kafka_producer": LIBRDKAFKA},
-    TWO_SLOTS: {"spark_properties": "spark.master=local[2]"},
-}
+VARIANTS = {TWO_SLOTS: {"spark_properties": "spark.master=local[2]"}}
 """Ours exactly once, with other settings."""
 BY_NAME = (*VARIANTS, BOUND)
 """Measured only when they are named."""
 FLINK_GUARANTEES = {FLINK_EXACTLY_ONCE: flink.EXACTLY_ONCE, FLINK_AT_LEAST_ONCE: flink.AT_LEAST_ONCE}
 NAMES = {
     EXACTLY_ONCE: "ours, exactly once",
-    LIBRDKAFKA_EXACTLY_ONCE: "ours, kafka_producer=librdkafka",
     TWO_SLOTS: "ours, two slots at once",
     AT_LEAST_ONCE: "ours, at least once",
     SPARK: "Spark's own, at least once",

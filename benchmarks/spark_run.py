@@ -33,7 +33,7 @@ from pipeline.run.group_offsets import GroupOffsets
 from pipeline.run.query_progress import follow_progress
 from pipeline.sink.data_source import TwoPhaseCommitSink
 from pipeline.sink.range_copy import copy_ranges
-from resource_managers.kafka.connection import DEFAULT_PRODUCER, KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 SPARK, NULL = "spark", "null"
@@ -79,7 +79,6 @@ class SparkRun:
     checkpoint: str
     batch_records: int
     prefix: str = "bench"
-    kafka_producer: str = DEFAULT_PRODUCER
     source_reader: str = ARROW
     spark_properties: str = ""
 
@@ -118,7 +117,6 @@ class SparkRun:
             sink=self.sink,
             max_offsets_per_trigger=self.batch_records,
             delivery_guarantee=self.side if self.side in GUARANTEES else DeliveryGuarantee.EXACTLY_ONCE.value,
-            kafka_producer=self.kafka_producer,
             source_reader=self.source_reader,
             spark_properties=self.spark_properties,
         )

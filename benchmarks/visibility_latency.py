@@ -1,7 +1,7 @@
 """How long after a record was produced a read_committed reader of the sink sees it, compared with Flink at the same interval.
 
     python -m benchmarks.visibility_latency [--flink DIR] [--intervals 1000,5000] [--seconds 30] [--rounds 3] [--json]
-        [--also spark-master=local[2]] [--also kafka-producer=arrow]
+        [--also spark-master=local[2]]
 
 A steady 10,000 records/s of 100 bytes go into 4 partitions. An indoubt pipeline (``python -m pipeline run``, passthrough,
 exactly once) with a trigger of 1 s and of 5 s, the same pipeline with the setting of each --also, and Flink's KafkaSink

@@ -12,7 +12,6 @@ from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import check_prefix
 from lifecycle.resource_manager_kinds import DATABASES, KINDS
 from pipeline.config.sinks import KAFKA, read_sinks
-from resource_managers.kafka.connection import DEFAULT_PRODUCER, PRODUCERS
 
 APPEND, UPDATE = "append", "update"
 
@@ -78,13 +77,9 @@ class SinkSettings:
     lifecycle_topic: str = setting(
         "topic of the lifecycle events; empty: none are sent", default="transaction_lifecycle"
     )
-    kafka_producer: str = setting(
-        "what writes the rows of a transaction to Kafka: arrow, which makes Kafka's record batches from Arrow's columns, "
-        "or librdkafka",
-        default=DEFAULT_PRODUCER,
-    )
     producer_properties: str = setting(
-        "properties of the sink's producers under librdkafka's names, key=value, comma separated", default=""
+        "how the sink's producers send, key=value, comma separated: batch.size, message.max.bytes, compression.type",
+        default="",
     )
     spark_properties: str = setting("more Spark properties, key=value, comma separated", default="")
 
@@ -102,8 +97,6 @@ class SinkSettings:
             )
         for name in names:
             KINDS[name].check_prefix(self.prefix)
-        if self.kafka_producer not in PRODUCERS:
-            raise SettingsError(f"kafka_producer is {self.kafka_producer!r}; it takes {' or '.join(PRODUCERS)}")
         if not 0 < self.timeout_warning_ratio <= 1:
             raise SettingsError(
                 f"timeout_warning_ratio is {self.timeout_warning_ratio}; it takes more than 0, at most 1"

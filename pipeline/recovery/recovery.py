@@ -30,7 +30,7 @@ from pipeline.sink.replay import ReplayPlan, plan_replay
 from pipeline.sink.sink_options import SinkOptions
 from resource_managers.database.connection import DatabaseConnection
 from resource_managers.global_transaction import ResourceManagers
-from resource_managers.kafka.connection import KafkaConnection, producer_for
+from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
@@ -173,7 +173,6 @@ class Recovery:
             self._databases,
             transaction_timeout_ms=settings.transaction_timeout_ms,
             decisions_topic=settings.decisions_topic,
-            producer=producer_for(settings.guarantee, settings.kafka_producer),
             producer_properties=pairs(settings.producer_properties),
         )
 

@@ -16,7 +16,8 @@ from pyspark import daemon
 
 import pipeline.sink.range_copy
 import pipeline.sink.slot_writer  # noqa: F401
-import resource_managers.kafka.resource_manager  # noqa: F401
+import resource_managers.kafka.resource_manager
+import resource_managers.kafka.slot  # noqa: F401
 
 if __name__ == "__main__":
     # What is loaded stays shared between the workers: their garbage collectors do not touch it.

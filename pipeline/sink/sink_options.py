@@ -16,7 +16,7 @@ from pipeline.runtime.crash_points import CrashPoints, Steps
 from pipeline.sink.replay import ReplayPlan
 from resource_managers.database.connection import DatabaseConnection
 from resource_managers.global_transaction import ResourceManagers
-from resource_managers.kafka.connection import KafkaConnection, producer_for
+from resource_managers.kafka.connection import KafkaConnection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,6 @@ class SinkOptions:
     commit_limit_ms: int
     decisions_topic: str
     lifecycle_topic: str
-    kafka_producer: str
     producer_properties: str
     crash_points: str = ""
     driver_pids: str = ""
@@ -121,6 +120,5 @@ class SinkOptions:
             databases,
             transaction_timeout_ms=self.transaction_timeout_ms,
             decisions_topic=self.decisions_topic,
-            producer=producer_for(self.guarantee, self.kafka_producer),
             producer_properties=pairs(self.producer_properties),
         )

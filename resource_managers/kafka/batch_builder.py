@@ -13,25 +13,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lifecycle.clock import now_ms
-from lifecycle.errors import Unreachable
+from lifecycle.errors import RecordTooLarge, Unreachable
 from resource_managers.kafka.equal_records import EqualRows
-from resource_managers.kafka.librdkafka_sender import columns, too_large
 from resource_managers.kafka.murmur2 import partitions_of
 from resource_managers.kafka.record_batch import (
     HEADER_BYTES,
     MOST_OVERHEAD_BYTES,
     MOST_RECORDS,
     NO_HEADERS,
-    Codec,
     Octets,
     Producer,
     encode_records,
     frame_batch,
 )
+from resource_managers.kafka.sink_input import HEADERS, ProducerProperties, check_columns
 from resource_managers.record_headers import encode_headers
 from resource_managers.varints import Sizes, running_total, sizes
 
-HEADERS = "headers"
 SLICE_BYTES = 8 << 20
 """So much is encoded at a time: its parts lie in the processor's cache, and no offset of Arrow's overflows."""
 FEW_ROWS = 128
@@ -91,13 +89,11 @@ class BatchBuilder:
         topic: str,
         leaders: Mapping[int, int],
         producer: Producer,
-        *,
-        batch_bytes: int,
-        record_bytes: int,
-        codec: Codec,
+        properties: ProducerProperties,
     ) -> None:
-        self._topic, self._producer, self._codec = topic, producer, codec
-        self._batch_bytes, self._record_bytes = min(batch_bytes, record_bytes), record_bytes
+        self._topic, self._producer, self._codec = topic, producer, properties.codec
+        self._record_bytes = properties.record_bytes
+        self._batch_bytes = min(properties.batch_bytes, properties.record_bytes)
         self._partitions = len(leaders)
         self._open: dict[int, _Open] = {}
         # One without a leader would hold its rows back until it has one.
@@ -109,8 +105,11 @@ class BatchBuilder:
 
     def add(self, rows: pa.RecordBatch) -> Iterator[Batch]:
         """Yield the batches that these rows complete. Raises RecordTooLarge, SettingsError, Unreachable."""
-        key, value = columns(rows)
-        headers = encode_headers(rows.column(HEADERS)) if HEADERS in rows.schema.names else None
+        names = check_columns([(field.name, field.type) for field in rows.schema])
+        key, value = rows.column("key") if "key" in names else None, rows.column("value")
+        if key is not None and key.null_count == len(key):
+            key = None
+        headers = encode_headers(rows.column(HEADERS)) if HEADERS in names else None
         turn = next(self._turn, -1)
         if turn < 0:
             raise Unreachable(f"no partition of topic {self._topic!r} has a leader: rows cannot be sent")
@@ -122,7 +121,11 @@ class BatchBuilder:
             payload += sizes(headers)
         largest = int(payload.max(initial=0))
         if largest + MOST_OVERHEAD_BYTES + HEADER_BYTES > self._record_bytes:
-            raise too_large(self._topic, largest, self._record_bytes)
+            raise RecordTooLarge(
+                f"a record of {largest:,} bytes for topic {self._topic!r} is larger than the producer takes "
+                f"(message.max.bytes = {self._record_bytes:,}): raise it in producer_properties, and max.message.bytes of the "
+                "topic with it"
+            )
         ends = running_total(payload)
         start = 0
         while start < len(value):
@@ -208,7 +211,7 @@ class BatchBuilder:
             open_.sections,
             count,
             producer=self._producer,
-            sequence=open_.records % SEQUENCES,
+            sequence=open_.records % SEQUENCES if self._producer.producer_id >= 0 else -1,
             timestamp_ms=now_ms(),
             codec=self._codec,
         )

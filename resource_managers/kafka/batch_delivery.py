@@ -1,10 +1,12 @@
 """Delivers batches: in order for each partition, several on their way, again where a broker's answer may pass.
 
-Everything else fails the task: nothing of its transaction is decided then, and Spark writes the batch again.
+Everything else fails the task: nothing of its transaction is decided then, and Spark writes the batch again. But for the
+guarantee none, of which a batch that may have reached its broker is not sent again: it is lost, and the log says so.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import queue
 import time
@@ -17,14 +19,16 @@ from kafka import errors as kafka_errors
 
 from lifecycle.backoff import Backoff
 from lifecycle.errors import MissingTopic, RecordTooLarge, ResourceManagerError, Unreachable
-from resource_managers.kafka.answers import BrokerAnswer, answer_of
+from resource_managers.kafka.answers import AnswerKind, BrokerAnswer, answer_of
 from resource_managers.kafka.batch_builder import Batch
-from resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
+from resource_managers.kafka.connection import CALL_LIMIT_S
 from resource_managers.kafka.partitions import KafkaPartitions
 from resource_managers.kafka.produce_request import ProduceBatches
-from resource_managers.kafka.transaction import ProducerIdentity
-from resource_managers.kafka.transaction_requests import TransactionRequests
+from resource_managers.kafka.producer_requests import ProducerRequests
+from resource_managers.kafka.record_batch import Producer
 from resource_managers.kafka.wire import wire
+
+log = logging.getLogger(__name__)
 
 REQUESTS_IN_FLIGHT = 5
 """Per broker. A broker remembers the last five batches of a producer: more could not be told from new ones when sent again."""
@@ -36,6 +40,7 @@ RETRY = Backoff(first_s=0.02, max_s=0.5)
 _ACKNOWLEDGED_BEFORE = kafka_errors.DuplicateSequenceNumberError.__name__
 _OUT_OF_ORDER = kafka_errors.OutOfOrderSequenceNumberError.__name__
 _TOO_LARGE = (kafka_errors.MessageSizeTooLargeError.__name__, kafka_errors.RecordListTooLargeError.__name__)
+_NOT_SENT = kafka_errors.NodeNotReadyError.__name__
 _UNVERIFIED = kafka_errors.InvalidTxnStateError.__name__
 UNVERIFIED_TRIES = 5
 """How often a partition's first batch is sent again where the broker could not see that the transaction has the partition."""
@@ -74,17 +79,10 @@ class _Answered:
 
 
 class BatchDelivery:
-    """Sends the batches of one transaction. Not thread-safe: answers are taken where more is given, and in ``flush``."""
+    """Sends the batches of one producer. Not thread-safe: answers are taken where more is given, and in ``flush``."""
 
-    def __init__(
-        self,
-        connection: KafkaConnection,
-        topic: str,
-        requests: TransactionRequests,
-        identity: ProducerIdentity,
-        leaders: Mapping[int, int],
-    ) -> None:
-        self._connection, self._topic, self._requests, self._identity = connection, topic, requests, identity
+    def __init__(self, requests: ProducerRequests, topic: str, producer: Producer, leaders: Mapping[int, int]) -> None:
+        self._requests, self._topic, self._producer = requests, topic, producer
         self._leaders = dict(leaders)
         self._partitions: dict[int, _Partition] = {}
         self._added: set[int] = set()
@@ -141,8 +139,9 @@ class BatchDelivery:
         if self._asks_for_leaders and time.monotonic() - self._asked_at_s > RETRY.first_s:
             self._ask_for_leaders()
         ready = [number for number, partition in self._partitions.items() if partition.may_send]
-        if new := [number for number in ready if number not in self._added]:
-            self._requests.add_partitions(self._identity, self._topic, new)
+        new = [number for number in ready if number not in self._added]
+        if new and self._producer.is_transactional:
+            self._requests.add_partitions(self._producer, self._topic, new)
             self._added.update(new)
         by_node: dict[int, list[int]] = {}
         for number in ready:
@@ -174,7 +173,7 @@ class BatchDelivery:
         def answered(response: Any) -> None:
             self._answers.put(_Answered(node=node, batches=batches, response=response))
 
-        wire(self._connection).post(node, request, REQUEST_LIMIT_MS, answered)
+        wire(self._requests.connection).post(node, request, REQUEST_LIMIT_MS, answered)
 
     def _take(self, answered: _Answered) -> None:
         self._in_flight[answered.node] -= 1
@@ -197,6 +196,10 @@ class BatchDelivery:
                 raise self._failure(answer)
             partition.returned.append(batch)
             self._asks_for_leaders = True
+        elif self._producer.producer_id < 0:
+            self._queued_bytes -= batch.size
+            lost = "%d rows may be missing in topic %r, which the guarantee none allows: %s"
+            log.warning(lost, batch.count, self._topic, answer)
         else:
             raise self._failure(answer)
         if partition.returned and not partition.sent:
@@ -206,6 +209,9 @@ class BatchDelivery:
             partition.tries += 1
 
     def _may_pass(self, partition: _Partition, answer: BrokerAnswer) -> bool:
+        if self._producer.producer_id < 0:
+            # Without a producer id a broker does not know what it has written: only what it has not is sent again.
+            return answer.kind is AnswerKind.LEADER_MOVED or answer.name == _NOT_SENT
         if answer.name == _OUT_OF_ORDER:
             # Behind one that has come back: it was refused because that one is missing.
             return bool(partition.returned)
@@ -220,7 +226,7 @@ class BatchDelivery:
     def _ask_for_leaders(self) -> None:
         self._asked_at_s = time.monotonic()
         try:
-            layout = KafkaPartitions(self._connection, "").layout([self._topic])
+            layout = KafkaPartitions(self._requests.connection, "").layout([self._topic])
         except Unreachable:
             # The next answer, or the limit, says so.
             return
@@ -233,17 +239,17 @@ class BatchDelivery:
         if oldest and now - min(oldest) > CALL_LIMIT_S:
             left = sum(len(p.waiting) + len(p.sent) + len(p.returned) for p in self._partitions.values())
             raise Unreachable(
-                f"{self._requests.transactional_id}: {left} batches for topic {self._topic!r} were not taken by the "
-                f"brokers in {CALL_LIMIT_S:.0f} s"
+                f"{self._requests.prefix}{left} batches for topic {self._topic!r} were not taken by the brokers in "
+                f"{CALL_LIMIT_S:.0f} s"
             )
 
     def _failure(self, answer: BrokerAnswer) -> ResourceManagerError:
-        id_ = self._requests.transactional_id
+        topic = f"{self._requests.prefix}topic {self._topic!r}"
         if answer.name in _TOO_LARGE:
             return RecordTooLarge(
-                f"{id_}: topic {self._topic!r} refused a batch of records: {answer}; raise its max.message.bytes, or give a "
-                "smaller batch.size in producer_properties"
+                f"{topic} refused a batch of records: {answer}; raise its max.message.bytes, or give a smaller batch.size in "
+                "producer_properties"
             )
         if answer.name == _UNKNOWN_TOPIC:
-            return MissingTopic(f"{id_}: topic {self._topic!r} does not exist: create it, or name another sink")
+            return MissingTopic(f"{topic} does not exist: create it, or name another sink")
         return self._requests.failure(f"not every record was delivered to {self._topic!r}", answer)

@@ -15,7 +15,6 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from lifecycle.errors import MissingTopic, ResourceManagerError, SettingsError, Unreachable
-from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.text_files import text_of
 from resource_managers.kafka import client_properties, oauth_properties
 from resource_managers.kafka.lost_connections import LostConnections
@@ -24,10 +23,8 @@ from resource_managers.service_variables import is_of_a_service
 if TYPE_CHECKING:
     from resource_managers.kafka.oauth_tokens import TokenProvider
 
-LIBRDKAFKA, ARROW = PRODUCERS = ("librdkafka", "arrow")
-"""What may write the rows of a transaction."""
-DEFAULT_PRODUCER = ARROW
 ENVIRONMENT_PREFIX = "INDOUBT_KAFKA_"
+MAX_TIMEOUT_SETTING = "transaction.max.timeout.ms"
 TOPIC_LIMIT_S = 5.0
 """How long a topic may be unknown before it counts as missing."""
 CALL_LIMIT_S = 60.0
@@ -227,11 +224,6 @@ class KafkaConnection:
                     f"(kafka-topics.sh --create --topic {missing[0]}), or name another one"
                 )
             time.sleep(0.05)
-
-
-def producer_for(guarantee: DeliveryGuarantee, chosen: str) -> str:
-    """Return what writes the rows: the chosen one in a transaction, librdkafka without one."""
-    return chosen if guarantee is DeliveryGuarantee.EXACTLY_ONCE else LIBRDKAFKA
 
 
 def _connects(address: str) -> bool:

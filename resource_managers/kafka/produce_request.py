@@ -20,15 +20,18 @@ COMPACT = 9
 """From this version on lengths are varints (KIP-482); what is sent to brokers before it, kafka-python encodes."""
 REPLICATION_LIMIT_MS = 15_000
 _ALL_REPLICAS = -1
-_NO_TAGS = b"\0"
+_NULL = _NO_TAGS = b"\0"
 
 
 class ProduceBatches(ProduceRequest, init=False):  # type: ignore[misc,call-arg]
-    """Batches of different partitions of one topic, of one transactional producer."""
+    """Batches of different partitions of one topic, of one producer; ``transactional_id`` is empty without a transaction."""
 
     def __init__(self, transactional_id: str, topic: str, batches: Sequence[Batch]) -> None:
         super().__init__(
-            transactional_id=transactional_id, acks=_ALL_REPLICAS, timeout_ms=REPLICATION_LIMIT_MS, max_version=NEWEST
+            transactional_id=transactional_id or None,
+            acks=_ALL_REPLICAS,
+            timeout_ms=REPLICATION_LIMIT_MS,
+            max_version=NEWEST,
         )
         self._topic, self._batches = topic, batches
 
@@ -45,7 +48,7 @@ class ProduceBatches(ProduceRequest, init=False):  # type: ignore[misc,call-arg]
     def _parts(self) -> Iterator[Any]:
         start = [
             self.encode_header(flexible=True),
-            _text(self.transactional_id),
+            _text(self.transactional_id) if self.transactional_id else _NULL,
             struct.pack(">hi", self.acks, self.timeout_ms),
             _length(1),
             _text(self._topic),

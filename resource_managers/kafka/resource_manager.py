@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lifecycle.backoff import Backoff
-from lifecycle.errors import MissingTopic, ResourceManagerError, SettingsError
+from lifecycle.errors import MissingTopic, SettingsError
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker, TransactionalId
 from lifecycle.outcomes import (
@@ -22,7 +22,7 @@ from lifecycle.outcomes import (
 )
 from lifecycle.resource_manager_kinds import KAFKA
 from resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer, MarkerNotWritten
-from resource_managers.kafka.connection import ARROW, LIBRDKAFKA, KafkaConnection
+from resource_managers.kafka.connection import MAX_TIMEOUT_SETTING, KafkaConnection
 from resource_managers.kafka.descriptions import (
     OPEN_STATES,
     Described,
@@ -33,21 +33,16 @@ from resource_managers.kafka.descriptions import (
     why_not_aborted,
     why_not_committed,
 )
-from resource_managers.kafka.librdkafka_sender import PRODUCER_DEFAULTS, PlainWriter, check_columns
-from resource_managers.kafka.librdkafka_transaction import LibrdkafkaTransaction
 from resource_managers.kafka.markers import KafkaMarkers, judge
 from resource_managers.kafka.missing_markers import LEFT_OPEN, Ended, MissingMarkers, ends_of
 from resource_managers.kafka.partitions import KafkaPartitions, Partition
-from resource_managers.kafka.slot import KafkaSlot
-from resource_managers.kafka.transaction import (
-    MAX_TIMEOUT_SETTING,
-    KafkaOpenTransaction,
-    ProducerIdentity,
-    TransactionSender,
-)
+from resource_managers.kafka.sink_input import ProducerProperties, check_columns
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt
-from resource_managers.record_headers import are_headers
+
+if TYPE_CHECKING:
+    from resource_managers.kafka.row_sender import KafkaPlainWriter
+    from resource_managers.kafka.transaction import KafkaOpenTransaction
 
 RETRY = Backoff(first_s=0.02, max_s=0.5)
 CHECK_LIMIT_S = 10.0
@@ -66,31 +61,18 @@ class KafkaResourceManager:
         transaction_timeout_ms: int = 900_000,
         decisions_topic: str = "transaction_decisions",
         producer_properties: Mapping[str, str] | None = None,
-        producer: str = LIBRDKAFKA,
     ) -> None:
         self._connection, self._topic = connection, topic
         self._timeout_ms, self._decisions_topic = transaction_timeout_ms, decisions_topic
-        self._properties: dict[str, Any] = {**PRODUCER_DEFAULTS, **(producer_properties or {})}
-        self._new_sender: Callable[..., TransactionSender] = LibrdkafkaTransaction
-        self._sending: Any = self._properties
-        self._takes_headers: frozenset[str] = frozenset()
-        if producer == ARROW:
-            # Here, because the collector makes no batches and does without the checksum's package.
-            from resource_managers.kafka.arrow_transaction import ArrowProperties, ArrowTransaction
-            from resource_managers.kafka.batch_builder import HEADERS
-
-            self._new_sender, self._sending = ArrowTransaction, ArrowProperties.read(producer_properties or {})
-            self._takes_headers = frozenset({HEADERS})
+        self._properties = ProducerProperties.read(producer_properties or {})
 
     def verify(self, columns: Sequence[tuple[str, pa.DataType]]) -> frozenset[str]:
         """Return those of these columns that go to the topic: ``value`` and, where they are, ``key`` and ``headers``.
 
-        Only kafka_producer=arrow writes headers, lists of structs of ``key`` and ``value``.
-
         Raises SettingsError for a missing topic, wrong columns, a timeout above the broker's maximum, or when it may not be
         told whether an earlier transaction is left open; Unreachable.
         """
-        taken = check_columns(columns) | (self._takes_headers & {name for name, kind in columns if are_headers(kind)})
+        taken = check_columns(columns)
         try:
             self._connection.require_topics([self._topic])
         except MissingTopic as error:
@@ -118,26 +100,23 @@ class KafkaResourceManager:
         batch and the log does not say so, Fenced, Unreachable, and ResourceManagerError when an older transaction of the slot
         is left open on a partition.
         """
+        # Here, because the collector makes no batches and does without the checksum's package.
+        from resource_managers.kafka.slot import KafkaSlot
+
         taking = KafkaSlot(
             self._connection,
             slot,
             topic=self._topic,
             decisions_topic=self._decisions_topic,
             timeout_ms=self._timeout_ms,
-            identity=self._identity,
         )
-        sender = self._new_sender(
-            self._connection,
-            self._topic,
-            self._sending,
-            transactional_id=taking.transactional_id,
-            timeout_ms=self._timeout_ms,
-        )
-        return taking.begin(sender)
+        return taking.begin(self._properties)
 
-    def begin_without_transaction(self, guarantee: DeliveryGuarantee) -> PlainWriter:
-        """Return a writer for at_least_once or none. Raises MissingTopic, Unreachable."""
-        return PlainWriter(self._connection, self._topic, self._properties, guarantee)
+    def begin_without_transaction(self, guarantee: DeliveryGuarantee) -> KafkaPlainWriter:
+        """Return a writer for at_least_once or none. Raises MissingTopic, Unreachable, ResourceManagerError."""
+        from resource_managers.kafka.row_sender import KafkaPlainWriter
+
+        return KafkaPlainWriter(self._connection, self._topic, self._properties, guarantee)
 
     def check(self, handles: Sequence[Handle]) -> list[Readiness]:
         """Say for each handle, in order, whether its transaction is still open at its epoch, and for how long."""
@@ -316,13 +295,6 @@ class KafkaResourceManager:
 
     def _missing(self) -> MissingMarkers:
         return MissingMarkers(self._connection, self._topic, self._decisions_topic)
-
-    def _identity(self, id_: str) -> ProducerIdentity:
-        """Return who has the id now: a later producer than ours, where one has taken it since."""
-        described = wire(self._connection).describe_transactions([id_])[id_]
-        if isinstance(described, BrokerAnswer):
-            raise ResourceManagerError(f"{id_}: its coordinator does not describe it: {described}")
-        return ProducerIdentity(producer_id=described.producer_id, producer_epoch=described.producer_epoch)
 
     def _end(
         self,

@@ -1,19 +1,20 @@
-"""Taking the id of a slot: fence its earlier writers, know for certain who we are, and prove that nothing older is open."""
+"""Taking the id of a slot: fence its earlier writers, and prove that we were not superseded and that nothing older is open."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
 
 from lifecycle.errors import Unreachable, ZombieWriter
-from lifecycle.identity import Marker, TransactionalId, marker_group
+from lifecycle.identity import Marker, TransactionalId
 from resource_managers.kafka.answers import AnswerKind, BrokerAnswer
 from resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
-from resource_managers.kafka.descriptions import ONGOING, OPEN_STATES, Described, word
+from resource_managers.kafka.descriptions import ONGOING, OPEN_STATES, word
 from resource_managers.kafka.markers import KafkaMarkers
 from resource_managers.kafka.missing_markers import Ended, MissingMarkers
-from resource_managers.kafka.transaction import KafkaOpenTransaction, ProducerIdentity, TransactionSender
+from resource_managers.kafka.producer_requests import ProducerRequests
+from resource_managers.kafka.row_sender import RowSender, find_leaders
+from resource_managers.kafka.sink_input import ProducerProperties
+from resource_managers.kafka.transaction import KafkaOpenTransaction
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import SlotAttempt
 
@@ -21,45 +22,29 @@ PAUSE_S = 0.01
 
 
 class KafkaSlot:
-    """One task's way to its transaction. ``identity``: asks the coordinator who has an id."""
+    """One task's way to its transaction."""
 
     def __init__(
-        self,
-        connection: KafkaConnection,
-        slot: SlotAttempt,
-        *,
-        topic: str,
-        decisions_topic: str,
-        timeout_ms: int,
-        identity: Callable[[str], ProducerIdentity],
+        self, connection: KafkaConnection, slot: SlotAttempt, *, topic: str, decisions_topic: str, timeout_ms: int
     ) -> None:
         self._connection, self._slot, self._topic = connection, slot, topic
-        self._decisions_topic, self._timeout_ms, self._identity = decisions_topic, timeout_ms, identity
-        self.transactional_id = str(TransactionalId.of(slot.prefix, slot.slot, slot.marker.batch))
+        self._decisions_topic = decisions_topic
+        self._id = str(TransactionalId.of(slot.prefix, slot.slot, slot.marker.batch))
         self._other_id = str(TransactionalId.of(slot.prefix, slot.slot, slot.marker.batch + 1))
+        self._requests = ProducerRequests(connection=connection, transactional_id=self._id, timeout_ms=timeout_ms)
         self._missing = MissingMarkers(connection, topic, decisions_topic)
         self._markers = KafkaMarkers(connection, decisions_topic)
 
-    def begin(self, sender: TransactionSender) -> KafkaOpenTransaction:
-        """Return the open transaction, which closes ``sender`` at its end. Raises as KafkaResourceManager.begin."""
-        slot = self._slot
-        try:
-            # A client with threads of its own connects meanwhile.
-            before = self._described_between_transactions()
-            own = sender.take_id()
-            self._require_may_write(self._markers.before_writing(slot, CALL_LIMIT_S))
-            if own is None:
-                asked = self._identity(self.transactional_id)
-                own = replace(asked, is_certain=is_next(before, asked))
-            # Both ids, after the one is ours and before the first row: see missing_markers.py.
-            self._missing.require_nothing_left_open(
-                [self.transactional_id, self._other_id], sender.leaders, CALL_LIMIT_S
-            )
-            sender.begin(self._decisions_topic, marker_group(slot.prefix, slot.slot), slot.marker)
-        except BaseException:
-            sender.close()
-            raise
-        return KafkaOpenTransaction(self._connection, sender, slot, own, self._missing, timeout_ms=self._timeout_ms)
+    def begin(self, properties: ProducerProperties) -> KafkaOpenTransaction:
+        """Return the open transaction; nothing is sent yet. Raises as KafkaResourceManager.begin."""
+        self._end_what_is_open()
+        leaders = find_leaders(self._connection, self._topic)
+        producer = self._requests.take_id()
+        self._require_may_write(self._markers.before_writing(self._slot, CALL_LIMIT_S))
+        # Both ids, after the one is ours and before the first row: see missing_markers.py.
+        self._missing.require_nothing_left_open([self._id, self._other_id], leaders, CALL_LIMIT_S)
+        sender = RowSender(self._requests, self._topic, producer, leaders, properties)
+        return KafkaOpenTransaction(self._requests, sender, self._slot, producer, self._missing, self._decisions_topic)
 
     def _require_may_write(self, found: Marker | None) -> None:
         slot = self._slot
@@ -71,22 +56,22 @@ class KafkaSlot:
         if found is not None and (found.checkpoint_id, found.batch) == (slot.marker.checkpoint_id, slot.marker.batch):
             slot.require_decided(found.attempt, "kafka")
 
-    def _described_between_transactions(self) -> Described:
-        """Return what the coordinator says of the id while it has no transaction; one that an earlier writer left is aborted.
+    def _end_what_is_open(self) -> None:
+        """Return once the id has no transaction; one that an earlier writer left is aborted.
 
-        init_transactions would abort it too, and hide by that which epoch is ours. Raises ZombieWriter where it is a
-        successor's for certain, DecisionMissing, Unreachable.
+        InitProducerId would abort it too, also a successor's. Raises ZombieWriter where it is a successor's for certain,
+        DecisionMissing, Unreachable.
         """
         deadline = time.monotonic() + CALL_LIMIT_S
         aborted: Ended | None = None
         while True:
-            described = wire(self._connection).describe_transactions([self.transactional_id])[self.transactional_id]
+            described = wire(self._connection).describe_transactions([self._id])[self._id]
             if not isinstance(described, BrokerAnswer):
                 if described.state not in OPEN_STATES:
                     break
                 if described.state == ONGOING:
                     self._require_may_write(self._markers.latest(self._slot.prefix, self._slot.slot, CALL_LIMIT_S))
-                    item = (self.transactional_id, *described.producer)
+                    item = (self._id, *described.producer)
                     (answer,) = wire(self._connection).end_transactions([item], commit=False)
                     if answer.is_done:
                         aborted = Ended(transaction=item[0], producer_id=item[1], epoch=item[2], commit=False)
@@ -94,21 +79,8 @@ class KafkaSlot:
                 break
             if time.monotonic() > deadline:
                 raise Unreachable(
-                    f"{self.transactional_id}: its coordinator did not settle it in {CALL_LIMIT_S:.0f} s: {word(described)}"
+                    f"{self._id}: its coordinator did not settle it in {CALL_LIMIT_S:.0f} s: {word(described)}"
                 )
             time.sleep(PAUSE_S)
         if aborted is not None:
             self._missing.write([aborted])
-        return described
-
-
-def is_next(before: Described, identity: ProducerIdentity) -> bool:
-    """Say whether an id was taken exactly once since the coordinator said ``before``: then it was taken by us.
-
-    Each take moves the epoch on by one, or begins a new producer id at 0.
-    """
-    if isinstance(before, BrokerAnswer):
-        return before.kind is AnswerKind.UNKNOWN_ID and identity.producer_epoch == 0
-    if before.producer_id == identity.producer_id:
-        return before.producer_epoch + 1 == identity.producer_epoch
-    return identity.producer_epoch == 0

@@ -16,10 +16,8 @@ import threading
 import time
 import traceback
 from concurrent.futures import as_completed
-from dataclasses import replace
 from pathlib import Path
 
-from resource_managers.kafka.connection import PRODUCERS
 from tests.crash.catalogue import FAULTS
 from tests.crash.checker import Checker
 from tests.crash.schedule import Schedule, schedule_of
@@ -47,7 +45,6 @@ def main() -> int:
     parser.add_argument(
         "--records", type=int, help="how many are produced under each fault (default: the seed's choice)"
     )
-    parser.add_argument("--kafka-producer", choices=PRODUCERS, help="the pipelines' setting (default: the seed's)")
     parser.add_argument("--at-once", type=int, default=2, help="how many run side by side (default: 2)")
     parser.add_argument(
         "--directory", type=Path, help="directory for data of failed seeds (default: a temporary directory)"
@@ -63,9 +60,6 @@ def main() -> int:
         schedules = {seed: schedule_of(seed, only, arguments.records) for seed in seeds}
     except ValueError as error:
         parser.error(str(error))
-    if arguments.kafka_producer:
-        producer = arguments.kafka_producer
-        schedules = {seed: replace(schedule, kafka_producer=producer) for seed, schedule in schedules.items()}
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="indoubt-crash-"))
     # Each JVM lives for seconds, so the second compiler costs more than it saves; the tests do the same.
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")

@@ -55,9 +55,8 @@ def running(schedule: Schedule, servers: Servers, directory: Path, given_up: thr
         "trigger_interval_ms": schedule.trigger_ms,
         "restart_delay_ms": 300,
         "restart_attempts": ALL_RESTARTS,
-        "kafka_producer": schedule.kafka_producer,
         "producer_properties": f"message.max.bytes={LARGEST_MESSAGE_BYTES}",
-        # In turns of two, so that either reads for either producer.
+        # In turns of two.
         "source_reader": READERS[schedule.seed // 2 % 2],
         # In each third run a task for each partition, or all of them in one task, or in two.
         "source_tasks": schedule.seed % 3,

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from resource_managers.kafka.connection import PRODUCERS
 from tests.crash.catalogue import FAULTS, TASK_POINTS, Fault, Own, Sink
 
 SEEDS_OF_A_DEAL = 10
@@ -83,7 +82,6 @@ class Schedule:
     checkpoint_is_uri: bool
     trims_log: bool
     min_isr: int
-    kafka_producer: str
     strikes: tuple[Strike, ...] = field(default_factory=tuple)
 
     @property
@@ -105,7 +103,7 @@ class Schedule:
             f"seed {self.seed}: {self.sink.value}; {self.partitions} source partitions, {self.keys} keys, trigger "
             f"{self.trigger_ms} ms, transaction timeout {self.timeout_ms} ms, {self.first_records} records, checkpoint as "
             f"{'URI' if self.checkpoint_is_uri else 'path'}{', decision log kept short' if self.trims_log else ''}"
-            f", kafka_producer {self.kafka_producer}, then"
+            ", then"
         )
         if self.broker is not None:
             least = f" (min.insync.replicas {self.min_isr})" if self.broker is Own.CLUSTER else ""
@@ -140,8 +138,6 @@ def schedule_of(seed: int, only: Sequence[str] = (), records: int | None = None)
         checkpoint_is_uri=dice.random() < 0.5,
         trims_log=dice.random() < 0.5,
         min_isr=dice.randint(1, 2),
-        # In turns, so that half of each deal runs with either.
-        kafka_producer=PRODUCERS[seed % len(PRODUCERS)],
         strikes=strikes,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from demo.broker import Broker
 from demo.mariadb_server import MariaDbServer
 from demo.postgres_server import PostgresServer
-from resource_managers.kafka.connection import ARROW, PRODUCERS
 from tests.crash.checker import Checker
 from tests.crash.schedule import Schedule, schedule_of
 from tests.crash.servers import SharedServers
@@ -20,11 +18,8 @@ from tests.crash.verdict import Verdict
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 LIMIT_S = 800.0
 CLAIM = schedule_of(22, ["kill-worker-slot-prepared", "timed-out-after-decision"])
-HALF_DONE = {
-    producer: replace(schedule_of(seed, ["kill-driver-mid-commit"]), kafka_producer=producer)
-    for seed, producer in enumerate(PRODUCERS, 3)
-}
-LEADERS_MOVE = replace(schedule_of(5, ["broker-of-two-lost"]), kafka_producer=ARROW)
+HALF_DONE = schedule_of(3, ["kill-driver-mid-commit"])
+LEADERS_MOVE = schedule_of(5, ["broker-of-two-lost"])
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +48,8 @@ def test_a_timeout_after_the_decision_loses_no_row(checker):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("producer", PRODUCERS)
-def test_a_driver_killed_amid_the_commit_loses_no_row(checker, producer):
-    verdict = verdict_of(checker, HALF_DONE[producer])
+def test_a_driver_killed_amid_the_commit_loses_no_row(checker):
+    verdict = verdict_of(checker, HALF_DONE)
     assert verdict.clean, verdict.report()
 
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from resource_managers.kafka.connection import PRODUCERS
 from tests.crash.catalogue import FAULTS, Own, Sink
 from tests.crash.faults import IMPLEMENTED
 from tests.crash.schedule import SEEDS_OF_A_DEAL, schedule_of
 
 TEN = [schedule_of(seed) for seed in range(1, SEEDS_OF_A_DEAL + 1)]
-
-
-def test_half_of_ten_seeds_run_with_either_producer():
-    assert Counter(schedule.kafka_producer for schedule in TEN) == dict.fromkeys(PRODUCERS, SEEDS_OF_A_DEAL // 2)
 
 
 def test_every_fault_is_implemented():

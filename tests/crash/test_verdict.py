@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
-from resource_managers.kafka.connection import LIBRDKAFKA
 from tests.crash.judge import Anomaly, Kind
 from tests.crash.schedule import schedule_of
 from tests.crash.verdict import Verdict, again, figures, summary
@@ -38,8 +36,6 @@ def test_a_failed_run_is_reported_with_its_schedule_and_command():
     for part in (str(failed.schedule), "note: seen on the way", "the end", again(failed.schedule)):
         assert part in report
     assert again(failed.schedule).endswith("--seed 3 --faults kill-driver-mid-commit,random-worker")
-    other = replace(failed.schedule, kafka_producer=LIBRDKAFKA)
-    assert again(other).endswith("--seed 3 --kafka-producer librdkafka --faults kill-driver-mid-commit,random-worker")
 
 
 def test_the_figures_add_up_what_all_runs_did():

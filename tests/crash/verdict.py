@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from tests.crash.judge import Anomaly
 from tests.crash.schedule import Schedule, schedule_of
@@ -61,10 +61,6 @@ def again(schedule: Schedule) -> str:
     """Return the command that runs a schedule again."""
     faults = [strike.fault for strike in schedule.strikes]
     command = f".venv/bin/python -m tests.crash --seed {schedule.seed}"
-    own = schedule_of(schedule.seed).kafka_producer
-    if schedule.kafka_producer != own:
-        command += f" --kafka-producer {schedule.kafka_producer}"
-        schedule = replace(schedule, kafka_producer=own)
     if schedule == schedule_of(schedule.seed):
         return command
     command += f" --faults {','.join(faults)}"

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from demo.broker import Broker
 from lifecycle.identity import Fingerprint, Handle, Marker
 from resource_managers.fingerprint import RunningFingerprint
-from resource_managers.kafka.connection import DEFAULT_PRODUCER, KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.markers import KafkaMarkers
 from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.kafka.transaction import KafkaOpenTransaction
@@ -64,7 +64,6 @@ class Sink:
     connection: KafkaConnection
     topic: str
     prefix: str
-    producer: str = DEFAULT_PRODUCER
 
     def manager(self, timeout_ms: int = 60_000, **properties: str) -> KafkaResourceManager:
         """Return a manager that writes into the topic."""
@@ -73,7 +72,6 @@ class Sink:
             topic=self.topic,
             transaction_timeout_ms=timeout_ms,
             producer_properties=properties,
-            producer=self.producer,
         )
 
     def stable_marker(self, slot: int = 0, limit_s: float = LIMIT_S) -> Marker | None:
@@ -119,15 +117,13 @@ class Sink:
         return self.manager().describe([id_])[0]
 
 
-def make_sink(
-    connection: KafkaConnection, partitions: int = 2, producer: str = DEFAULT_PRODUCER, **config: str
-) -> Sink:
+def make_sink(connection: KafkaConnection, partitions: int = 2, **config: str) -> Sink:
     """Create a sink topic, and the decision log's topic if it is missing."""
     name = f"sink-{uuid.uuid4().hex[:8]}"
     DecisionLog(connection).ensure_topic()
     admin = AdminClient(connection.for_librdkafka())
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(LIMIT_S)
-    return Sink(connection=connection, topic=name, prefix=name, producer=producer)
+    return Sink(connection=connection, topic=name, prefix=name)
 
 
 def ids(views: Sequence[OpenTransactionView]) -> set[str]:

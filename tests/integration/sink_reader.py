@@ -1,19 +1,11 @@
-"""What an independent reader of a sink's topic has to see, and tests that one producer is enough for."""
+"""What an independent reader of a sink's topic has to see."""
 
 from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
-from resource_managers.kafka.connection import ARROW, LIBRDKAFKA
 from tests.integration.kafka_fixtures import Sink, wait_until
 from tests.integration.pipeline_process import read_committed
-
-arrow_in_the_long_run = pytest.mark.parametrize(
-    "sink", [LIBRDKAFKA, pytest.param(ARROW, marks=pytest.mark.long)], indirect=True
-)
-"""On a test that takes seconds."""
 
 
 def seen(sink: Sink) -> Counter[bytes]:

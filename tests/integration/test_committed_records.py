@@ -17,10 +17,10 @@ from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
 from demo.broker import Broker
 from lifecycle.errors import RecordsGone, Unreachable
 from resource_managers.kafka import answers
-from resource_managers.kafka.connection import ARROW, KafkaConnection
+from resource_managers.kafka.compression import CODECS
+from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.reading import committed_records
 from resource_managers.kafka.reading.committed_records import FETCH_BYTES, OffsetRange, read_committed
-from resource_managers.kafka.record_batch import CODECS
 from resource_managers.kafka.wire import wire
 from tests.integration.certificates import make_authority, tls_client, tls_listener
 from tests.integration.kafka_fixtures import LIMIT_S, make_sink, rows, wait_until
@@ -170,7 +170,7 @@ def test_only_committed_ones_of_interleaved_transactions_are_read(connection, fe
 
 
 def test_rows_of_our_own_producer_are_read(connection):
-    sink = make_sink(connection, partitions=1, producer=ARROW)
+    sink = make_sink(connection, partitions=1)
     values = [b"%08d" % number for number in range(20_000)]
     for batch in range(2):
         transaction = sink.begin(batch=batch)

@@ -9,10 +9,8 @@ import pytest
 
 from lifecycle.identity import TransactionalId
 from pipeline.runtime.crash_points import CrashPoint
-from resource_managers.kafka.connection import ARROW, LIBRDKAFKA
 from resource_managers.kafka.wire import wire
 from tests.integration.protocol_run import (
-    ProtocolRun,
     ProtocolSinks,
     Stopped,
     protocol_sinks,
@@ -27,11 +25,9 @@ BEFORE = 7
 """So many epochs before the last one, the first batch begins: ends and takes use them up at different places."""
 
 
-@pytest.fixture(params=[ARROW, LIBRDKAFKA])
-def sinks(request, connection, tmp_path) -> ProtocolSinks:
-    found = protocol_sinks(connection, tmp_path, [], ["kafka"])
-    found.producer = request.param
-    return found
+@pytest.fixture
+def sinks(connection, tmp_path) -> ProtocolSinks:
+    return protocol_sinks(connection, tmp_path, [], ["kafka"])
 
 
 def use_up(sinks: ProtocolSinks) -> None:
@@ -54,14 +50,10 @@ def producers(sinks: ProtocolSinks) -> set[int]:
     return {described.producer_id for described in wire(sinks.connection).describe_transactions(ids).values()}
 
 
-def run(sinks: ProtocolSinks) -> ProtocolRun:
-    return sinks.run(kafka_producer=sinks.producer)
-
-
 def test_batches_go_on_over_the_last_epoch_of_their_ids(sinks, monkeypatch):
     use_up(sinks)
     before = producers(sinks)
-    current, wanted = run(sinks), []
+    current, wanted = sinks.run(), []
     for batch in range(24):
         value = b"%d" % batch
         wanted.append(value)
@@ -70,7 +62,7 @@ def test_batches_go_on_over_the_last_epoch_of_their_ids(sinks, monkeypatch):
                 current.commit(current.slot(0, value, batch=batch), batch=batch)
             case 1:  # Aborted, and written by the next attempt.
                 current.abort(current.slot(0, b"aborted", batch=batch), batch=batch)
-                current = run(sinks)
+                current = sinks.run()
                 current.commit(current.slot(0, value, batch=batch), batch=batch)
             case 2:  # The driver ends after the decision; recovery commits.
                 message = current.slot(0, value, batch=batch)
@@ -78,7 +70,7 @@ def test_batches_go_on_over_the_last_epoch_of_their_ids(sinks, monkeypatch):
                     stop_at(patch, CrashPoint.AFTER_DECISION)
                     with pytest.raises(Stopped):
                         current.commit(message, batch=batch)
-                current = run(sinks)
+                current = sinks.run()
                 current.commit(current.slot(0, value, batch=batch), batch=batch)
             case 3:  # Decided, then aborted by others: what is lost is replayed.
                 message = current.slot(0, value, batch=batch)
@@ -87,7 +79,7 @@ def test_batches_go_on_over_the_last_epoch_of_their_ids(sinks, monkeypatch):
                     with pytest.raises(Stopped):
                         current.commit(message, batch=batch)
                 current.roll_back(*message.handles)
-                current = run(sinks)
+                current = sinks.run()
                 assert current.recovered.lost == 1
                 current.commit(current.slot(0, value, batch=batch), batch=batch)
         spark_checkpoint(sinks.checkpoint, planned=batch, committed=batch)

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from kafka.errors import InvalidTxnStateError, KafkaConnectionError
 
 from demo.broker import Broker
@@ -19,8 +19,8 @@ from lifecycle.identity import Marker
 from lifecycle.outcomes import Committed
 from resource_managers.kafka.answers import answer_of_error
 from resource_managers.kafka.batch_delivery import UNVERIFIED_TRIES, BatchDelivery, _Answered
-from resource_managers.kafka.connection import ARROW, LIBRDKAFKA, PRODUCERS, KafkaConnection
-from resource_managers.kafka.record_batch import CODECS
+from resource_managers.kafka.compression import CODECS
+from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import SlotAttempt
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, make_sink, rows
@@ -92,10 +92,16 @@ def mixed(count: int, type_: pa.DataType, seed: int = 3) -> pa.RecordBatch:
 
 
 def test_rows_without_keys_come_back_in_order(connection):
-    sink = make_sink(connection, partitions=1, producer=ARROW)
+    sink = make_sink(connection, partitions=1)
     values = [b"%08d" % number for number in range(30_000)]
     write(sink, rows(*values[:20_000], key=None), rows(*values[20_000:], key=None))
     assert [value for _, _, value in committed(sink)] == values
+
+
+def test_rows_without_keys_go_to_every_partition_batch_by_batch(connection):
+    sink = make_sink(connection, partitions=3)
+    write(sink, *(rows(*(b"%d-%d" % (batch, row) for row in range(100)), key=None) for batch in range(6)))
+    assert Counter(partition for partition, _, _ in committed(sink)) == {0: 200, 1: 200, 2: 200}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +114,7 @@ def test_rows_without_keys_come_back_in_order(connection):
     ids=str,
 )
 def test_nulls_empties_and_long_rows_come_back_as_they_were(connection, type_):
-    sink = make_sink(connection, partitions=7, producer=ARROW)
+    sink = make_sink(connection, partitions=7)
     batches = [mixed(3_000, type_, seed) for seed in range(3)]
     write(sink, *batches)
     table = pa.Table.from_batches(batches).cast(pa.schema([("key", pa.binary()), ("value", pa.binary())]))
@@ -122,16 +128,17 @@ def test_keys_go_to_the_partitions_that_librdkafka_chooses(connection, partition
     keys = [chance.randbytes(chance.choice([0, 1, 2, 3, 4, 5, 8, 16, 33, 200])) for _ in range(5_000)]
     numbers = [b"%d" % number for number in range(len(keys))]
     batch = pa.record_batch({"key": pa.array(keys, pa.binary()), "value": pa.array(numbers, pa.binary())})
-    found = {}
-    for producer in PRODUCERS:
-        sink = make_sink(connection, partitions=partitions, producer=producer)
-        write(sink, batch)
-        found[producer] = committed(sink)
-    assert found[ARROW] == found[LIBRDKAFKA]
+    sink, other = make_sink(connection, partitions=partitions), make_sink(connection, partitions=partitions)
+    write(sink, batch)
+    producer = Producer(connection.for_librdkafka(**{"partitioner": "murmur2_random", "linger.ms": 50}))
+    for key, number in zip(keys, numbers, strict=True):
+        producer.produce(other.topic, number, key)
+    assert producer.flush(LIMIT_S) == 0
+    assert committed(sink) == committed(other)
 
 
 def test_rows_of_one_key_stay_in_order_over_many_batches(connection):
-    sink = make_sink(connection, partitions=3, producer=ARROW)
+    sink = make_sink(connection, partitions=3)
     count = 5_000
     keys = [b"k%d" % (number % 5) for number in range(count)]
     values = [b"%08d" % number for number in range(count)]
@@ -147,7 +154,7 @@ def test_rows_of_one_key_stay_in_order_over_many_batches(connection):
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_compressed_batches_are_read_by_other_clients(connection, codec):
-    sink = make_sink(connection, partitions=2, producer=ARROW)
+    sink = make_sink(connection, partitions=2)
     noise = [random.Random(7).randbytes(200_000), b""]
     values = [b"%08d of the rows that are alike" % number for number in range(20_000)]
     write(sink, rows(*values, key=None), rows(*noise), **{"compression.type": codec})
@@ -155,7 +162,7 @@ def test_compressed_batches_are_read_by_other_clients(connection, codec):
 
 
 def test_headers_are_read_by_other_clients(connection):
-    sink = make_sink(connection, partitions=2, producer=ARROW)
+    sink = make_sink(connection, partitions=2)
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     headers = [[{"key": "trace", "value": b"%d" % number}, {"key": "none", "value": None}] for number in range(50)]
     values = [b"%d" % number for number in range(50)]
@@ -176,21 +183,15 @@ def test_headers_are_read_by_other_clients(connection):
     assert found == {value: [("trace", value), ("none", None)] for value in values}
 
 
-def test_headers_are_no_column_of_librdkafkas(connection):
-    sink = make_sink(connection, producer=LIBRDKAFKA)
-    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    assert sink.manager().verify([("value", pa.binary()), ("headers", kind)]) == {"value"}
-
-
 def test_no_batch_is_larger_than_was_set(connection):
-    sink = make_sink(connection, partitions=2, producer=ARROW, **{"max.message.bytes": "4000"})
+    sink = make_sink(connection, partitions=2, **{"max.message.bytes": "4000"})
     values = [b"%04d" % number * (number % 200) for number in range(3_000)]
     write(sink, rows(*values), rows(*values, key=None), **{"batch.size": "4000", "message.max.bytes": "4000"})
     assert Counter(value for _, _, value in committed(sink)) == Counter(values * 2)
 
 
 def test_rows_of_a_megabyte_have_batches_of_their_own(connection):
-    sink = make_sink(connection, partitions=3, producer=ARROW)
+    sink = make_sink(connection, partitions=3)
     large = [bytes([number]) * 999_000 for number in range(40)]
     values = [value for pair in zip(large, [b"small"] * 40, strict=True) for value in pair]
     write(sink, rows(*values))
@@ -198,7 +199,7 @@ def test_rows_of_a_megabyte_have_batches_of_their_own(connection):
 
 
 def test_no_row_is_lost_or_doubled_when_connections_close(connection, monkeypatch):
-    sink = make_sink(connection, partitions=3, producer=ARROW)
+    sink = make_sink(connection, partitions=3)
     take, unanswered = BatchDelivery._take_one, []
 
     def count(delivery, batch, answer):
@@ -225,7 +226,7 @@ def test_no_row_is_lost_or_doubled_when_connections_close(connection, monkeypatc
 
 def test_what_a_lost_answer_left_acknowledged_is_not_written_again(connection, monkeypatch):
     """The first answer to each batch is thrown away: it is sent again with its number, and the broker knows it."""
-    sink = make_sink(connection, partitions=2, producer=ARROW)
+    sink = make_sink(connection, partitions=2)
     take, lost = BatchDelivery._take_one, []
 
     def lose(delivery, batch, answer):
@@ -261,7 +262,7 @@ def answer_as_unverified(monkeypatch, number: int, times: int) -> list[int]:
 
 
 def test_a_first_batch_that_the_broker_could_not_verify_is_sent_again_as_it_was(connection, monkeypatch):
-    sink = make_sink(connection, partitions=1, producer=ARROW)
+    sink = make_sink(connection, partitions=1)
     refused = answer_as_unverified(monkeypatch, number=0, times=UNVERIFIED_TRIES)
     values = [b"%08d" % number for number in range(3_000)]
     write(sink, rows(*values, key=None), **{"batch.size": "5000"})
@@ -275,7 +276,7 @@ def test_a_first_batch_that_the_broker_could_not_verify_is_sent_again_as_it_was(
     ids=["again and again", "after another"],
 )
 def test_a_batch_that_stays_unverified_or_follows_another_fails_the_task(connection, monkeypatch, number, times, tries):
-    sink = make_sink(connection, partitions=1, producer=ARROW)
+    sink = make_sink(connection, partitions=1)
     refused = answer_as_unverified(monkeypatch, number, times)
     transaction = sink.manager(**{"batch.size": "5000"}).begin(SlotAttempt(prefix=sink.prefix, slot=0, marker=MARKER))
 
@@ -297,13 +298,13 @@ def test_batches_right_after_their_topic_was_made_are_taken(connection):
     values = [b"%d" % number for number in range(5_000)]
     batch = pa.record_batch({"key": pa.array(values), "value": pa.array(values)})
     for _ in range(3):
-        sink = make_sink(connection, partitions=50, producer=ARROW)
+        sink = make_sink(connection, partitions=50)
         write(sink, batch)
         assert Counter(value for _, _, value in committed(sink)) == Counter(values)
 
 
 def test_rows_for_a_partition_without_a_leader_wait_until_it_has_one(connection):
-    sink = make_sink(connection, partitions=1, producer=ARROW)
+    sink = make_sink(connection, partitions=1)
     transaction = sink.begin()
     transaction._sender._delivery._leaders = {}
     transaction.write(rows(b"a"))
@@ -314,7 +315,7 @@ def test_rows_for_a_partition_without_a_leader_wait_until_it_has_one(connection)
 def test_rows_for_a_partition_that_never_has_a_leader_fail(connection, monkeypatch):
     monkeypatch.setattr("resource_managers.kafka.batch_delivery.CALL_LIMIT_S", 1.0)
     monkeypatch.setattr(BatchDelivery, "_ask_for_leaders", lambda delivery: None)
-    sink = make_sink(connection, partitions=1, producer=ARROW)
+    sink = make_sink(connection, partitions=1)
     transaction = sink.begin()
     transaction._sender._delivery._leaders = {}
     transaction.write(rows(b"a"))
@@ -326,7 +327,7 @@ def test_rows_for_a_partition_that_never_has_a_leader_fail(connection, monkeypat
 
 def test_nothing_follows_a_partitions_first_batch_before_its_answer(connection, monkeypatch):
     """A broker takes whatever number it sees first of a producer: the second batch, where the first found no leader."""
-    sink = make_sink(connection, partitions=2, producer=ARROW)
+    sink = make_sink(connection, partitions=2)
     take, on_their_way = BatchDelivery._take_one, []
 
     def note(delivery, batch, answer):
@@ -340,7 +341,7 @@ def test_nothing_follows_a_partitions_first_batch_before_its_answer(connection, 
 
 
 def test_a_gap_in_the_numbers_fails_the_task(connection):
-    sink = make_sink(connection, partitions=1, producer=ARROW)
+    sink = make_sink(connection, partitions=1)
     transaction = sink.begin()
     transaction.write(rows(b"a"))
     transaction._sender.flush()
@@ -354,7 +355,7 @@ def test_a_gap_in_the_numbers_fails_the_task(connection):
 
 
 def test_a_record_that_the_topic_refuses_is_named(connection):
-    sink = make_sink(connection, producer=ARROW, **{"max.message.bytes": "2000"})
+    sink = make_sink(connection, **{"max.message.bytes": "2000"})
     transaction = sink.begin()
     transaction.write(rows(b"x" * 5_000))
     with pytest.raises(RecordTooLarge, match=sink.topic):
@@ -375,7 +376,7 @@ def test_a_record_that_the_topic_refuses_is_named(connection):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_property_that_is_not_taken_is_refused_by_name(connection, properties, named):
-    sink = Sink(connection=connection, topic="any", prefix="any", producer=ARROW)
+    sink = Sink(connection=connection, topic="any", prefix="any")
     with pytest.raises(SettingsError, match=named):
         sink.manager(**properties)
 
@@ -383,7 +384,7 @@ def test_a_property_that_is_not_taken_is_refused_by_name(connection, properties,
 @pytest.mark.long
 def test_a_broker_that_restarts_loses_and_doubles_no_row(tmp_path):
     with Broker(tmp_path) as broker:
-        sink = make_sink(KafkaConnection(broker.bootstrap_servers), partitions=3, producer=ARROW)
+        sink = make_sink(KafkaConnection(broker.bootstrap_servers), partitions=3)
         transaction = sink.begin()
         values = [b"%08d" % number for number in range(40_000)]
         transaction.write(rows(*values[:20_000], key=None))

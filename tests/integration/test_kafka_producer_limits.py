@@ -14,10 +14,11 @@ from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
 
 from demo.broker import Broker
 from lifecycle.errors import RecordTooLarge, Unreachable
+from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Marker
 from lifecycle.outcomes import Committed
 from resource_managers.kafka.batch_delivery import BatchDelivery
-from resource_managers.kafka.connection import ARROW, LIBRDKAFKA, PRODUCERS, KafkaConnection
+from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.wire import wire
 from resource_managers.protocol import SlotAttempt
 from tests.integration.certificates import make_authority, tls_client, tls_listener
@@ -45,9 +46,9 @@ def connection(authority: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield KafkaConnection(running.bootstrap_servers, client)
 
 
-def large_sink(connection: KafkaConnection, producer: str) -> Sink:
+def large_sink(connection: KafkaConnection) -> Sink:
     """Return a sink whose topic takes batches as large as brokers commonly do."""
-    return make_sink(connection, producer=producer, **{"max.message.bytes": "1048588"})
+    return make_sink(connection, **{"max.message.bytes": "1048588"})
 
 
 def write(sink: Sink, batches: list[pa.RecordBatch], **properties_: str) -> None:
@@ -87,20 +88,18 @@ def quota(connection: KafkaConnection, bytes_per_s: float) -> Iterator[None]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("producer", PRODUCERS)
-def test_megabytes_are_written_over_tls(connection, producer):
-    write(large_sink(connection, producer), [batch for seed in range(2) for batch in noise(10_000, seed)])
+def test_megabytes_are_written_over_tls(connection):
+    write(large_sink(connection), [batch for seed in range(2) for batch in noise(10_000, seed)])
 
 
 def test_a_broker_of_another_authority_is_not_written_to(connection, authority, monkeypatch):
     monkeypatch.setattr("resource_managers.kafka.wire.BOOTSTRAP_LIMIT_MS", 1_000)
     other = KafkaConnection(connection.bootstrap_servers, tls_client(authority, "other-ca.pem"))
     with pytest.raises(Unreachable):
-        Sink(connection=other, topic="any", prefix="any", producer=ARROW).begin()
+        Sink(connection=other, topic="any", prefix="any").begin()
 
 
-@pytest.mark.parametrize("producer", [ARROW, pytest.param(LIBRDKAFKA, marks=pytest.mark.long)])
-def test_a_producer_that_is_held_back_loses_and_doubles_no_row(connection, producer, monkeypatch):
+def test_a_producer_that_is_held_back_loses_and_doubles_no_row(connection, monkeypatch):
     take, held_back = BatchDelivery._take, []
 
     def note(delivery, answered):
@@ -108,21 +107,32 @@ def test_a_producer_that_is_held_back_loses_and_doubles_no_row(connection, produ
         take(delivery, answered)
 
     monkeypatch.setattr(BatchDelivery, "_take", note)
-    sink = large_sink(connection, producer)
+    sink = large_sink(connection)
     # A broker lets ten seconds' worth of it pass at once.
     with quota(connection, 250_000):
         write(sink, noise(5_000, 7) + noise(5_000, 8))
-    assert producer != ARROW or max(held_back) > 0, "no answer said that the producer was held back"
+    assert max(held_back) > 0, "no answer said that the producer was held back"
 
 
-@pytest.mark.parametrize("producer", PRODUCERS)
-def test_a_broker_that_takes_small_batches_gets_small_ones(connection, producer):
+def test_rows_without_a_transaction_are_held_back_and_not_lost(connection):
+    sink = large_sink(connection)
+    batches = noise(5_000, 9) + noise(5_000, 10)
+    writer = sink.manager().begin_without_transaction(DeliveryGuarantee.NONE)
+    with quota(connection, 250_000):
+        for batch in batches:
+            writer.write(batch)
+        writer.finish()
+    written = Counter(value for batch in batches for value in batch.column("value").to_pylist())
+    assert read_committed(connection, sink.topic) == written
+
+
+def test_a_broker_that_takes_small_batches_gets_small_ones(connection):
     limit = str(MESSAGE_BYTES)
-    write(make_sink(connection, producer=producer), noise(3_000, 5), **{"message.max.bytes": limit})
+    write(make_sink(connection), noise(3_000, 5), **{"message.max.bytes": limit})
 
 
 def test_a_record_above_the_brokers_limit_is_named(connection):
-    sink = make_sink(connection, producer=ARROW)
+    sink = make_sink(connection)
     transaction = sink.begin()
     transaction.write(pa.record_batch({"value": pa.array([b"x" * 2 * MESSAGE_BYTES])}))
     with pytest.raises(RecordTooLarge, match=sink.topic):

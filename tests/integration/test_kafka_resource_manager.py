@@ -16,18 +16,17 @@ from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RolledBack, Unknown
 from resource_managers.kafka import descriptions, transaction
 from resource_managers.kafka.answers import answer_of_error
-from resource_managers.kafka.connection import PRODUCERS
 from resource_managers.kafka.markers import KafkaMarkers, judge
 from resource_managers.protocol import SlotAttempt
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, ids, make_sink, rows, wait_until
-from tests.integration.sink_reader import arrow_in_the_long_run, expect, seen
+from tests.integration.sink_reader import expect, seen
 
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(params=PRODUCERS)
-def sink(connection, request) -> Sink:
-    return make_sink(connection, producer=request.param)
+@pytest.fixture
+def sink(connection) -> Sink:
+    return make_sink(connection)
 
 
 def test_prepared_rows_are_invisible_until_commit(sink):
@@ -178,7 +177,6 @@ def test_abort_undoes_and_may_be_called_twice(sink):
     assert sink.prefix not in str(ids(sink.manager().recover(sink.prefix)))
 
 
-@arrow_in_the_long_run
 def test_abort_while_the_first_rows_are_on_their_way_leaves_nothing_open(sink):
     # librdkafka alone ends nothing at the broker while its first AddPartitionsToTxn is unanswered, some 4 ms after the
     # first row: so the abort comes at many moments around that.

@@ -6,19 +6,18 @@ import pytest
 
 from lifecycle.errors import Fenced, ZombieWriter
 from lifecycle.outcomes import Committed, Lost
-from resource_managers.kafka.connection import LIBRDKAFKA, PRODUCERS
 from resource_managers.kafka.markers import KafkaMarkers
 from resource_managers.kafka.missing_markers import MissingMarkers
-from resource_managers.kafka.resource_manager import KafkaResourceManager
+from resource_managers.kafka.wire import wire
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, make_sink, rows
 from tests.integration.sink_reader import expect, seen
 
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(params=PRODUCERS)
-def sink(connection, request) -> Sink:
-    return make_sink(connection, producer=request.param)
+@pytest.fixture
+def sink(connection) -> Sink:
+    return make_sink(connection)
 
 
 @pytest.mark.parametrize("batch", [4, 5], ids=["same id", "the slot's other id"])
@@ -92,23 +91,15 @@ def test_a_zombie_that_begins_does_not_touch_what_is_open_under_its_own_id(sink)
 
 @pytest.mark.parametrize("writes", [True, False])
 def test_a_zombie_that_asks_late_for_its_epoch_aborts_nothing(sink, monkeypatch, writes):
-    """Between taking the id and asking for producer id and epoch it stands still; its successor takes the id and prepares.
-
-    The producer of our own is told them as it takes the id, and stands still right after.
-    """
-    holder, name = (
-        (KafkaResourceManager, "_identity")
-        if sink.producer == LIBRDKAFKA
-        else (MissingMarkers, "require_nothing_left_open")
-    )
-    ask, successors = getattr(holder, name), []
+    """Right after it has taken the id it stands still; its successor takes the id and prepares."""
+    ask, successors = MissingMarkers.require_nothing_left_open, []
 
     def late(*arguments):
         monkeypatch.undo()
         successors.append(sink.prepare(b"successor", attempt=2))
         return ask(*arguments)
 
-    monkeypatch.setattr(holder, name, late)
+    monkeypatch.setattr(MissingMarkers, "require_nothing_left_open", late)
     zombie = sink.begin(attempt=1)
     if writes:
         zombie.write(rows(b"zombie"))
@@ -123,7 +114,9 @@ def test_a_zombie_that_asks_late_for_its_epoch_aborts_nothing(sink, monkeypatch,
 def test_a_writer_knows_for_certain_who_it_is_whatever_its_id_had_before(sink):
     def begun(batch, attempt):
         transaction = sink.begin(batch, attempt)
-        assert transaction._identity.is_certain
+        handle = transaction.provisional_handle
+        described = wire(sink.connection).describe_transactions([handle.transaction])[handle.transaction]
+        assert described.producer == (handle.producer_id, handle.producer_epoch)
         return transaction
 
     begun(0, 1).prepare(fingerprint_of())

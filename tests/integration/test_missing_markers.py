@@ -222,7 +222,6 @@ def without_its_offset(sink: Sink) -> Writer:
     transaction._sender.flush()
     writer = Writer.now(sink.connection, transaction.provisional_handle.transaction)
     writer.commit_offset(Marker(batch=2, attempt=1, checkpoint_id="L"))
-    transaction._sender.close()
     return writer
 
 

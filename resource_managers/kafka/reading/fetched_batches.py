@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lifecycle.errors import MalformedRecord
-from resource_managers.kafka.record_batch import CODECS, HEADER_BYTES
+from resource_managers.kafka.compression import CODECS
+from resource_managers.kafka.record_batch import HEADER_BYTES
 
 Octets = npt.NDArray[np.uint8]
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from lifecycle.errors import SettingsError
+from lifecycle.guarantees import DeliveryGuarantee
 from pipeline.config.settings import ROOT, PipelineSettings, add_file
 from pipeline.config.sink_settings import pairs
 from pipeline.config.sinks import make_resource_managers, read_sinks, same_sinks
 from pipeline.sink.sink_options import SinkOptions
 from resource_managers.database.connection import DatabaseConnection
-from resource_managers.global_transaction import ResourceManagers
 from resource_managers.kafka.connection import KafkaConnection
 
 GOOD = {
@@ -50,7 +50,6 @@ WRONG = [
     ({"sink": "out,mysql:t"}, "--database-properties"),
     ({"sink": "mysql:t", "database_properties": "f", "prefix": "x" * 39}, "at most 38"),
     ({"delivery_guarantee": "exactly-once"}, "exactly_once, at_least_once, none"),
-    ({"kafka_producer": "java"}, "librdkafka or arrow"),
     ({"source_reader": "java"}, "arrow or spark"),
     ({"max_offsets_per_trigger": "0"}, "max_offsets_per_trigger"),
     ({"transaction_timeout_ms": "soon"}, "transaction_timeout_ms"),
@@ -102,16 +101,15 @@ def test_connections_have_names_that_spark_redacts():
     assert options.resource_managers().names == ("kafka", "mysql")
 
 
-def test_a_producer_property_of_librdkafka_alone_says_what_to_do():
-    def managers(**own: str) -> ResourceManagers:
-        settings = PipelineSettings.read(GOOD | {"sink": "out", "producer_properties": "linger.ms=5"} | own)
-        kafka = KafkaConnection("127.0.0.1:9092")
-        return SinkOptions.of(settings, kafka, {}, checkpoint_id="l", attempt=1, plan=None).resource_managers()
-
-    with pytest.raises(SettingsError, match=r"'linger\.ms'.*leave it out, or set kafka_producer to librdkafka"):
-        managers()
-    assert managers(kafka_producer="librdkafka").names == ("kafka",)
-    assert managers(delivery_guarantee="at_least_once").names == ("kafka",)
+@pytest.mark.parametrize("guarantee", [guarantee.value for guarantee in DeliveryGuarantee])
+def test_a_producer_property_that_is_not_taken_says_what_to_do(guarantee):
+    own = {"sink": "out", "producer_properties": "linger.ms=5", "delivery_guarantee": guarantee}
+    settings = PipelineSettings.read(GOOD | own)
+    options = SinkOptions.of(settings, KafkaConnection("127.0.0.1:9092"), {}, checkpoint_id="l", attempt=1, plan=None)
+    with pytest.raises(
+        SettingsError, match=r"'linger\.ms'.*leave it out; a property of the connection.*kafka_properties"
+    ):
+        options.resource_managers()
 
 
 def test_pairs():

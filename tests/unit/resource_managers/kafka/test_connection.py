@@ -8,8 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from lifecycle.errors import SettingsError
-from lifecycle.guarantees import DeliveryGuarantee
-from resource_managers.kafka.connection import LIBRDKAFKA, PRODUCERS, KafkaConnection, producer_for
+from resource_managers.kafka.connection import KafkaConnection
 
 SASL = {
     "security.protocol": "sasl_ssl",
@@ -24,13 +23,6 @@ SASL = {
 @pytest.fixture
 def connection() -> KafkaConnection:
     return KafkaConnection("a:9092, b:9092", SASL)
-
-
-@pytest.mark.parametrize("chosen", PRODUCERS)
-def test_without_a_transaction_librdkafka_writes(chosen):
-    by_guarantee = {guarantee: producer_for(guarantee, chosen) for guarantee in DeliveryGuarantee}
-    assert by_guarantee.pop(DeliveryGuarantee.EXACTLY_ONCE) == chosen
-    assert set(by_guarantee.values()) == {LIBRDKAFKA}
 
 
 def test_librdkafka_takes_it_as_it_is(connection):

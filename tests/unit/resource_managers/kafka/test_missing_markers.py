@@ -10,10 +10,8 @@ from kafka import errors as kafka_errors
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from resource_managers.kafka.answers import DONE, MISSING_ROW, AnswerKind, BrokerAnswer, answer_of, answer_of_error
-from resource_managers.kafka.descriptions import Described, TransactionDescription, is_over, why_not_aborted
+from resource_managers.kafka.descriptions import TransactionDescription, is_over, why_not_aborted
 from resource_managers.kafka.open_batches import epoch_in
-from resource_managers.kafka.slot import is_next
-from resource_managers.kafka.transaction import ProducerIdentity
 from resource_managers.protocol import OpenTransactionView
 
 
@@ -61,28 +59,6 @@ def test_a_transaction_of_another_producer_id_or_of_a_forgotten_id_is_over() -> 
 @pytest.mark.parametrize("answer", [MISSING_ROW, error(kafka_errors.CoordinatorNotAvailableError)])
 def test_without_an_answer_nothing_is_over(answer: BrokerAnswer) -> None:
     assert not is_over(answer, 7, 3)
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "is_ours"),
-    [
-        (described("CompleteCommit"), (7, 4), True),
-        (described("Empty"), (7, 4), True),
-        # Taken twice since: by a successor, or by a request of ours that was sent again.
-        (described("Empty"), (7, 5), False),
-        # A producer id that has used up its epochs is followed by a new one.
-        (described("CompleteAbort", producer_epoch=32_766), (8, 0), True),
-        (described("CompleteAbort", producer_epoch=32_766), (8, 1), False),
-        (error(kafka_errors.TransactionalIdNotFoundError), (9, 0), True),
-        (error(kafka_errors.TransactionalIdNotFoundError), (9, 1), False),
-        (error(kafka_errors.TransactionalIdAuthorizationFailedError), (9, 0), False),
-        (MISSING_ROW, (9, 0), False),
-    ],
-)
-def test_an_identity_is_ours_where_the_id_was_taken_once(
-    before: Described, now: tuple[int, int], is_ours: bool
-) -> None:
-    assert is_next(before, ProducerIdentity(producer_id=now[0], producer_epoch=now[1])) is is_ours
 
 
 def fetched(epoch: int, *, offset: int = 100, error: int = 0) -> Any:

@@ -33,7 +33,7 @@ def test_a_request_is_what_kafka_python_makes_of_it(version, batches, name, id_)
     topic_ = ProduceRequest.TopicProduceData
     rows = [topic_.PartitionProduceData(index=batch.partition, records=batch.content) for batch in own]
     other = ProduceRequest(
-        transactional_id=id_,
+        transactional_id=id_ or None,
         acks=-1,
         timeout_ms=REPLICATION_LIMIT_MS,
         topic_data=[topic_(name=topic, partition_data=rows)],

@@ -11,21 +11,25 @@ from kafka.record.memory_records import MemoryRecords
 
 from lifecycle.errors import SettingsError
 from resource_managers.kafka.batch_builder import BatchBuilder
+from resource_managers.kafka.compression import CODECS, codec_named
 from resource_managers.kafka.equal_records import EqualRows
 from resource_managers.kafka.murmur2 import murmur2
 from resource_managers.kafka.record_batch import (
-    CODECS,
     MOST_RECORDS,
     Producer,
-    codec_named,
     encode_records,
     frame_batch,
 )
+from resource_managers.kafka.sink_input import ProducerProperties
 from resource_managers.record_headers import encode_headers
 
 PRODUCER = Producer(producer_id=2**40, producer_epoch=7)
 content = st.none() | st.binary(max_size=300) | st.integers(0, 40_000).map(lambda size: b"x" * size)
 short = st.none() | st.binary(max_size=20) | st.integers(0, 900).map(lambda size: b"x" * size)
+
+
+def properties(batch_bytes: int, record_bytes: int, codec: str = "none") -> ProducerProperties:
+    return ProducerProperties(batch_bytes=batch_bytes, record_bytes=record_bytes, codec=CODECS[codec])
 
 
 def decoded(batch: bytes):
@@ -76,9 +80,7 @@ def test_headers_are_read_as_they_were(rows, skipped, keyed):
     headers, values = zip(*rows, strict=True)
     column = pa.array(headers, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
     value = pa.array(values, pa.binary())
-    builder = BatchBuilder(
-        "topic", {0: 1}, PRODUCER, batch_bytes=1_000_000, record_bytes=1_000_000, codec=CODECS["none"]
-    )
+    builder = BatchBuilder("topic", {0: 1}, PRODUCER, properties(1_000_000, 1_000_000))
     given_rows = pa.record_batch({"headers": column, "value": value, **({"key": value} if keyed else {})})[skipped:]
     made = [*builder.add(given_rows), *builder.finish()]
     found = [record for batch in made for record in decoded(batch.content)]
@@ -101,14 +103,7 @@ def test_a_header_without_a_key_is_refused(headers):
 )
 @settings(deadline=None, max_examples=40)
 def test_every_row_is_in_one_batch_in_order_and_no_batch_is_too_large(batches, limit, partitions):
-    builder = BatchBuilder(
-        "topic",
-        dict.fromkeys(range(partitions), 1),
-        PRODUCER,
-        batch_bytes=limit,
-        record_bytes=1_000_000,
-        codec=CODECS["none"],
-    )
+    builder = BatchBuilder("topic", dict.fromkeys(range(partitions), 1), PRODUCER, properties(limit, 1_000_000))
     made = []
     for rows in batches:
         keys, values = zip(*rows, strict=True)
@@ -177,14 +172,7 @@ def test_rows_with_a_null_or_of_two_sizes_are_not_equal(values):
 )
 @settings(deadline=None, max_examples=40)
 def test_batches_of_equal_rows_have_every_row_in_order(batches, sizes, limit, partitions, codec):
-    builder = BatchBuilder(
-        "topic",
-        dict.fromkeys(range(partitions), 1),
-        PRODUCER,
-        batch_bytes=limit,
-        record_bytes=1_000_000,
-        codec=CODECS[codec],
-    )
+    builder = BatchBuilder("topic", dict.fromkeys(range(partitions), 1), PRODUCER, properties(limit, 1_000_000, codec))
     expected, made = [], []
     for count in batches:
         numbers = range(len(expected), len(expected) + count)
@@ -202,9 +190,7 @@ def test_batches_of_equal_rows_have_every_row_in_order(batches, sizes, limit, pa
 
 
 def test_no_batch_has_more_records_than_places_are_kept_for():
-    builder = BatchBuilder(
-        "topic", {0: 1}, PRODUCER, batch_bytes=2_000_000, record_bytes=2_000_000, codec=CODECS["none"]
-    )
+    builder = BatchBuilder("topic", {0: 1}, PRODUCER, properties(2_000_000, 2_000_000))
     count = 2 * MOST_RECORDS + 5
     values = [b"%05d" % number for number in range(count)]
     # One of another size: all are encoded as any sizes are; then all as equal ones.
@@ -213,6 +199,15 @@ def test_no_batch_has_more_records_than_places_are_kept_for():
     assert [batch.count for batch in made] == [MOST_RECORDS] * 4 + [11]
     found = [record.value for batch in made for record in decoded(batch.content)]
     assert found == [b"first", *values[1:], b"", *values]
+
+
+@pytest.mark.parametrize(("producer_id", "sequences"), [(7, [0, 1]), (-1, [-1, -1])], ids=["with id", "without id"])
+def test_batches_outside_a_transaction_are_marked_so(producer_id, sequences):
+    producer = Producer(producer_id=producer_id, producer_epoch=min(producer_id, 0), is_transactional=False)
+    builder = BatchBuilder("topic", {0: 1}, producer, properties(100, 1_000))
+    made = [*builder.add(pa.record_batch({"value": pa.array([b"x" * 90] * 2)})), *builder.finish()]
+    found = [decoded(batch.content) for batch in made]
+    assert [(batch.base_sequence, batch.is_transactional) for batch in found] == [(one, False) for one in sequences]
 
 
 def hashed(data: bytes) -> int:

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from lifecycle.errors import MalformedRecord
+from resource_managers.kafka.compression import CODECS
 from resource_managers.kafka.reading.fetched_batches import batches_of
-from resource_managers.kafka.record_batch import CODECS
 from tests.unit.resource_managers.kafka.reading.made_batches import CONTROL, TRANSACTIONAL, batch, framed, marker, read
 
 ROWS = [(b"k%d" % n, b"value %d" % n) for n in range(5)]

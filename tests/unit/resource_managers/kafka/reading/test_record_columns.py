@@ -11,9 +11,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lifecycle.errors import MalformedRecord
+from resource_managers.kafka.compression import CODECS
 from resource_managers.kafka.reading import record_columns
 from resource_managers.kafka.reading.record_columns import FEW
-from resource_managers.kafka.record_batch import CODECS
 from resource_managers.record_headers import encode_headers
 from tests.unit.resource_managers.kafka.reading.made_batches import Row, batch, framed, read, record, varint
 

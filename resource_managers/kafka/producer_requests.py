@@ -1,4 +1,4 @@
-"""A producer's own requests about its transaction: take the id, add partitions, write the marker. Each is tried until its limit."""
+"""A producer's own requests: take its id, and add partitions and marker to its transaction. Each is tried until its limit."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lifecycle.backoff import Backoff
 from lifecycle.errors import Fenced, ResourceManagerError, Unreachable
 from lifecycle.identity import Marker
 from resource_managers.kafka.answers import AnswerKind, BrokerAnswer, answer_of, answer_of_code
-from resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
-from resource_managers.kafka.transaction import MAX_TIMEOUT_SETTING, ProducerIdentity
+from resource_managers.kafka.connection import CALL_LIMIT_S, MAX_TIMEOUT_SETTING, KafkaConnection
+from resource_managers.kafka.record_batch import Producer
 from resource_managers.kafka.wire import wire
 
 RETRY = Backoff(first_s=0.005, max_s=0.2)
@@ -31,32 +31,38 @@ _WRONG_TIMEOUT = kafka_errors.InvalidTransactionTimeoutError.__name__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionRequests:
-    """Asks the coordinators for one transactional id."""
+class ProducerRequests:
+    """Asks the coordinators for one transactional id; without one, any broker for a producer id."""
 
     connection: KafkaConnection
-    transactional_id: str
-    timeout_ms: int
+    transactional_id: str = ""
+    timeout_ms: int = 0
 
-    def take_id(self) -> ProducerIdentity:
-        """Take the id, shutting out whoever had it. Raises Fenced, Unreachable, ResourceManagerError."""
+    def take_id(self) -> Producer:
+        """Take the id, shutting out whoever had it; return who that makes us. Raises Fenced, Unreachable, ResourceManagerError."""
 
         def ask() -> Any:
             request = InitProducerIdRequest(
-                transactional_id=self.transactional_id,
+                transactional_id=self.transactional_id or None,
                 transaction_timeout_ms=self.timeout_ms,
                 producer_id=-1,
                 producer_epoch=-1,
                 max_version=INIT_PRODUCER_ID,
             )
+            if not self.transactional_id:
+                (response,) = wire(self.connection).send([(None, request)])
+                return response
             return wire(self.connection).to_coordinator(self.transactional_id, CoordinatorType.TRANSACTION, request)
 
-        response = self._tried("it could not be taken", ask, answer_of)
-        return ProducerIdentity(
-            producer_id=response.producer_id, producer_epoch=response.producer_epoch, is_certain=True
+        what = "it could not be taken" if self.transactional_id else "a producer id could not be had"
+        response = self._tried(what, ask, answer_of)
+        return Producer(
+            producer_id=response.producer_id,
+            producer_epoch=response.producer_epoch,
+            is_transactional=bool(self.transactional_id),
         )
 
-    def add_partitions(self, identity: ProducerIdentity, topic: str, partitions: Sequence[int]) -> None:
+    def add_partitions(self, producer: Producer, topic: str, partitions: Sequence[int]) -> None:
         """Add partitions to the transaction, before the first batch to each. Raises as ``take_id``."""
 
         def ask() -> Any:
@@ -65,8 +71,8 @@ class TransactionRequests:
             ]
             request = AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=self.transactional_id,
-                v3_and_below_producer_id=identity.producer_id,
-                v3_and_below_producer_epoch=identity.producer_epoch,
+                v3_and_below_producer_id=producer.producer_id,
+                v3_and_below_producer_epoch=producer.producer_epoch,
                 v3_and_below_topics=topics,
                 max_version=ADD_PARTITIONS,
             )
@@ -84,14 +90,14 @@ class TransactionRequests:
 
         self._tried(f"topic {topic!r} could not be added to it", ask, read)
 
-    def write_marker(self, identity: ProducerIdentity, topic: str, group: str, marker: Marker) -> None:
+    def write_marker(self, producer: Producer, topic: str, group: str, marker: Marker) -> None:
         """Commit the marker as an offset of the transaction. Raises as ``take_id``."""
 
         def add() -> Any:
             request = AddOffsetsToTxnRequest(
                 transactional_id=self.transactional_id,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
                 group_id=group,
                 max_version=ADD_OFFSETS,
             )
@@ -105,8 +111,8 @@ class TransactionRequests:
             request = TxnOffsetCommitRequest(
                 transactional_id=self.transactional_id,
                 group_id=group,
-                producer_id=identity.producer_id,
-                producer_epoch=identity.producer_epoch,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
                 topics=[topic_(name=topic, partitions=[offset])],
                 max_version=COMMIT_OFFSET,
             )
@@ -131,15 +137,20 @@ class TransactionRequests:
             time.sleep(pause_s)
         raise AssertionError("unreachable: pauses have no end")
 
+    @property
+    def prefix(self) -> str:
+        """Return the transactional id that an error is about, as the error's text begins."""
+        return f"{self.transactional_id}: " if self.transactional_id else ""
+
     def failure(self, what: str, answer: BrokerAnswer) -> ResourceManagerError:
         """Return the error to raise for an answer that ends the transaction."""
         if answer.kind is AnswerKind.FENCED:
-            return Fenced(f"{self.transactional_id}: a newer producer took this transactional id ({answer})")
+            return Fenced(f"{self.prefix}a newer producer took this transactional id ({answer})")
         if answer.name == _WRONG_TIMEOUT:
             return ResourceManagerError(
-                f"{self.transactional_id}: transaction_timeout_ms is {self.timeout_ms}, above the broker's "
-                f"{MAX_TIMEOUT_SETTING}: lower it"
+                f"{self.prefix}transaction_timeout_ms is {self.timeout_ms}, above the broker's {MAX_TIMEOUT_SETTING}: "
+                "lower it"
             )
         if answer.may_pass:
-            return Unreachable(f"{self.transactional_id}: {what} in {CALL_LIMIT_S:.0f} s: {answer}")
-        return ResourceManagerError(f"{self.transactional_id}: {what}: {answer}")
+            return Unreachable(f"{self.prefix}{what} in {CALL_LIMIT_S:.0f} s: {answer}")
+        return ResourceManagerError(f"{self.prefix}{what}: {answer}")
