@@ -23,7 +23,8 @@ from collector.api.auth.authentication import KnownTokens
 from collector.api.auth.rate_limits import RequestLimits
 from collector.api.dependencies import ApiDependencies
 from collector.api.event_stream import Changes
-from collector.api.overview import Surroundings, Watch
+from collector.assess.assessment import Surroundings
+from collector.assess.assessor import Assessor
 from collector.config.databases import managers
 from collector.config.settings import Settings, TransactionSource
 from collector.history import retention
@@ -66,7 +67,7 @@ from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.topics.decision_log import DecisionLog
 
 Running = (
-    Observer | Watch | ClusterName | AlertService | OutcomeResolver | StandingOrderService | TimeSamples | Refresher
+    Observer | Assessor | ClusterName | AlertService | OutcomeResolver | StandingOrderService | TimeSamples | Refresher
 )
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
@@ -94,13 +95,13 @@ def serve(
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
         observers.extend(database_observers(current, store, settings.databases, databases, tunable))
-        return [cluster, *observers, watch, alerts, follow_up, standing, samples, dependencies.refresher]
+        return [cluster, *observers, assessor, alerts, follow_up, standing, samples, dependencies.refresher]
 
     def statuses() -> list[ObserverStatus]:
         return [observer.status for observer in observers if observer.is_listed]
 
-    changes, cluster, firing = Changes(), ClusterName(connection), alert_routes.FiringRows()
-    watch = Watch(
+    changes, cluster = Changes(), ClusterName(connection)
+    assessor = Assessor(
         current,
         AttentionLimits(
             foreign_old_ms=tunable.foreign_old_ms,
@@ -110,7 +111,7 @@ def serve(
         Surroundings(
             observers=statuses,
             partitions=lambda: partitions.findings,
-            firing=lambda: firing.of(alerts.evaluator),
+            firing=lambda: alert_routes.firing_rows(alerts.evaluator),
             history_error=lambda: store.error,
             startable=settings.start_commands.keys(),
         ),
@@ -153,7 +154,7 @@ def serve(
         current=current,
         store=store,
         actions=actions,
-        watch=watch,
+        assessor=assessor,
         changes=changes,
         tokens=tokens,
         read_only=settings.read_only,
@@ -175,20 +176,19 @@ def serve(
     standing = StandingOrderService(
         settings.standing_orders,
         current,
+        assessor,
         store,
         actions,
         _owners(settings, connection, current, broker),
-        dependencies.observers,
         silent_ms=alert_settings(tunable).observer_down_ms,
         read_only=settings.read_only,
     )
     alerts = AlertService(
         current,
         store,
-        dependencies.observers,
+        assessor,
         tunable,
         settings.receivers,
-        partitions=dependencies.partitions,
         standing=standing.report,
         public_url=settings.public_url,
     )

@@ -1,4 +1,4 @@
-"""Judges alerts at intervals: what the rules find goes through the state machine, and with its outbox into history.
+"""Judges alerts by each assessment: what the rules find goes through the state machine, and with its outbox into history.
 
 Nothing is notified that history does not have, so a restart neither loses a notification nor makes it twice. While history
 cannot be written, alerts are shown as they stand and no receiver is notified.
@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from collector.alerting import rules, silences
@@ -19,9 +19,9 @@ from collector.alerting.silences import Silence
 from collector.alerting.snapshot import AlertSnapshot
 from collector.alerting.state_machine import Alert, AlertState, AlertStates, moved, step
 from collector.alerting.store import AlertStore
+from collector.assess.assessment import Assessment
 from collector.config.alerts import AlertSettings
 from collector.history.store import StoreFailed
-from collector.runtime.answers import ANSWERS
 from collector.runtime.clock import CLOCK, now_ms
 
 log = logging.getLogger(__name__)
@@ -45,15 +45,16 @@ class AlertEvaluator:
     def __init__(
         self,
         kept: AlertStore,
-        snapshot: Callable[[], AlertSnapshot],
+        follow: Callable[[threading.Event], Iterator[Assessment]],
+        snapshot: Callable[[Assessment], AlertSnapshot],
         *,
         settings: AlertSettings,
         receivers: Sequence[str],
         changed: Callable[[], None],
         notified: Callable[[], None],
     ) -> None:
-        self._kept, self._snapshot, self._settings = kept, snapshot, settings
-        self._receivers, self._interval_s = tuple(receivers), settings.interval_ms / 1000
+        self._kept, self._follow, self._snapshot, self._settings = kept, follow, snapshot, settings
+        self._receivers = tuple(receivers)
         self._changed, self._notified = changed, notified
         self._states: AlertStates | None = None
         self._shifted_ms = self._shift_seen_ms = CLOCK.shifted_ms
@@ -115,11 +116,11 @@ class AlertEvaluator:
         """Write down that a caller may not silence; return the audit row's number. Raises StoreFailed."""
         return self._kept.refuse_silence((now_ms(), who, action, "[]", reason, "refused", why, "[]"))
 
-    def judge(self) -> None:
+    def judge(self, assessed: Assessment) -> None:
         """Make one step and keep it. Raises StoreFailed; the step is then made again from what history has."""
         if self._states is None:
             self._load()
-        seen = self._snapshot()
+        seen = self._snapshot(assessed)
         if self._is_settling():
             return
         made = step(
@@ -156,9 +157,9 @@ class AlertEvaluator:
         return time.monotonic() < self._settled_s
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._interval_s) and not ANSWERS.give_way(self._stopping.wait):
+        for assessed in self._follow(self._stopping):
             try:
-                self.judge()
+                self.judge(assessed)
             except StoreFailed as error:
                 log.error("alerts are evaluated but no receiver is notified: %s", error)
             except Exception:

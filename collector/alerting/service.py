@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields, replace
 
 from collector.alerting.evaluator import AlertEvaluator
@@ -11,18 +11,17 @@ from collector.alerting.notifiers.delivery import NotificationDispatcher, RetryP
 from collector.alerting.notifiers.slack import Slack
 from collector.alerting.notifiers.webhook import Webhook
 from collector.alerting.recent_losses import RecentLosses
-from collector.alerting.snapshot import AlertSnapshot, CheckpointHistory, NearTimeouts
+from collector.alerting.snapshot import AlertSnapshot, CheckpointHistory
 from collector.alerting.snapshot_builder import take_snapshot
 from collector.alerting.store import AlertStore, ReceiverStatus
+from collector.assess.assessment import Assessment
+from collector.assess.assessor import Assessor
 from collector.config.alerts import AlertSettings
 from collector.config.receivers import Notifier, ReceiverSettings
 from collector.config.settings import TunableSettings
 from collector.history.store import Store
 from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
-from collector.runtime.clock import now_ms
 from collector.runtime.remembered import Remembered
-from collector.sources.source import ObserverStatus
-from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 
@@ -34,10 +33,9 @@ class AlertService:
         self,
         current: CurrentState,
         store: Store,
-        observers: Callable[[], Sequence[ObserverStatus]],
+        assessor: Assessor,
         tunable: TunableSettings,
         receivers: ReceiverSettings,
-        partitions: Callable[[], PartitionFindings] = lambda: NOTHING_SEEN,
         standing: Callable[[], StandingReport] = lambda: NO_STANDING_ORDERS,
         public_url: str = "",
     ) -> None:
@@ -54,19 +52,18 @@ class AlertService:
             lambda since_ms: aborts_and_losses.duplicates(current, since_ms),
         )
 
-        near = NearTimeouts()
         histories: Remembered[CheckpointHistory | None] = Remembered()
 
-        def snapshot() -> AlertSnapshot:
-            at_ms = now_ms()
-            seen = take_snapshot(current, observers(), settings, at_ms, partitions(), losses.at(at_ms), histories)
-            return replace(seen, standing=standing(), clocks=current.clocks.all(), near=near)
+        def snapshot(assessed: Assessment) -> AlertSnapshot:
+            seen = take_snapshot(current, assessed, settings, losses.at(assessed.now_ms), histories)
+            return replace(seen, standing=standing(), clocks=current.clocks.all())
 
         self.dispatcher = NotificationDispatcher(
             self._kept, notifiers(receivers, settings.repeat_ms), policy, public_url
         )
         self.evaluator = AlertEvaluator(
             self._kept,
+            assessor.follow,
             snapshot,
             settings=settings,
             receivers=self.dispatcher.receivers,

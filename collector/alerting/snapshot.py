@@ -6,27 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from collector.alerting.findings import Finding
 from collector.records.facts import CheckpointFacts
 from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.log_settings import LogSettings
 from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
 from collector.runtime.clock_offsets import ClockOffset
-from collector.runtime.remembered import Remembered, RememberedUntil
 from collector.sources.source import ObserverStatus
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
 from collector.verdicts.verdict_case import PipelineHistory
 from lifecycle.verdicts import AbortCause
-
-
-class NearTimeouts:
-    """What rule A1 found in earlier snapshots: of thousands that are past their time little changes."""
-
-    def __init__(self) -> None:
-        self.standing: RememberedUntil[int | None] = RememberedUntil()
-        """The deadline of each that is near it."""
-        self.findings: Remembered[Finding] = Remembered()
 
 
 class Source(Enum):
@@ -153,4 +142,3 @@ class AlertSnapshot:
     unavailable_sources: frozenset[Source] = frozenset()
     unobserved_pipelines: frozenset[str] = frozenset()
     standing: StandingReport = NO_STANDING_ORDERS
-    near: NearTimeouts = field(default_factory=NearTimeouts, compare=False)

@@ -16,6 +16,7 @@ from collector.alerting.snapshot import (
     Source,
     UnreadCheckpoints,
 )
+from collector.assess.assessment import Assessment
 from collector.config.alerts import AlertSettings
 from collector.records.facts import CheckpointFacts
 from collector.records.formats.flink_records import UnreadCheckpoint
@@ -26,7 +27,6 @@ from collector.verdicts import abort_causes
 from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import DURATIONS_CONSIDERED, Judged, percentile
-from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
 from collector.verdicts.verdict_case import EVENTS
 from collector.views import aborts_and_losses
 from collector.views.application_names import applications_of_hanging
@@ -55,19 +55,18 @@ ONLY_FROM_EVENTS = frozenset({EVENTS})
 
 def take_snapshot(
     current: CurrentState,
-    observers: Sequence[ObserverStatus],
+    assessed: Assessment,
     limits: AlertSettings,
-    now_ms: int,
-    partitions: PartitionFindings = NOTHING_SEEN,
     losses: Sequence[Loss] = (),
     remembered: Remembered[CheckpointHistory | None] | None = None,
 ) -> AlertSnapshot:
-    """Return the snapshot at ``now_ms``; ``losses``: of transactions that are not ours.
+    """Return the snapshot of what is open as it was assessed; ``losses``: of transactions that are not ours.
 
     ``remembered``: what checkpoints came to in the snapshot before.
     """
+    now_ms, seen, partitions = assessed.now_ms, assessed.judged, assessed.situation.partitions
     window_ms = now_ms - limits.aborts_window_ms
-    needed = [observer for observer in observers if observer.state is not ObserverState.ABSENT]
+    needed = [observer for observer in assessed.observers if observer.state is not ObserverState.ABSENT]
     ended_well = {facts.job.job for facts in current.jobs() if facts.job.is_over and facts.job.state != FAILED}
     ours = {run.facts.pipeline for run in current.newest_runs()}
     # Any client that may write events can claim checkpoints of a pipeline that never ran.
@@ -78,12 +77,11 @@ def take_snapshot(
         remembered,
     )
     unfinished = [history.pipeline for history in checkpoints if history.newest.state is not CheckpointState.COMPLETED]
-    seen = current.judged(at_ms=now_ms)
     with current.reading() as state:
         applications = applications_of_hanging(state, partitions.hanging)
     return AlertSnapshot(
         now_ms=now_ms,
-        transactions=tuple(seen),
+        transactions=seen,
         one_sided=one_sided(current, seen, now_ms),
         unread_checkpoints=unread_checkpoints(current, needed),
         log_settings=current.log_settings,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import heapq
 from collections.abc import Iterator
 
@@ -19,7 +18,6 @@ from collector.verdicts.restarts import PERSON_MS
 from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
-from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import AbortCause, Certainty, Evidence, Verdict
 
@@ -32,31 +30,19 @@ def a1_timeout_near(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[
     Recovery needs what the longest measured restart of the pipeline took. The age keeps a pipeline quiet whose timeout is
     shorter than that: page Timeouts says so.
     """
-    near, now_ms = snapshot.near, snapshot.now_ms
-    near.standing.next_round(limits)
-    near.findings.next_round()
-    look = functools.partial(_deadline_if_near, now_ms, limits)
-    looked = ((judged, near.standing.of(judged, now_ms, look)) for judged in snapshot.transactions)
-    found = [(judged, deadline_ms) for judged, deadline_ms in looked if deadline_ms is not None]
-    # The text of each changes with every second: none is made that is then cut.
-    for judged, deadline_ms in heapq.nsmallest(MAX_FINDINGS, found, key=lambda pair: pair[0].view.key):
-        left_ms, needs_ms = deadline_ms - now_ms, _recovery_ms(judged.pipeline, limits)
-        left = f"{seconds(left_ms)} left" if left_ms > 0 else "no time left"
-        make = functools.partial(_near, judged, left, needs_ms, now_ms)
-        yield near.findings.of(judged.view.key, (judged, left, needs_ms), make)
+    near = [judged for judged in snapshot.transactions if _is_near(judged, snapshot.now_ms, limits)]
+    # None is made that is then cut.
+    for judged in heapq.nsmallest(MAX_FINDINGS, near, key=lambda judged: judged.view.key):
+        yield _near(judged, _recovery_ms(judged.pipeline, limits), snapshot.now_ms)
 
 
-def _deadline_if_near(now_ms: int, limits: AlertSettings, judged: Judged) -> tuple[int | None, int]:
-    """Return the deadline of a transaction that A1 finds, None for another one, and until when that stands (epoch ms)."""
+def _is_near(judged: Judged, now_ms: int, limits: AlertSettings) -> bool:
     t, history = judged.view, judged.pipeline
     if t.deadline_ms is None or t.opened_ms is None or t.timeout_ms is None:
-        return None, MAX_WHOLE_NUMBER
+        return False
     needs_ms = max(_recovery_ms(history, limits), _person_ms(t.timeout_ms))
-    left_ms, age_ms = t.deadline_ms - now_ms, max(0, now_ms - t.opened_ms)
     least_age_ms = history.usual_age_ms(t.timeout_ms) if history is not None else t.timeout_ms // 2
-    if left_ms >= needs_ms or age_ms < least_age_ms:
-        return None, max(t.deadline_ms - needs_ms + 1, t.opened_ms + least_age_ms)
-    return t.deadline_ms, MAX_WHOLE_NUMBER
+    return t.deadline_ms - now_ms < needs_ms and max(0, now_ms - t.opened_ms) >= least_age_ms
 
 
 def _recovery_ms(history: PipelineHistory | None, limits: AlertSettings) -> int:
@@ -67,8 +53,10 @@ def _person_ms(timeout_ms: int) -> int:
     return min(timeout_ms // 2, PERSON_MS)
 
 
-def _near(judged: Judged, left: str, needs_ms: int, now_ms: int) -> Finding:
+def _near(judged: Judged, needs_ms: int, now_ms: int) -> Finding:
     t = judged.view
+    left_ms = (t.deadline_ms or 0) - now_ms
+    left = f"{seconds(left_ms)} left" if left_ms > 0 else "no time left"
     person_ms = _person_ms(t.timeout_ms or 0)
     needs = f"recovery needs {seconds(needs_ms)}" if needs_ms >= person_ms else f"a person needs {seconds(person_ms)}"
     return Finding(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import ipaddress
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -28,7 +27,6 @@ from collector.api.table_routes import After, Limit, row_answer, table_answer
 from collector.config.settings import MetricsAccess
 from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
 from collector.runtime.clock import now_ms
-from collector.runtime.remembered import Remembered
 from lifecycle.orders import Role
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
 from lifecycle.rows.order_request import THREE_VISIBLE
@@ -141,17 +139,9 @@ def alert_row(shown: ShownAlert) -> AlertRow:
     )
 
 
-class FiringRows:
-    """The alerts that fire and are not silenced, from look to look: an alert that stays as it is has the same row."""
-
-    def __init__(self) -> None:
-        self._rows: Remembered[AlertRow] = Remembered()
-
-    def of(self, evaluator: AlertEvaluator) -> list[AlertRow]:
-        """Return them, the most severe first."""
-        self._rows.next_round()
-        firing = (shown for shown in evaluator.alerts() if shown.alert.is_firing and shown.silence is None)
-        return [self._rows.of(id(s.alert), (s.alert,), functools.partial(alert_row, s)) for s in firing]
+def firing_rows(evaluator: AlertEvaluator) -> list[AlertRow]:
+    """Return the alerts that fire and are not silenced, the most severe first."""
+    return [alert_row(shown) for shown in evaluator.alerts() if shown.alert.is_firing and shown.silence is None]
 
 
 def receiver_row(status: ReceiverStatus) -> ReceiverRow:

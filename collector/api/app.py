@@ -17,9 +17,10 @@ from collector.api.dependencies import ApiDependencies, KnownCaller
 from collector.api.errors import handle_errors
 from collector.api.middleware import RequestGuard
 from collector.api.openapi import document
-from collector.api.overview import counts_now_and_then, observer_row, overview
+from collector.api.overview import counts_now_and_then, overview
 from collector.api.request_body import json_object
 from collector.api.table_routes import MAX_LIMIT, row_answer
+from collector.assess.assessment import observer_row
 from collector.records import orders
 from collector.runtime.clock import now_ms
 from lifecycle.orders import Role
@@ -65,7 +66,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
 
     @app.get("/api/v1/overview")
     def read_overview(_: KnownCaller, limit: Annotated[int | None, Query(ge=0, le=MAX_LIMIT)] = None) -> Response:
-        return row_answer(overview(counted, dependencies.watch, limit))
+        return row_answer(overview(counted, dependencies.assessor.now(), limit))
 
     @app.get("/api/v1/changes")
     async def changes(_: KnownCaller) -> StreamingResponse:

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from collector.api.auth.authentication import Caller, KnownTokens, MayNotSpeakForPersons
 from collector.api.auth.rate_limits import RequestLimits
 from collector.api.event_stream import Changes
-from collector.api.overview import Watch
+from collector.assess.assessor import Assessor
 from collector.config.settings import MAX_BODY_BYTES
 from collector.history.store import Store
 from collector.orders.service import Actions
@@ -34,7 +34,7 @@ class ApiDependencies:
     current: CurrentState
     store: Store
     actions: Actions
-    watch: Watch
+    assessor: Assessor
     changes: Changes
     tokens: KnownTokens
     read_only: bool

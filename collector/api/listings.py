@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from collector.api.paging import Page, behind, page, place_of
+from collector.assess.assessment import Assessment
 from collector.history.store import Store
 from collector.rows.batches import batch_row
 from collector.rows.losses import loss_row
@@ -64,7 +65,7 @@ class ListQuery:
         )
 
 
-def transactions(current: CurrentState, query: ListQuery) -> Page:
+def transactions(current: CurrentState, assessed: Assessment, query: ListQuery) -> Page:
     """Return a page of GET /transactions: most urgent first, behind them the settled ones, newest opening first.
 
     Raises InvalidCursor.
@@ -73,7 +74,7 @@ def transactions(current: CurrentState, query: ListQuery) -> Page:
     if query.checkpoint is not None:
         held = [judged for judged in current.judged_of_checkpoint(query.checkpoint) if query.selects(judged)]
         return page(held, urgency, transaction_row, query.limit, after)
-    found, more = [judged for judged in current.judged() if query.selects(judged)], 0
+    found, more = [judged for judged in assessed.judged if query.selects(judged)], 0
     if query.words:
         found = having(found, query.words)
     are_asked = query.verdict in (None, Verdict.SETTLED.value) and query.certainty in (None, Certainty.CERTAIN.value)

@@ -75,7 +75,7 @@ def see(
         receiver_statuses = None
     return Seen(
         now_ms=now_ms,
-        transactions=dependencies.current.judged(at_ms=now_ms),
+        transactions=dependencies.assessor.now().judged,
         ends=dependencies.current.ends(),
         ends_of_applications=ends.now(dependencies.current),
         lost_forgotten=dependencies.current.lost_forgotten(),

@@ -110,7 +110,7 @@ def _partition(dependencies: ApiDependencies, topic: str, number: int) -> Partit
         applications = applications_of_hanging(state, findings.hanging)
         holders = applications_of_holders(state, [readers] if readers is not None else [])
     hanging = [row for row in hanging_rows(findings, applications) if (row.topic, row.partition) == (topic, number)]
-    running = (each for each in dependencies.current.judged() if not each.view.state.is_final)
+    running = (each for each in dependencies.assessor.now().judged if not each.view.state.is_final)
     open_ = [each for each in running if each.view.broker is not None and name in each.view.broker.partitions]
     open_.sort(key=lambda each: (each.view.opened_ms or 0, each.view.key))
     ended = _newest_ended(dependencies, name)

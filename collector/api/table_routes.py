@@ -98,13 +98,15 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
             limit=limit,
             after=after,
         )
-        return table_answer(request, TransactionRow, listings.transactions(dependencies.current, query))
+        return table_answer(
+            request, TransactionRow, listings.transactions(dependencies.current, dependencies.assessor.now(), query)
+        )
 
     @app.get("/api/v1/transaction-counts", dependencies=protected)
     def transaction_counts(
         request: Request, pipeline: str | None = None, words: Words = "", limit: Limit = 500
     ) -> Response:
-        found = [judged for judged in dependencies.current.judged() if pipeline in (None, judged.view.pipeline)]
+        found = [judged for judged in dependencies.assessor.now().judged if pipeline in (None, judged.view.pipeline)]
         rows = count_rows(having(found, words) if words else found)
         return table_answer(request, TransactionCountRow, first(rows, limit))
 
@@ -149,7 +151,7 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
 def _serve_attention(app: FastAPI, dependencies: ApiDependencies) -> None:
     @app.get("/api/v1/attention", dependencies=[Depends(caller_of_request)])
     def attention(request: Request, key: Keys, kind: AttentionKind | None = None, limit: Limit = 500) -> Response:
-        return table_answer(request, Attention, first(attention_about(dependencies.watch, kind, key), limit))
+        return table_answer(request, Attention, first(attention_about(dependencies.assessor.now(), kind, key), limit))
 
 
 def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
@@ -204,7 +206,7 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
         found = [run for run in dependencies.current.newest_runs() if pipeline in (None, run.facts.pipeline)]
         found.sort(key=lambda run: run.facts.pipeline)
         at_ms, limits = now_ms(), dependencies.current.limits
-        drivers = dependencies.watch.look().situation.drivers
+        drivers = dependencies.assessor.now().situation.drivers
         restarts = {driver.run.facts.pipeline: driver.restart for driver in drivers}
         rows = [
             pipeline_row(

@@ -14,7 +14,6 @@ Whole = Annotated[int, Field(gt=0)]
 class AlertSettings:
     """Limits of the rules, then times of notifications. The setting's name is the field's behind ``alert_``."""
 
-    interval_ms: Whole = 1_000
     commit_overdue_ms: Whole = 10_000
     foreign_recovery_ms: Whole = 20_000
     blocked_ms: Whole = 30_000

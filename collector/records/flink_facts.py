@@ -59,8 +59,6 @@ class FlinkState:
     clusters: JobClusters = field(default_factory=JobClusters)
     writes_here: Mapping[str, bool] = field(default_factory=dict)
     """Cluster -> whether the settings say that its jobs write to this Kafka cluster only; none: they say nothing of it."""
-    version: int = 0
-    """Another one whenever any of this changed, but for when a cluster answered."""
     _without_list: list[str] | None = None
     """The jobs of which no checkpoint was read whole; None: to be found again."""
     _listings: dict[Listed, list[FlinkCommittables]] = field(default_factory=dict)
@@ -76,7 +74,6 @@ class FlinkState:
 
     def see_job(self, seen: FlinkJob) -> None:
         """Fold a job."""
-        self.version += 1
         self.clusters.see(seen.cluster, seen.job, by_rest=True)
         known = self.jobs.get(seen.job) or FlinkJobFacts(job=seen)
         restores = known.restores
@@ -103,7 +100,6 @@ class FlinkState:
 
     def see_checkpoint(self, seen: FlinkCheckpoint) -> None:
         """Fold a checkpoint: an end is never taken back by an older look; one that takes a number again replaces the earlier."""
-        self.version += 1
         self._rows.checkpoint_changed(seen.job, seen.number)
         is_of_job = _job_of(seen.path) == seen.job
         self.clusters.see(seen.cluster, seen.job, seen.path if is_of_job else "", by_rest=True)
@@ -146,7 +142,6 @@ class FlinkState:
 
     def see_committables(self, seen: FlinkCommittables) -> None:
         """Fold what ``_metadata`` lists; one that was written again in the same directory replaces the earlier one."""
-        self.version += 1
         self._without_list = None
         self.clusters.see(seen.cluster, seen.job, seen.path if _job_of(seen.path) == seen.job else "", by_rest=False)
         of_job = self.committables.setdefault((seen.cluster, seen.job), {})
@@ -179,7 +174,6 @@ class FlinkState:
             known = of_job.get(path) if of_cluster == cluster else None
             if known is None or known.is_gone:
                 continue
-            self.version += 1
             gone = of_job[path] = replace(known, is_gone=True)
             for prefix in known.prefixes:
                 self._find_owner(prefix)
@@ -204,7 +198,6 @@ class FlinkState:
             self.answered.add(cluster)
         # How long it is away counts from the first poll that failed.
         now[cluster] = at_ms if answered else now.get(cluster, at_ms)
-        self.version += is_new
         return is_new
 
     def why_out_of_reach(self, cluster: str, job: str, number: int) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collector.rows.transactions import urgency
-from collector.runtime.remembered import Remembered
 from collector.verdicts.hanging_transactions import Suspect, partition_name
 from collector.verdicts.judging import Judged
 from collector.verdicts.partition_state import PartitionFindings
@@ -35,33 +33,20 @@ class RequiredGroup:
     condition: str = ""
 
 
-def action_required(judged: Iterable[Judged], at_ms: int, foreign_old_ms: int) -> tuple[list[Judged], int | None]:
-    """Return the transactions that require an action, most urgent first, and when the next one does by its age alone (epoch ms).
-
-    A foreign one requires an action once it is open for long.
-    """
-    found, next_opened_ms = [], None
-    for item in judged:
-        verdict = item.judgement.verdict
-        if verdict is not Verdict.FOREIGN:
-            if verdict in _VERDICTS:
-                found.append(item)
-        elif item.view.is_running and (opened_ms := item.view.opened_ms) is not None:
-            if at_ms - opened_ms >= foreign_old_ms:
-                found.append(item)
-            elif next_opened_ms is None or opened_ms < next_opened_ms:
-                next_opened_ms = opened_ms
-    next_ms = next_opened_ms + foreign_old_ms if next_opened_ms is not None else None
-    return sorted(found, key=urgency), next_ms
+def action_required(judged: Iterable[Judged], at_ms: int, foreign_old_ms: int) -> list[Judged]:
+    """Return the transactions that require an action, most urgent first; a foreign one does once it is open for long."""
+    return sorted((item for item in judged if _requires_action(item, at_ms, foreign_old_ms)), key=urgency)
 
 
-def groups(urgent: Sequence[Judged], remembered: Remembered[RequiredGroup] | None = None) -> tuple[RequiredGroup, ...]:
-    """Return what requires an action, grouped by verdict, pipeline, batch and what must be typed to commit it, in the order given.
+def _requires_action(item: Judged, at_ms: int, foreign_old_ms: int) -> bool:
+    if item.judgement.verdict is not Verdict.FOREIGN:
+        return item.judgement.verdict in _VERDICTS
+    opened_ms = item.view.opened_ms
+    return item.view.is_running and opened_ms is not None and at_ms - opened_ms >= foreign_old_ms
 
-    ``remembered``: the groups of earlier looks, of which most have the same members still.
-    """
-    remembered = remembered if remembered is not None else Remembered()
-    remembered.next_round()
+
+def groups(urgent: Iterable[Judged]) -> tuple[RequiredGroup, ...]:
+    """Return the same in groups, in the order given: by verdict, pipeline, batch and what must be typed to commit it."""
     found: dict[tuple[Verdict, str, int | None, str], list[Judged]] = {}
     for item in urgent:
         judgement, batch_attempt = item.judgement, item.view.batch_attempt
@@ -69,9 +54,7 @@ def groups(urgent: Sequence[Judged], remembered: Remembered[RequiredGroup] | Non
         # One order takes one condition: a card of several would offer what is then refused.
         group = (judgement.verdict, item.view.pipeline, batch, judgement.commit_confirmation)
         found.setdefault(group, []).append(item)
-    return tuple(
-        remembered.of(key, tuple(members), functools.partial(_group, *key, members)) for key, members in found.items()
-    )
+    return tuple(_group(*key, members) for key, members in found.items())
 
 
 def _group(

@@ -1,13 +1,15 @@
-"""Evaluates standing orders each second, and gives what is due through the same service as a person's orders."""
+"""Evaluates standing orders by each assessment, and gives what is due through the same service as a person's orders."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from collector.assess.assessment import Assessment
+from collector.assess.assessor import Assessor
 from collector.config.standing_orders import StandingOrder, StandingOrders
 from collector.history import sql
 from collector.history.store import Store, StoreFailed
@@ -21,17 +23,14 @@ from collector.records.standing_orders import (
     Switch,
 )
 from collector.runtime.clock import now_ms
-from collector.sources.source import ObserverStatus
 from collector.standing_orders.decision import Candidate, Circumstances, Decision, Move, decide
 from collector.standing_orders.failed_attempts import FailedAttempts
 from collector.standing_orders.given_orders import GivenOrders
 from collector.standing_orders.own_checks import OwnChecks, Owners
 from collector.standing_orders.verdict_history import VerdictHistory
-from collector.verdicts import judging
 from collector.views.current_state import CurrentState
 from lifecycle.errors import IndoubtError, OrderRefused
 
-EVALUATE_EVERY_S = 1.0
 PASS_LIMIT_S = 2.0
 """After acting for so long everything is judged anew, before the next act."""
 STOP_LIMIT_S = 30.0
@@ -56,17 +55,17 @@ class StandingOrderService:
         self,
         settings: StandingOrders,
         current: CurrentState,
+        assessor: Assessor,
         store: Store,
         actions: Actions,
         owners: Owners,
-        observers: Callable[[], Sequence[ObserverStatus]],
         *,
         silent_ms: int,
         read_only: bool,
     ) -> None:
         """``owners``: who is asked before anything is sent."""
         self.settings = settings
-        self._current, self._store, self._actions, self._observers = current, store, actions, observers
+        self._current, self._assessor, self._store, self._actions = current, assessor, store, actions
         self._silent_ms, self._read_only = silent_ms, read_only
         self._checks = OwnChecks(
             current, owners, is_stopped=lambda: self._switch.stopped, clock_doubt=current.clocks.doubt
@@ -120,14 +119,14 @@ class StandingOrderService:
         row = (now_ms(), who, STOP if stopped else START, "[]", reason, OrderOutcome.REFUSED.value, why, "[]")
         return self._store.append_audit(row)
 
-    def evaluate(self) -> None:
+    def evaluate(self, assessed: Assessment) -> None:
         """Decide about every transaction now, and give what is due. Raises StoreFailed."""
         if not self._loaded:
             self._load()
-        candidates = self._candidates()
+        candidates = self._candidates(assessed)
         began_s = time.monotonic()
         for order in self.settings.orders:
-            decisions = decide(order, candidates, self._circumstances(order))
+            decisions = decide(order, candidates, self._circumstances(order, assessed))
             held = [decision for decision in decisions if decision.move is Move.HOLD_BACK]
             self._hold(order, held)
             for decision in decisions:
@@ -142,9 +141,9 @@ class StandingOrderService:
         )
 
     def _run(self) -> None:
-        while not self._stopping.wait(EVALUATE_EVERY_S):
+        for assessed in self._assessor.follow(self._stopping):
             try:
-                self.evaluate()
+                self.evaluate(assessed)
             except StoreFailed as error:
                 log.error("standing orders are not carried out: %s", error)
             except Exception:
@@ -160,11 +159,10 @@ class StandingOrderService:
         self._given.load(self._store)
         self._loaded = True
 
-    def _candidates(self) -> list[Candidate]:
-        cases = self._current.cases()
+    def _candidates(self, assessed: Assessment) -> list[Candidate]:
         found = [
             (case, judged)
-            for case, judged in zip(cases, judging.judged(cases), strict=True)
+            for case, judged in zip(assessed.cases, assessed.judged, strict=True)
             if any(order.covers(judged.view.pipeline) for order in self.settings.orders)
         ]
         self._verdicts.see({judged.view.key: judged.judgement.verdict for _, judged in found}, time.monotonic())
@@ -178,10 +176,10 @@ class StandingOrderService:
             for case, judged in found
         ]
 
-    def _circumstances(self, order: StandingOrder) -> Circumstances:
+    def _circumstances(self, order: StandingOrder, assessed: Assessment) -> Circumstances:
         return Circumstances(
             now_ms=now_ms(),
-            observers=self._observers(),
+            observers=assessed.observers,
             silent_ms=self._silent_ms,
             stopped=self._switch.stopped,
             read_only=self._read_only,

@@ -15,8 +15,6 @@ from collector.state.transaction_join import find
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import BatchAttempt
 
-TOUCHED_AT_MOST = 100_000
-"""As many as can come in a second, in which verdicts are looked at: a state without such looks must not grow."""
 SETTLED_AT_ONCE = 20
 """Settled transactions leave memory when there is this part more of them than is kept: all who read wait meanwhile."""
 
@@ -54,10 +52,6 @@ def trim_when_needed(state: State) -> None:
     """
     if len(state.settled) > state.settled_kept + state.settled_kept // SETTLED_AT_ONCE:
         _trim_settled(state)
-    if len(state.touched) + len(state.touched_ids) > TOUCHED_AT_MOST:
-        state.touched.clear()
-        state.touched_ids.clear()
-        state.all_touched = True
     if _trimmable(state) > max(state.trim_at, 2 * state.settled_kept):
         trim(state)
 
@@ -165,7 +159,6 @@ def _oldest(reported: list[ReportedTransaction], most: int) -> list[ReportedTran
 def drop_transaction(state: State, identity: BrokerIdentity) -> ReportedTransaction | None:
     """Let one transaction leave memory, with what was reported of it: that is returned."""
     dropped = state.broker[identity]
-    state.touched.add(identity)
     state.dropped_until_ms = max(state.dropped_until_ms, identity.start_ms)
     handle = dropped.handle_identity
     reported = state.reported.pop(handle, None) if of_handle(state, handle) == identity else None

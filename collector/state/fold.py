@@ -57,7 +57,6 @@ from collector.state.state import (
     put_with_older,
     take_from_older,
 )
-from collector.state.transaction_join import named_by
 from lifecycle.decisions import CheckpointTakenOver, Decision, Kept, Outcome, Ruling, RunStarted
 from lifecycle.errors import MalformedRecord
 from lifecycle.events import STOPPED_ON_REQUEST, EventType, LifecycleEvent
@@ -162,7 +161,6 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
     before = state.broker.get(identity)
     after = new if before is None else merged(before, new)
     state.broker[identity] = after
-    state.touched.add(identity)
     if after.is_final:
         state.open.discard(identity)
         state.log_end_of.pop(identity, None)
@@ -249,7 +247,6 @@ def _event(state: State, event: LifecycleEvent) -> None:
 def put_reported(state: State, new: ReportedTransaction) -> None:
     """Fold what one event or decision, or several about one transaction, report of it."""
     known = state.reported.get(new.identity)
-    state.touched_ids.add(new.identity.transaction)
     state.reported[new.identity] = new if known is None else merged_reports(known, new)
 
 
@@ -293,9 +290,6 @@ def _decision(state: State, seen: DecisionSeen) -> DecisionSeen:
     else:
         # As it was when what it rests on was there: a snapshot repeats it, or history kept it while older rows left.
         counts = state.ledger.repeat(Kept(offset=seen.offset, counts=seen.counts, record=record))
-    if isinstance(record, Outcome):
-        named = (named_by(key) for key in record.handle_keys)
-        state.touched_ids.update(handle.transaction for handle, _ in filter(None, named))
     if isinstance(record, Decision):
         if counts and record.ruling is Ruling.COMMIT:
             decided = LastDecided(record.batch_attempt.batch, record.batch_attempt.attempt, record.at_ms)

@@ -115,12 +115,6 @@ class State:
     """The same, committed and rolled back, by the form of ids (``form_of``), since they were taken last (``take_ends``)."""
     events: int = 0
     malformed: int = 0
-    touched: set[BrokerIdentity] = field(default_factory=set)
-    """Transactions about which their coordinator told since whoever keeps verdicts looked last (views/kept_verdicts.py)."""
-    touched_ids: set[str] = field(default_factory=set)
-    """Transactional ids about which anything else was told since."""
-    all_touched: bool = False
-    """So much was told since that it is not noted one by one: about any of them something may have been told."""
     newer_decision: str = ""
     """Which decision in history a newer collector wrote."""
     trim_at: int = 0

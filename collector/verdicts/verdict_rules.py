@@ -275,8 +275,6 @@ RULES: tuple[Rule, ...] = (
     rule_13_driver_silent,
     rule_14_at_risk,
 )
-TIMELESS_RULES = frozenset({1, 6, 7, 37})
-"""Of a transaction that only its coordinator knows, neither they nor the rules before them read the time; of 7, once it is old."""
 
 
 def _judgement(

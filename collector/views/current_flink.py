@@ -53,7 +53,6 @@ class CurrentFlink:
             flink = state.flink
             is_same = (flink.out_of_reach.get(cluster, {}), flink.unread.get(cluster, ())) == (why, tuple(unread))
             flink.out_of_reach[cluster], flink.unread[cluster] = why, tuple(unread)
-            flink.version += not is_same
         if not is_same:
             self._changed()
 

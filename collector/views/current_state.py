@@ -45,7 +45,6 @@ from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, Pip
 from collector.views.application_names import application_of_id
 from collector.views.current_flink import CurrentFlink
 from collector.views.ended_transactions import EndedTransactions
-from collector.views.kept_verdicts import KeptVerdicts
 from collector.views.replay import read_kept
 from lifecycle.application import Application
 from lifecycle.decisions import BatchAttempt
@@ -77,7 +76,6 @@ class CurrentState:
             offsets_topics=offsets_topics,
             flink_writes_here=flink_writes_here or {},
         )
-        self._verdicts = KeptVerdicts()
         self._lock = threading.Lock()
         self._limits = limits
         self._log_status = (DecisionLogStatus.UNREADABLE, "")
@@ -296,15 +294,8 @@ class CurrentState:
             return branch_view.unproven_branches(self._state, resource_manager)
 
     def judged(self, *, settled: bool = False, at_ms: int | None = None) -> list[Judged]:
-        """Return in no order the transactions whose verdict may be another than settled; with ``settled`` all in memory.
-
-        Without ``settled`` it is the same list as before while no verdict changed: a caller must not change it.
-        """
-        if settled:
-            return judging.judged(self.cases(settled=True, at_ms=at_ms))
-        moment = self._moment(at_ms)
-        with self._lock:
-            return self._verdicts.judged(self._state, moment)
+        """Return in no order the transactions whose verdict may be another than settled; with ``settled`` all in memory."""
+        return judging.judged(self.cases(settled=settled, at_ms=at_ms))
 
     def cases(self, *, settled: bool = False, at_ms: int | None = None) -> list[Case]:
         """Return what the rules read of the same transactions, in no order."""

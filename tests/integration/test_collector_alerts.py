@@ -43,7 +43,6 @@ def test_an_alert_notifies_once_over_a_kill_and_resolves_after_the_abort(
             "INDOUBT_WEBHOOK_URL": receiver.url,
             "INDOUBT_WEBHOOK_SECRET": SECRET,
             "INDOUBT_PUBLIC_URL": f"{PUBLIC_URL}/",
-            "INDOUBT_ALERT_INTERVAL_MS": "200",
             "INDOUBT_ALERT_KEEP_FIRING_MS": "1000",
             "INDOUBT_ALERT_GROUP_WAIT_MS": "500",
             "INDOUBT_ALERT_GROUP_INTERVAL_MS": "500",

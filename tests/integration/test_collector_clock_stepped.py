@@ -90,7 +90,6 @@ def test_steps_that_the_brokers_do_not_confirm_change_nothing(
     environment = {
         **clock.environment,
         "INDOUBT_LIFECYCLE_TOPIC": lifecycle_topic,
-        "INDOUBT_ALERT_INTERVAL_MS": "100",
     }
     with running(broker.bootstrap_servers, tmp_path / "data", environment=environment) as collector:
         waiting.open()

@@ -136,7 +136,6 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_claims.py",
         f"{VERDICTS}/test_driver_state.py",
         f"{VERDICTS}/test_read_process_write.py",
-        "tests/unit/collector/views/test_kept_verdicts.py",
     ),
     "collector/verdicts/checkpoint_gaps.py": (f"{VERDICTS}/test_checkpoint_gaps.py",),
     "collector/state/replayed_batches.py": ("tests/unit/collector/state/test_replayed_batches.py",),

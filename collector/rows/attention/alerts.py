@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from collector.rows.attention.situation import CRITICAL, WARNING, Situation
-from collector.runtime.remembered import Remembered
 from lifecycle.counted_nouns import counted
 from lifecycle.identity import transactional_ids
 from lifecycle.resource_manager_kinds import KAFKA
@@ -38,12 +36,8 @@ CONSEQUENCES = {
 """What happens if nobody acts, by the number of the rule."""
 
 
-def with_alerts(cards: Sequence[Attention], situation: Situation, remembered: Remembered[Attention]) -> list[Attention]:
-    """Return the cards with the alerts that say the same, and behind them cards of the alerts that none of them says.
-
-    ``remembered``: the cards of earlier looks.
-    """
-    remembered.next_round()
+def with_alerts(cards: Sequence[Attention], situation: Situation) -> list[Attention]:
+    """Return the cards with the alerts that say the same, and behind them cards of the alerts that none of them says."""
     places = _Places(cards)
     merged: dict[str, list[AlertRow]] = {}
     alone: dict[str, list[AlertRow]] = {}
@@ -53,12 +47,8 @@ def with_alerts(cards: Sequence[Attention], situation: Situation, remembered: Re
             alone.setdefault(alert.group, []).append(alert)
         else:
             merged.setdefault(place, []).append(alert)
-    found = []
-    for card in cards:
-        if (alerts := merged.get(card.key)) is not None:
-            card = remembered.of(card.key, (card, *alerts), functools.partial(_named, card, alerts))
-        found.append(card)
-    return [*found, *_own_cards(alone, situation)]
+    named = (_named(card, merged[card.key]) if card.key in merged else card for card in cards)
+    return [*named, *_own_cards(alone, situation)]
 
 
 class _Places:

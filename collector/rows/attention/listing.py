@@ -8,7 +8,6 @@ from collector.rows.attention.pipelines import pipeline_cards
 from collector.rows.attention.readers import Waits, reader_cards
 from collector.rows.attention.situation import CRITICAL, Situation
 from collector.rows.attention.transactions import transaction_cards
-from collector.runtime.remembered import Remembered
 from collector.verdicts.judging import Judged
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.attention import Attention
@@ -18,31 +17,12 @@ from lifecycle.verdicts import Verdict
 _FAR = MAX_WHOLE_NUMBER
 
 
-class AttentionList:
-    """The list from look to look: what it was made of and has not changed is not made again. For one thread at a time."""
-
-    def __init__(self) -> None:
-        self._cards: Remembered[Attention] = Remembered()
-        self._named: Remembered[Attention] = Remembered()
-        self._whole: Remembered[tuple[Attention, ...]] = Remembered()
-
-    def of(self, situation: Situation) -> tuple[Attention, ...]:
-        """Return whatever needs attention: by deadline, then severity, then age."""
-        transactions = transaction_cards(situation, Waits(situation.partitions.blocked), self._cards)
-        covered = {name for card in transactions if card.verdict is not Verdict.LOST for name in card.partitions}
-        others = [*pipeline_cards(situation), *reader_cards(situation, covered), *observer_cards(situation)]
-        cards = [*transactions, *others]
-
-        def made() -> tuple[Attention, ...]:
-            return tuple(sorted(with_alerts(cards, situation, self._named), key=_urgency))
-
-        self._whole.next_round()
-        return self._whole.of("", (cards, situation.alerts, situation.judged), made)
-
-
 def attention(situation: Situation) -> tuple[Attention, ...]:
-    """Return the same list for one look alone."""
-    return AttentionList().of(situation)
+    """Return whatever needs attention: by deadline, then severity, then age."""
+    transactions = transaction_cards(situation, Waits(situation.partitions.blocked))
+    covered = {name for card in transactions if card.verdict is not Verdict.LOST for name in card.partitions}
+    others = [*pipeline_cards(situation), *reader_cards(situation, covered), *observer_cards(situation)]
+    return tuple(sorted(with_alerts([*transactions, *others], situation), key=_urgency))
 
 
 def in_progress(situation: Situation) -> tuple[InProgress, ...]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-
 from collector.rows.action_required import RequiredGroup
 from collector.rows.attention.pipelines import goes_on
 from collector.rows.attention.pipelines import remedy_of as remedy_of_pipeline
 from collector.rows.attention.readers import Waits
 from collector.rows.attention.situation import CRITICAL, WARNING, Situation
-from collector.runtime.remembered import Remembered
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import PIPELINE_KEY
 from lifecycle.resource_manager_kinds import DATABASES
@@ -21,12 +18,8 @@ _CRITICAL = frozenset({Verdict.COMMIT_IT, Verdict.LOST, Verdict.HANGING, Verdict
 _BADGES = {Verdict.FOREIGN: "foreign, stuck"}
 
 
-def transaction_cards(situation: Situation, waits: Waits, remembered: Remembered[Attention]) -> list[Attention]:
-    """Return a card for each group of transactions that require an action, in the order given.
-
-    ``remembered``: the cards of earlier looks.
-    """
-    remembered.next_round()
+def transaction_cards(situation: Situation, waits: Waits) -> list[Attention]:
+    """Return a card for each group of transactions that require an action, in the order given."""
     of_pipelines = {
         driver.run.facts.pipeline: (
             remedy_of_pipeline(driver, situation.startable),
@@ -42,8 +35,7 @@ def transaction_cards(situation: Situation, waits: Waits, remembered: Remembered
         batch = "" if needed.batch is None else f"|{needed.batch}"
         condition = group.condition and f"|{group.condition}"
         key = f"transactions:{needed.verdict.value}|{needed.pipeline}{batch}{condition}"
-        make = functools.partial(_card, key, group, waiting, of_pipeline)
-        found.append(remembered.of(key, (group, waiting, of_pipeline), make))
+        found.append(_card(key, group, waiting, of_pipeline))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,9 +26,12 @@ from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
+from tests.unit.collector.assessments import snapshot_at
 from tests.unit.collector.observations import T0, broker_record, decided, handle, observer_of, run_started
 
-SETTINGS = AlertSettings(interval_ms=3_600_000, keep_firing_ms=0, group_wait_ms=0, group_interval_ms=0)
+SETTINGS = AlertSettings(keep_firing_ms=0, group_wait_ms=0, group_interval_ms=0)
+ASSESSED: Any = None
+"""A snapshot is given in its place."""
 HELD = OneSidedBatch(pipeline="p", batch=41, done_in=("kafka",), missing_in=("mysql",), since_ms=0)
 
 
@@ -45,7 +49,8 @@ class Stage:
         self.kept = AlertStore(self.store)
         self.evaluator = AlertEvaluator(
             self.kept,
-            lambda: self.snapshot,
+            lambda stopping: iter(()),
+            lambda _: self.snapshot,
             settings=SETTINGS,
             receivers=["webhook"],
             changed=self.change,
@@ -70,7 +75,7 @@ class Stage:
     def judge(self, after_ms: int, **changes: object) -> None:
         """Judge that much later, with a changed snapshot."""
         self.snapshot = replace(self.snapshot, now_ms=self.snapshot.now_ms + after_ms, **changes)  # type: ignore[arg-type]
-        self.evaluator.judge()
+        self.evaluator.judge(ASSESSED)
 
     def states(self) -> list[AlertState]:
         return [one.alert.state for one in self.evaluator.alerts()]
@@ -301,7 +306,7 @@ def test_a_flink_job_that_failed_is_found_and_a_cancelled_one_is_not(tmp_path: P
             for position, one in zip(positions, (job, under_way), strict=True)
         ]
         current.observe(seen)
-    seen_now = snapshot_builder.take_snapshot(current, [status("flink f")], SETTINGS, 3_600_000)
+    seen_now = snapshot_at(current, [status("flink f")], SETTINGS, 3_600_000)
     troubled = {finding.subject for finding in rules.findings(seen_now, SETTINGS) if finding.rule == "A6"}
     assert troubled == {"f/FAILED", "f/RUNNING"}
     store.close()
@@ -333,7 +338,7 @@ def test_what_was_aborted_is_judged_no_more_unless_it_was_decided(tmp_path: Path
     assert {one.view.transaction for one in current.judged(at_ms=T0 + 60_000)} == {"ending", "ip-count-0-1"}
     assert {c.view.transaction for c in aborts_and_losses.abort_clues(current, T0 + 900)[0]} == {"gone", "ip-count-0-1"}
     assert aborts_and_losses.abort_clues(current, T0 + 901) == ([], 0)
-    seen_now = snapshot_builder.take_snapshot(current, [], SETTINGS, T0 + 60_000)
+    seen_now = snapshot_at(current, [], SETTINGS, T0 + 60_000)
     assert {abort.transaction for abort in seen_now.aborts} == {"gone", "ip-count-0-1"}
     store.close()
 

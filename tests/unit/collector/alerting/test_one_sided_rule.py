@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.alerting import rules, snapshot_builder
+from collector.alerting import rules
 from collector.alerting.snapshot import AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
@@ -19,6 +19,7 @@ from lifecycle.decisions import Settled
 from lifecycle.events import EventType
 from lifecycle.identity import Handle
 from lifecycle.verdicts import Verdict
+from tests.unit.collector.assessments import snapshot_at
 from tests.unit.collector.observations import (
     PREFIX,
     T0,
@@ -59,7 +60,7 @@ def take_snapshot(tmp_path: Path) -> Iterator[TakeSnapshot]:
         positions = (Position(source="s", partition=0, offset=n) for n in range(len(observations)))
         pairs = zip(positions, observations, strict=True)
         current.observe([Observed(position=position, observation=one) for position, one in pairs])
-        return snapshot_builder.take_snapshot(current, [], AlertSettings(), T0 + at)
+        return snapshot_at(current, [], AlertSettings(), T0 + at)
 
     yield seen
     store.close()

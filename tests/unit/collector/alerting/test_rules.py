@@ -17,7 +17,6 @@ from collector.alerting.snapshot import (
     CheckpointHistory,
     HangingTransaction,
     IdLeak,
-    NearTimeouts,
     OneSidedBatch,
     Source,
     UnreadCheckpoints,
@@ -142,25 +141,18 @@ def test_a1_is_quiet_about_short_transactions_with_a_short_timeout() -> None:
     assert found("A1", of_transaction(5_000, short))
 
 
-def test_a1_makes_a_finding_anew_only_when_something_of_it_changed() -> None:
-    first = replace(of_transaction(48_000, *PREPARED), near=NearTimeouts())
-    (before,) = found("A1", first)
-    (same,) = found("A1", first)
-    assert same is before
-    decided = replace(of_transaction(48_000, *DECIDED), near=first.near)
-    (decided_since,) = found("A1", decided)
+def test_a1_says_how_much_time_is_left_and_follows_the_clock() -> None:
+    first = of_transaction(48_000, *DECIDED)
+    (decided_since,) = found("A1", first)
     assert decided_since.severity is Severity.CRITICAL
-    (later,) = found("A1", replace(decided, now_ms=T0 + 49_000))
+    (later,) = found("A1", replace(first, now_ms=T0 + 49_000))
     assert "has 11 s left" in later.summary
-    (over,) = found("A1", replace(decided, now_ms=T0 + 61_000))
+    (over,) = found("A1", replace(first, now_ms=T0 + 61_000))
     assert "has no time left" in over.summary
-    assert found("A1", replace(decided, now_ms=T0 + 90_000)) == [over]
-    assert found("A1", replace(decided, now_ms=T0 + 26_000)) == [], "the clock was stepped back"
-    assert found("A1", replace(decided, now_ms=T0 + 30_000)) == []
-    assert found("A1", replace(decided, now_ms=T0 + 30_001)) != []
-    foreign = replace(of_transaction(48_000, *FOREIGN), near=NearTimeouts())
-    found("A1", foreign)
-    (by_other_limits,) = found("A1", foreign, replace(LIMITS, foreign_recovery_ms=30_000))
+    assert found("A1", replace(first, now_ms=T0 + 90_000)) == [over]
+    assert found("A1", replace(first, now_ms=T0 + 30_000)) == []
+    assert found("A1", replace(first, now_ms=T0 + 30_001)) != []
+    (by_other_limits,) = found("A1", of_transaction(48_000, *FOREIGN), replace(LIMITS, foreign_recovery_ms=30_000))
     assert "recovery needs 30 s" in by_other_limits.summary
 
 

@@ -15,11 +15,10 @@ from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views.current_state import CurrentState
 from tests.unit.collector.alerting.http_receiver import receiving, wait_until
 from tests.unit.collector.api.served_api import observed, story
+from tests.unit.collector.assessments import assessor_of
 from tests.unit.collector.observations import broker_record
 
-TUNABLE = TunableSettings(
-    alert=AlertSettings(interval_ms=20, keep_firing_ms=100, group_wait_ms=40, group_interval_ms=40)
-)
+TUNABLE = TunableSettings(alert=AlertSettings(keep_firing_ms=100, group_wait_ms=40, group_interval_ms=40))
 
 
 class Process:
@@ -31,10 +30,13 @@ class Process:
         self.current.see_decision_log(DecisionLogStatus.READABLE)
         self.current.load()
         receivers = ReceiverSettings(webhook_url=url, webhook_secret="a-secret-of-sixteen")
-        self.service = AlertService(self.current, self.store, lambda: [], TUNABLE, receivers)
+        self.assessor = assessor_of(self.current, 0.02)
+        self.service = AlertService(self.current, self.store, self.assessor, TUNABLE, receivers)
+        self.assessor.start()
         self.service.start()
 
     def stop(self) -> None:
+        self.assessor.stop()
         self.service.stop()
         self.store.close()
 

@@ -12,7 +12,7 @@ import pytest
 
 from collector.alerting.partition_snapshot import blocked_partitions
 from collector.alerting.snapshot import AbortSeen, AlertSnapshot, CheckpointHistory, Source
-from collector.alerting.snapshot_builder import checkpoint_histories, recent_aborts, take_snapshot
+from collector.alerting.snapshot_builder import checkpoint_histories, recent_aborts
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.facts import CheckpointFacts
@@ -33,6 +33,7 @@ from lifecycle.durations import HOUR_MS
 from lifecycle.events import EventType
 from lifecycle.verdicts import AbortCause, Certainty, Verdict
 from tests.unit.collector.alerting.test_evaluator import status
+from tests.unit.collector.assessments import snapshot_at
 from tests.unit.collector.observations import PREFIX, T0, broker_record, event, only_view, run_started
 from tests.unit.collector.partition_sightings import partition_findings
 
@@ -199,7 +200,7 @@ def test_a_snapshot_shows_what_is_there_and_what_cannot_be_seen(tmp_path: Path) 
     current.observe([Observed(position=at, observation=one) for at, one in zip(positions, told, strict=True)])
     down, absent = status("lifecycle events", ObserverState.DOWN), status("decision log", ObserverState.ABSENT)
     partitions = partition_findings()
-    found = take_snapshot(current, [down, absent], AlertSettings(), T0 + 60_000, partitions)
+    found = snapshot_at(current, [down, absent], AlertSettings(), T0 + 60_000, partitions)
     assert [(one.view.transaction, one.judgement.verdict) for one in found.transactions] == [
         ("ip-count-0-1", Verdict.AT_RISK)
     ]
@@ -227,7 +228,7 @@ def observe(current: CurrentState, *observations: Observation) -> None:
 
 
 def snapshot(current: CurrentState, at: int, *observers: ObserverStatus, **given: Any) -> AlertSnapshot:
-    return take_snapshot(current, observers, AlertSettings(), T0 + at, **given)
+    return snapshot_at(current, observers, AlertSettings(), T0 + at, **given)
 
 
 @pytest.mark.parametrize(("at", "verdict"), [(2_000, Verdict.IN_PROGRESS), (60_000, Verdict.AT_RISK)])
@@ -290,7 +291,7 @@ def test_of_pipelines_whose_newest_checkpoint_completed_no_more_is_asked(current
 def test_a_snapshot_has_the_aborts_of_its_window(current: CurrentState, at: int, is_recent: bool) -> None:
     statuses = (BrokerStatus.ONGOING, BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT)
     observe(current, *(broker_record(one, at, transaction="shop-1") for at, one in enumerate(statuses, 899)))
-    found = take_snapshot(current, [], AlertSettings(aborts_window_ms=60_000), T0 + at)
+    found = snapshot_at(current, [], AlertSettings(aborts_window_ms=60_000), T0 + at)
     assert bool(found.aborts) is is_recent
 
 
@@ -308,6 +309,6 @@ def test_checkpoints_in_a_directory_count_though_no_run_of_their_pipeline_is_kno
     claimed = event(EventType.CHECKPOINT_STARTED, 0, batch=1)
     for offset, observation in enumerate((planned, claimed)):
         current.observe([Observed(position=Position(source="s", partition=0, offset=offset), observation=observation)])
-    found = take_snapshot(current, [], AlertSettings(), T0 + 60_000).checkpoints
+    found = snapshot_at(current, [], AlertSettings(), T0 + 60_000).checkpoints
     assert [(one.pipeline, one.newest.number) for one in found] == [("words", 4)], "events alone claim the other"
     store.close()

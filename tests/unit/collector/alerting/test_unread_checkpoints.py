@@ -13,7 +13,7 @@ import pytest
 
 from collector.alerting import rules
 from collector.alerting.findings import Finding
-from collector.alerting.snapshot_builder import take_snapshot, unread_checkpoints
+from collector.alerting.snapshot_builder import unread_checkpoints
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT
@@ -28,6 +28,7 @@ from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from lifecycle.errors import ResourceManagerError
 from tests.unit.collector.alerting.test_evaluator import status
+from tests.unit.collector.assessments import snapshot_at
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.records.flink_metadata_recordings import RECORDED
@@ -58,7 +59,7 @@ def reader(current: CurrentState, *directories: Path) -> FlinkCommittablesReader
 
 def found(current: CurrentState, reading: FlinkCommittablesReader) -> list[Finding]:
     reading.polled()
-    snapshot = take_snapshot(current, [reading.status], AlertSettings(), now_ms())
+    snapshot = snapshot_at(current, [reading.status], AlertSettings(), now_ms())
     return [each for each in rules.findings(snapshot, AlertSettings()) if each.rule == "A15"]
 
 

@@ -12,7 +12,6 @@ from collector.api.auth.authentication import KnownTokens
 from collector.api.auth.rate_limits import RequestLimits
 from collector.api.dependencies import ApiDependencies
 from collector.api.event_stream import Changes
-from collector.api.overview import Surroundings, Watch
 from collector.config.tokens import Tokens
 from collector.history.store import Store
 from collector.orders.audit import OrderHistory
@@ -23,7 +22,6 @@ from collector.orders.pipelines import PipelineOrders
 from collector.orders.service import Actions
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import DecisionSeen, EventSeen, Malformed, Observation, Observed, Position
-from collector.rows.attention.situation import AttentionLimits
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views.current_state import CurrentState
 from lifecycle import decisions
@@ -32,6 +30,7 @@ from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.partitions import KafkaPartitions
 from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.topics.decision_log import DecisionLog
+from tests.unit.collector.assessments import assessor_of
 from tests.unit.collector.observations import (
     broker_record,
     decided,
@@ -105,11 +104,7 @@ class Api:
             current=self.current,
             store=self.store,
             actions=actions,
-            watch=Watch(
-                self.current,
-                AttentionLimits(foreign_old_ms=30_000, waiting_ms=30_000, observer_down_ms=15_000),
-                Surroundings(partitions=lambda: self.findings),
-            ),
+            assessor=assessor_of(self.current, partitions=lambda: self.findings),
             changes=Changes(),
             tokens=KnownTokens.given(
                 Tokens(

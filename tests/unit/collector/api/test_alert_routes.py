@@ -82,7 +82,7 @@ class AlertApi(Api):
         receivers = ReceiverSettings(
             webhook_url="http://127.0.0.1:1/secret-path", webhook_secret="secret-of-the-webhook"
         )
-        self.alerts = AlertService(self.current, self.store, self.served.observers, TunableSettings(), receivers)
+        self.alerts = AlertService(self.current, self.store, self.served.assessor, TunableSettings(), receivers)
         app = application(self.served)
         alert_routes.serve(app, self.served, self.alerts, access, MAX_PIPELINES)
         backup_routes.serve(app, self.served)

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from collector.api.overview import Surroundings, Watch, counts_now_and_then
+from collector.api.overview import counts_now_and_then
 from collector.history.store import Store
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observer_kind import ObserverKind
-from collector.rows.attention.situation import AttentionLimits
 from collector.runtime.clock import now_ms
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api, observed
+from tests.unit.collector.assessments import assessor_of
 from tests.unit.collector.observations import PREFIX, T0, broker_record
 
 PATHS = [
@@ -151,20 +151,21 @@ def test_all_is_well_since_nothing_needed_attention(fresh_api: Api) -> None:
     )
     seen = [status]
     fresh_api.current = CurrentState(fresh_api.store, settled_kept=100, checkpoints_kept=100, limits=Limits())
-    limits = AttentionLimits(foreign_old_ms=30_000, waiting_ms=30_000, observer_down_ms=15_000)
-    watch = Watch(fresh_api.current, limits, Surroundings(observers=lambda: seen))
-    assert not watch.look().is_all_well, "an observer that has not seen its source yet"
-    assert watch.all_well_since_ms is None
+    assessor = assessor_of(fresh_api.current, observers=lambda: seen)
+    first = assessor.now()
+    assert not first.is_all_well, "an observer that has not seen its source yet"
+    assert first.all_well_since_ms is None
     seen[0] = replace(status, state=ObserverState.UP, delay_ms=0)
     fresh_api.current.changed()
-    well = watch.look()
+    well = assessor.now()
     assert well.is_all_well
-    assert watch.all_well_since_ms == well.situation.now_ms
-    assert watch.look() is well, "judged once while nothing changes"
+    assert well.all_well_since_ms == well.now_ms
+    assert assessor.now() is well, "judged once while nothing changes"
     seen[0] = replace(status, state=ObserverState.DOWN)
     fresh_api.current.changed()
-    assert [card.key for card in watch.look().attention] == ["observer:partitions"]
-    assert watch.all_well_since_ms is None
+    down = assessor.now()
+    assert [card.key for card in down.attention] == ["observer:partitions"]
+    assert down.all_well_since_ms is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector.alerting.rules import findings
-from collector.alerting.snapshot_builder import take_snapshot
 from collector.api.pipeline_labels import PipelineLabels
 from collector.config.alerts import AlertSettings
 from collector.records.application_ids import form_of
@@ -32,6 +31,7 @@ from collector.views import application_names
 from lifecycle.application import ApplicationKind
 from lifecycle.durations import HOUR_MS
 from tests.unit.collector.api.served_api import VIEWER, Api, observed
+from tests.unit.collector.assessments import snapshot_at
 from tests.unit.collector.observations import T0, broker_record
 from tests.unit.collector.partition_sightings import hanging, partition_findings
 
@@ -109,7 +109,7 @@ def overview(api: Api) -> dict[str, Any]:
 def fired(api: Api, rule: str) -> list[dict[str, str]]:
     """Return the labels of what an alert rule finds."""
     limits = AlertSettings()
-    snapshot = take_snapshot(api.current, [], limits, now_ms(), api.findings)
+    snapshot = snapshot_at(api.current, [], limits, now_ms(), api.findings)
     return [dict(finding.labels) for finding in findings(snapshot, limits) if finding.rule == rule]
 
 

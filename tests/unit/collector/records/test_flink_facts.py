@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise, permutations
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -301,23 +301,6 @@ def test_the_first_list_that_was_written_since_it_was_opened_holds_a_transaction
     assert found.checkpoint_of(Committable("orders-0-9", 1, 0), T0) is None
 
 
-def test_every_change_gives_another_version() -> None:
-    found = FlinkState()
-    versions = [found.version]
-    for one in (job(), checkpoint(1), listed()):
-        see(found, one)
-        versions.append(found.version)
-    for answered in (True, True, False, False):
-        found.see_polled(CLUSTER, T0, answered=answered)
-        versions.append(found.version)
-    assert [before != after for before, after in pairwise(versions)] == [
-        *[True] * 4,
-        False,
-        True,
-        False,
-    ]
-
-
 def taken_again(number: int, status: FlinkStatus = DONE, at: int = 500_000, took: int = 1_000) -> FlinkCheckpoint:
     """Return a checkpoint of a later run under the same job id, which began from an older one."""
     ended_ms = None if status is RUNS else T0 + at + took
@@ -432,13 +415,10 @@ def test_the_job_that_wrote_last_has_the_prefix_not_the_one_that_was_read_last()
 
 def test_a_list_that_is_gone_is_known_as_such_until_it_is_read_again() -> None:
     found = state(listed(1, A, ID), listed(2, A, ID), listed(1, B, ID))
-    version = found.version
     found.see_gone("us", path(A, 1))
     found.see_gone(CLUSTER, path(A, 9))
-    assert found.version == version
     for _ in range(2):
         found.see_gone(CLUSTER, path(A, 1))
-        assert found.version == version + 1
         assert [(each.job, each.number, each.is_gone) for each in found.listings(ID)] == [
             (A, 1, True),
             (A, 2, False),

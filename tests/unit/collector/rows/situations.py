@@ -64,7 +64,7 @@ def one(now: int, observations: list[Observation], **changes: Any) -> Judged:
 
 def situation(now: int, *transactions: Judged, findings: PartitionFindings = NOTHING_SEEN, **changes: Any) -> Situation:
     """Return what is known ``now`` ms after T0."""
-    urgent, _ = action_required(transactions, T0 + now, LIMITS.foreign_old_ms)
+    urgent = action_required(transactions, T0 + now, LIMITS.foreign_old_ms)
     applications = applications_of_hanging(State(), findings.hanging)
     required = by_urgency([*hanging_groups(findings, applications), *groups(urgent)])
     fields = {"judged": transactions, "required": required, "partitions": findings, **changes}

@@ -11,7 +11,7 @@ from collector.alerting.rules import RULES
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.rows.action_required import headline
 from collector.rows.attention.alerts import CONSEQUENCES
-from collector.rows.attention.listing import AttentionList, attention, in_progress
+from collector.rows.attention.listing import in_progress
 from collector.rows.attention.observers import existing, up
 from collector.rows.attention.pipelines import alive, awaited
 from collector.rows.attention.transactions import consequence
@@ -169,28 +169,6 @@ def test_a_card_says_since_when_until_when_and_what_is_lost_then() -> None:
     assert (card.since_ms, card.deadline_ms, card.rows) == (T0 + 1_000, T0 + TIMEOUT_MS, 100)
     assert "100 rows are lost" in card.consequence
     assert only(cards(61_000, LOST)).since_ms == T0 + 60_000
-
-
-def test_a_list_from_look_to_look_is_that_of_each_look_alone() -> None:
-    kept = AttentionList()
-    frozen, named = [driver(FROZEN)], [alert("A2", COMMIT_KEY), alert("A8", "billing")]
-    looks = [
-        situation(5_000, COMMIT_IT, FOREIGN, drivers=frozen),
-        situation(5_500, COMMIT_IT, FOREIGN, drivers=frozen),
-        situation(6_000, COMMIT_IT, FOREIGN, drivers=frozen, alerts=named),
-        situation(6_500, COMMIT_IT, drivers=[driver(ALIVE)], alerts=named),
-        situation(7_000, COMMIT_IT, drivers=[driver(FAILED)], alerts=[alert("A2", COMMIT_KEY, "warning")]),
-        situation(61_000, LOST, FOREIGN, drivers=[driver(DriverCondition.STOPPED)]),
-        situation(61_500, LOST, FOREIGN, drivers=[driver(ALIVE)], findings=partition_findings()),
-        situation(62_000, drivers=[driver(ALIVE)]),
-    ]
-    assert [kept.of(look) for look in looks] == [attention(look) for look in looks]
-
-
-def test_a_list_of_which_nothing_changed_is_the_same() -> None:
-    kept = AttentionList()
-    first = kept.of(situation(5_000, COMMIT_IT, FOREIGN, alerts=[alert("A2", COMMIT_KEY)]))
-    assert kept.of(situation(5_500, COMMIT_IT, FOREIGN, alerts=[alert("A2", COMMIT_KEY)])) is first
 
 
 def test_what_goes_on_by_itself_makes_no_card_but_a_row() -> None:

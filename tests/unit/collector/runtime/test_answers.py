@@ -5,30 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from collector.alerting import evaluator
-from collector.alerting.evaluator import AlertEvaluator
-from collector.alerting.snapshot import AlertSnapshot
-from collector.alerting.store import AlertStore
-from collector.api import middleware, overview
+from collector.api import middleware
 from collector.api.middleware import RequestGuard
-from collector.api.overview import Surroundings, Watch
-from collector.config.alerts import AlertSettings
+from collector.assess import assessor
 from collector.history import writer
 from collector.history.store import Store
-from collector.rows.attention.situation import AttentionLimits
 from collector.runtime.answers import MOMENT_S, MOST_S, Answers
-from collector.runtime.clock import now_ms
 from collector.sources.source import ObserverStatus
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from tests.unit.collector.alerting.http_receiver import wait_until
+from tests.unit.collector.assessments import assessor_of
 from tests.unit.collector.history.test_damaged_history import told
 
 LIMIT_S = 10.0
@@ -140,30 +133,19 @@ def test_history_is_written_after_an_answer_unless_a_caller_waits(
     again.close()
 
 
-def test_alerts_and_verdicts_are_looked_at_after_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_open_is_judged_after_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path / "history.duckdb")
     current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
     looks: list[int] = []
 
-    def snapshot() -> AlertSnapshot:
-        looks.append(1)
-        return AlertSnapshot(now_ms=now_ms())
-
-    settings = replace(AlertSettings(), interval_ms=1)
-    alerts = AlertEvaluator(
-        AlertStore(store), snapshot, settings=settings, receivers=[], changed=lambda: None, notified=lambda: None
-    )
-
     def observers() -> list[ObserverStatus]:
-        looks.append(2)
+        looks.append(1)
         return []
 
-    limits = AttentionLimits(foreign_old_ms=30_000, waiting_ms=30_000, observer_down_ms=15_000)
-    watch = Watch(current, limits, Surroundings(observers=observers))
-    for user, work in ((evaluator, alerts), (overview, watch)):
-        held = Held(monkeypatch, user)
-        work.start()
-        assert held.asked.wait(LIMIT_S)
-        work.stop()
-    assert not looks, "both were stopped while they gave way"
+    held = Held(monkeypatch, assessor)
+    assessing = assessor_of(current, 0.001, observers=observers)
+    assessing.start()
+    assert held.asked.wait(LIMIT_S)
+    assessing.stop()
+    assert not looks, "it was stopped while it gave way"
     store.close()

@@ -19,7 +19,7 @@ from collector.verdicts import loss_cases
 from collector.verdicts.data_loss import LossVerdict
 from collector.verdicts.judging import EvaluationContext, Judged
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.verdicts.verdict_rules import TIMELESS_RULES, judge
+from collector.verdicts.verdict_rules import judge
 from collector.views.batches import BatchVerdict, batches
 from lifecycle.decisions import RunStarted
 from lifecycle.events import EventType
@@ -235,15 +235,3 @@ def test_claims_drive_nothing_out_that_was_decided() -> None:
 def test_checkpoints_that_only_events_tell_of_have_just_that_source() -> None:
     state = folded(event(EventType.CHECKPOINT_FAILED, 5, batch=1, checkpoint_id=CHECKPOINT_ID))
     assert state.checkpoints[PREFIX, 1].sources == ONLY_FROM_EVENTS
-
-
-def test_timeless_rules_answer_the_same_about_a_foreign_one_whenever_they_are_asked() -> None:
-    """Verdicts by them are kept: every rule that a coordinator's record alone leads to is among them."""
-    opened = broker_record(BrokerStatus.ONGOING, 0, transaction=FOREIGN)
-    gone = broker_record(BrokerStatus.DEAD, 5_000, transaction=FOREIGN)
-    found = set()
-    for seen in ([opened], [opened, gone], [opened, *ABORTED_AT_TIMEOUT[1:2]], [opened, *ABORTED_AT_TIMEOUT[1:]]):
-        (now,), (later,) = judged(folded(*seen), 61_005), judged(folded(*seen), 10**9)
-        assert now.judgement == later.judgement
-        found.add(now.judgement.rule)
-    assert found == TIMELESS_RULES

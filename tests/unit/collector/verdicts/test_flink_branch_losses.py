@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from collector.alerting import rules, snapshot_builder
+from collector.alerting import rules
 from collector.alerting.recent_losses import RecentLosses
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
@@ -20,6 +20,7 @@ from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from lifecycle.verdicts import Certainty
+from tests.unit.collector.assessments import snapshot_at
 from tests.unit.collector.flink_observations import checkpoint
 from tests.unit.collector.observations import T0, branch_gone, branch_listed, database_handle, folded
 from tests.unit.collector.verdicts.loss_observations import judged
@@ -121,6 +122,6 @@ def test_both_are_listed_and_raise_alerts(tmp_path: Path, action: str, seen: lis
             lambda since_ms: aborts_and_losses.duplicates(current, since_ms),
         )
         losses = recent.at(T0 + 90_000)
-        snapshot = snapshot_builder.take_snapshot(current, [], AlertSettings(), T0 + 90_000, losses=losses)
+        snapshot = snapshot_at(current, [], AlertSettings(), T0 + 90_000, losses=losses)
         found = [each for each in rules.findings(snapshot, AlertSettings()) if each.rule in ("A7", "A12")]
         assert [(each.rule, each.subject) for each in found] == [(rule, listed.view.key)]

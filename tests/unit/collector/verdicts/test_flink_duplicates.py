@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.alerting import rules, snapshot_builder
+from collector.alerting import rules
 from collector.alerting.findings import Severity
 from collector.alerting.recent_losses import RecentLosses
 from collector.config.alerts import AlertSettings
@@ -19,6 +19,7 @@ from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from lifecycle.verdicts import Certainty
+from tests.unit.collector.assessments import snapshot_at
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, folded
 from tests.unit.collector.verdicts.loss_observations import COMMITS, judged, transaction
@@ -144,7 +145,7 @@ def test_a_duplicate_is_listed_and_alerts_for_an_hour_after_the_restore(tmp_path
             lambda: clock_s,
         )
         found = recent.at(T0 + hours + 60_000)
-        snapshot = snapshot_builder.take_snapshot(current, [], AlertSettings(), T0 + hours, losses=found)
+        snapshot = snapshot_at(current, [], AlertSettings(), T0 + hours, losses=found)
         (alert,) = (each for each in rules.findings(snapshot, AlertSettings()) if each.rule in ("A7", "A12"))
         assert (alert.rule, alert.severity) == ("A12", Severity.WARNING)
         assert "writes the records of transaction sink-0-3 a second time (likely)" in alert.summary

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collector.alerting import rules, snapshot_builder
+from collector.alerting import rules
 from collector.alerting.recent_losses import RecentLosses
 from collector.alerting.state_machine import AlertState, AlertStates, step
 from collector.config.alerts import AlertSettings
@@ -21,6 +21,7 @@ from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from lifecycle.verdicts import Certainty
+from tests.unit.collector.assessments import snapshot_at
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, broker_record, folded
 from tests.unit.collector.verdicts.loss_observations import BEFORE, COMMITS, THIS, judged, transaction
@@ -206,7 +207,7 @@ class Watched:
         """Return the state of each A7 and A12 by rule and subject, once everything was judged again at that time."""
         self.clock_s += 60.0
         losses, limits = self.recent.at(T0 + at), AlertSettings()
-        snapshot = snapshot_builder.take_snapshot(self.current, [], limits, T0 + at, losses=losses)
+        snapshot = snapshot_at(self.current, [], limits, T0 + at, losses=losses)
         found = [each for each in rules.findings(snapshot, limits) if each.rule in ("A7", "A12")]
         self.states = step(self.states, found, [], T0 + at, limits).states
         return {(each.finding.rule, each.finding.subject): each.state for each in self.states.alerts.values()}

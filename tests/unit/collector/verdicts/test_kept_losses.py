@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from collector.alerting import rules, snapshot_builder
+from collector.alerting import rules
 from collector.alerting.findings import Severity
 from collector.alerting.recent_losses import RecentLosses
 from collector.config.alerts import AlertSettings
@@ -19,6 +19,7 @@ from collector.records.observations import (
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
+from tests.unit.collector.assessments import snapshot_at
 from tests.unit.collector.flink_recordings import transaction_records
 from tests.unit.collector.verdicts.loss_observations import (
     GONE,
@@ -73,7 +74,7 @@ def test_what_flink_lost_is_an_alert_for_an_hour(tmp_path: Path) -> None:
         )
         last_ms = max(one.view.ended_ms or 0 for one in lost.values())
         found = recent.at(last_ms)
-        seen = snapshot_builder.take_snapshot(current, [], AlertSettings(), last_ms, losses=found)
+        seen = snapshot_at(current, [], AlertSettings(), last_ms, losses=found)
         alerts = {one.subject: one for one in rules.findings(seen, AlertSettings()) if one.rule == "A7"}
         assert alerts.keys() == lost.keys()
         alert = next(one for one in alerts.values() if "orders-eu-0-17" in one.subject)

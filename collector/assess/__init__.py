@@ -1,0 +1,4 @@
+"""What is open, judged: one assessment at a time, which everything that answers or acts reads.
+
+Begin with ``assessor.py``: it says when an assessment is made, and who follows it.
+"""

@@ -1,0 +1,151 @@
+"""What is open as it was judged at one moment, with what needs attention; immutable, and the same for all who read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from collector.rows.action_required import action_required, by_urgency, groups, hanging_groups
+from collector.rows.attention.listing import attention, in_progress
+from collector.rows.attention.observers import existing, up
+from collector.rows.attention.pipelines import awaited
+from collector.rows.attention.situation import AttentionLimits, Situation
+from collector.sources.source import ObserverStatus
+from collector.verdicts import judging
+from collector.verdicts.judging import Judged
+from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
+from collector.verdicts.verdict_case import Case
+from collector.views.application_names import applications_of_hanging
+from collector.views.current_state import CurrentState
+from collector.views.drivers import drivers
+from lifecycle.rows.alerts import AlertRow
+from lifecycle.rows.attention import Attention
+from lifecycle.rows.overview import AwaitedPipeline, InProgress
+from lifecycle.rows.status import ObserverRow
+from lifecycle.states import TransactionState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What else than transactions an assessment is made from, asked anew for each."""
+
+    observers: Callable[[], Sequence[ObserverStatus]] = tuple
+    partitions: Callable[[], PartitionFindings] = lambda: NOTHING_SEEN
+    firing: Callable[[], Sequence[AlertRow]] = tuple
+    """The alerts that fire and are not silenced."""
+    history_error: Callable[[], str] = str
+    startable: Collection[str] = ()
+    """Prefixes of the pipelines that an order may start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """Transactions that are open, how many of them are prepared, since when the oldest is; when others were lost (epoch ms)."""
+
+    open: int
+    prepared: int
+    oldest_open_at_ms: int | None
+    lost_ms: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assessment:
+    """What is open, of one version of the present state. Without slots: counts are made once for all who ask."""
+
+    version: int
+    now_ms: int
+    cases: tuple[Case, ...]
+    """What the rules read of each transaction in ``judged``, in the same order."""
+    judged: tuple[Judged, ...]
+    """In no order every transaction whose verdict may be another than settled."""
+    observers: tuple[ObserverStatus, ...]
+    situation: Situation
+    attention: tuple[Attention, ...]
+    """The cards of what needs attention, most urgent first."""
+    awaited: tuple[AwaitedPipeline, ...]
+    is_all_well: bool
+    """Nothing needs attention, every pipeline shows life, and every observer sees its source."""
+    quiet_since_ms: int | None
+    """Since when no action was required, or None while one is."""
+    all_well_since_ms: int | None
+
+    @cached_property
+    def running(self) -> Running:
+        """Return the counts of the transactions whose timeout's clock runs, and when others were lost."""
+        running = [item.view for item in self.judged if item.view.is_running]
+        lost = [item.view.ended_ms for item in self.judged if item.view.state is TransactionState.LOST]
+        return Running(
+            open=len(running),
+            prepared=sum(1 for view in running if view.state.is_in_doubt),
+            oldest_open_at_ms=min((v.opened_ms for v in running if v.opened_ms is not None), default=None),
+            lost_ms=tuple(at for at in lost if at is not None),
+        )
+
+    @cached_property
+    def in_progress(self) -> tuple[InProgress, ...]:
+        """Return what goes on by itself."""
+        return in_progress(self.situation)
+
+
+def assess(
+    current: CurrentState,
+    limits: AttentionLimits,
+    around: Surroundings,
+    now_ms: int,
+    before: Assessment | None = None,
+) -> Assessment:
+    """Return what is open as it is at ``now_ms``; ``before``: the last assessment, which knows since when all was well."""
+    # Before it is read: what changes meanwhile is seen in the next one.
+    version, observers, partitions = current.version, tuple(around.observers()), around.partitions()
+    cases = tuple(current.cases(at_ms=now_ms))
+    judged = tuple(judging.judged(cases))
+    with current.reading() as state:
+        applications = applications_of_hanging(state, partitions.hanging)
+    urgent = action_required(judged, now_ms, limits.foreign_old_ms)
+    situation = Situation(
+        now_ms=now_ms,
+        limits=limits,
+        judged=judged,
+        required=by_urgency([*hanging_groups(partitions, applications), *groups(urgent)]),
+        partitions=partitions,
+        drivers=drivers(current, judged, now_ms),
+        jobs=current.jobs(),
+        alerts=around.firing(),
+        observers=[observer_row(status) for status in observers],
+        history_error=around.history_error(),
+        startable=around.startable,
+    )
+    cards, missing = attention(situation), awaited(situation)
+    is_all_well = not (cards or missing) and len(up(situation)) == len(existing(situation))
+    quiet_since_ms = before.quiet_since_ms if before is not None else None
+    well_since_ms = before.all_well_since_ms if before is not None else None
+    return Assessment(
+        version=version,
+        now_ms=now_ms,
+        cases=cases,
+        judged=judged,
+        observers=observers,
+        situation=situation,
+        attention=cards,
+        awaited=missing,
+        is_all_well=is_all_well,
+        quiet_since_ms=None if situation.required else _first(quiet_since_ms, now_ms),
+        all_well_since_ms=_first(well_since_ms, now_ms) if is_all_well else None,
+    )
+
+
+def observer_row(status: ObserverStatus) -> ObserverRow:
+    """Return one observer as GET /status has it."""
+    return ObserverRow(
+        name=status.name,
+        state=status.state.value,
+        delay_ms=status.delay_ms,
+        since_ms=status.since_ms,
+        error=status.error,
+        records=status.records,
+    )
+
+
+def _first(since_ms: int | None, now_ms: int) -> int:
+    return now_ms if since_ms is None else since_ms

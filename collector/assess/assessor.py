@@ -1,0 +1,94 @@
+"""Says when an assessment is made: once a second, and sooner for whoever asks after a change. Nothing else judges what is open."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+
+from collector.assess.assessment import Assessment, Surroundings, assess
+from collector.rows.attention.situation import AttentionLimits
+from collector.runtime.answers import ANSWERS
+from collector.runtime.clock import now_ms
+from collector.views.current_state import CurrentState
+
+EVERY_S = 1.0
+REST_TIMES = 3
+"""An assessment stands for so many times as long as it took: with thousands of open transactions others need the time too."""
+SHORT_S = 0.005
+"""One that took less stands for no time: whoever changes something and asks sees it."""
+STOP_LOOK_S = 0.25
+log = logging.getLogger(__name__)
+
+
+class Assessor:
+    """Thread-safe. Its thread announces what changes by time alone; ``follow`` is for those that act on each assessment."""
+
+    def __init__(
+        self, current: CurrentState, limits: AttentionLimits, around: Surroundings, *, every_s: float = EVERY_S
+    ) -> None:
+        self._current, self._limits, self._around, self._every_s = current, limits, around, every_s
+        self._kept: Assessment | None = None
+        self._kept_s = self._rest_s = 0.0
+        self._assessing = threading.Lock()
+        self._tick: Assessment | None = None
+        """The last one that was made for those who follow."""
+        self._ticked = threading.Condition()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="assessor", daemon=True)
+
+    def start(self) -> None:
+        """Start assessing, in a thread of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop; returns when the thread has ended."""
+        self._stopping.set()
+        self._thread.join()
+
+    def now(self) -> Assessment:
+        """Return what is open now: as of at most a second ago, and with every change that was folded before the call.
+
+        Where an assessment takes long it is older, three times as long as it took.
+        """
+        with self._assessing:
+            kept, at_ms, age_s = self._kept, now_ms(), time.monotonic() - self._kept_s
+            if kept is not None and kept.now_ms <= at_ms:
+                is_new = kept.version == self._current.version and age_s < self._every_s
+                if is_new or age_s < self._rest_s:
+                    return kept
+            began_s = time.thread_time()
+            self._kept = kept = assess(self._current, self._limits, self._around, at_ms, kept)
+            took_s = time.thread_time() - began_s
+            self._kept_s, self._rest_s = time.monotonic(), REST_TIMES * took_s if took_s >= SHORT_S else 0.0
+            return kept
+
+    def follow(self, stopping: threading.Event) -> Iterator[Assessment]:
+        """Yield the assessment of each second, until ``stopping``; whoever takes longer than a second misses some."""
+        seen: Assessment | None = None
+        while not stopping.is_set():
+            with self._ticked:
+                if self._tick is seen:
+                    self._ticked.wait(STOP_LOOK_S)
+                found = self._tick
+            if found is not None and found is not seen and not stopping.is_set():
+                seen = found
+                yield found
+
+    def _run(self) -> None:
+        before: object = None
+        while not self._stopping.wait(max(self._every_s, self._rest_s)) and not ANSWERS.give_way(self._stopping.wait):
+            try:
+                found = self.now()
+            except Exception:
+                log.exception("what is open could not be judged")
+                continue
+            with self._ticked:
+                self._tick = found
+                self._ticked.notify_all()
+            verdicts = {item.view.key: item.judgement.verdict for item in found.judged}
+            cards = [(card.key, card.severity, card.keys, card.alerts, card.remedy) for card in found.attention]
+            if (verdicts, cards, found.awaited) != before:
+                before = (verdicts, cards, found.awaited)
+                self._current.changed()
