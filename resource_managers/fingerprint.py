@@ -105,7 +105,7 @@ def _name_hash(name: str) -> np.uint64:
     return np.uint64(int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little"))
 
 
-def binary_view(column: pa.Array) -> tuple[Any, Any, pa.Buffer | None]:
+def _binary_view(column: pa.Array) -> tuple[Any, Any, pa.Buffer | None]:
     """Return (start offsets, lengths, data buffer) of a binary or string array, as int64 arrays; null rows have length 0.
 
     Raises SettingsError for any other type.
@@ -129,7 +129,7 @@ def binary_view(column: pa.Array) -> tuple[Any, Any, pa.Buffer | None]:
 
 
 def _hash_column(column: pa.Array) -> Words:
-    starts, lengths, data = binary_view(column)
+    starts, lengths, data = _binary_view(column)
     with np.errstate(over="ignore"):
         hashes: Words = (lengths.astype(np.uint64) + np.uint64(1)) * _MULTIPLIER
         if data is not None and data.size:

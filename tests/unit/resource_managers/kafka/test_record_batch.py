@@ -89,6 +89,14 @@ def test_headers_are_read_as_they_were(rows, skipped, keyed):
     assert [list(record.headers) for record in found] == expected
 
 
+def test_a_column_headers_of_another_type_is_left_to_other_sinks():
+    builder = BatchBuilder("topic", {0: 1}, PRODUCER, properties(1_000_000, 1_000_000))
+    rows = pa.record_batch({"value": pa.array([b"a"]), "headers": pa.array([3])})
+    (batch,) = [*builder.add(rows), *builder.finish()]
+    (record,) = decoded(batch.content)
+    assert (record.value, list(record.headers)) == (b"a", [])
+
+
 @pytest.mark.parametrize("headers", [[{"key": None, "value": b"a"}], [None]], ids=["null key", "null header"])
 def test_a_header_without_a_key_is_refused(headers):
     column = pa.array([headers], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
