@@ -1,20 +1,16 @@
-"""Gathers what the question "was data lost?" needs out of current state or history, and has it answered."""
+"""Gathers what the question "was data lost?" needs out of a state, of now or of the past, and has it answered."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-from collector.history import observation_tables, row_decoding, sql, transaction_sql
 from collector.records.application_ids import FlinkId
 from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, Init
 from collector.records.flink_facts import FlinkState
 from collector.records.observations import OffsetsSeen, OperatorOrder
 from collector.state import flink_sinks, replayed_batches
 from collector.state.flink_sinks import Sink
-from collector.state.fold import apply, put_init, put_transaction
 from collector.state.state import State
 from collector.state.transaction_join import view_of
 from collector.state.transaction_view import TransactionView
@@ -26,14 +22,9 @@ from collector.verdicts.flink_checkpoints import Evidence
 from collector.verdicts.flink_duplicates import SetBack
 from collector.verdicts.read_process_write import input_tie
 from collector.verdicts.verdict_case import DecisionLogStatus
-from lifecycle.branch_id import BranchId
 from lifecycle.identity import transactional_ids
-from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.orders import Action
 
-MAX_RECORDS = 20_000
-MAX_DECISIONS = 200_000
-Rows = Callable[..., list[tuple[Any, ...]]]
 TAKEN_BY_ORDER_MS = 2_000
 """An order that aborts a transaction may take its id to shut out its writer (brokers before 4.0): within this."""
 
@@ -109,46 +100,6 @@ def _of_flink(case: LossCase, broker: BrokerTransaction, sink: Sink, flink: Flin
 
 def _is(order: OperatorOrder | None, action: Action) -> bool:
     return order is not None and order.action == action.value
-
-
-def past_of(
-    transaction: str,
-    rows: Rows,
-    prefixes: frozenset[str],
-    offsets_topics: tuple[str, ...],
-    since_ms: int = 0,
-    *,
-    alone: bool = False,
-) -> State:
-    """Return a state of what history knows of one id and of those beside it, also what memory has let go. Raises StoreFailed.
-
-    The id may be the name of a database's branch. ``prefixes`` are those of our own pipelines: their decisions are read too.
-    ``since_ms``: of transactions that began since then (epoch ms). ``alone``: without those of the ids beside it.
-    """
-    parsed = FlinkId.parse(transaction)
-    stem = transaction if alone or parsed is None else f"{parsed.prefix}-{parsed.subtask}-"
-    past = State(settled_kept=MAX_RECORDS, offsets_topics=offsets_topics)
-    transactions = sql.TRANSACTIONS_OF_ONE_ID if alone else sql.TRANSACTIONS_OF_IDS
-    for known in row_decoding.transactions(rows(transactions, stem, since_ms, MAX_RECORDS)):
-        put_transaction(past, known)
-    for id_, init in row_decoding.inits(rows(sql.INITS_OF_IDS, stem, MAX_RECORDS)):
-        put_init(past, id_, init)
-    branch = BranchId.parse(transaction)
-    named = parsed if parsed is not None else branch
-    if named is not None and named.prefix in prefixes:
-        decisions = rows(sql.DECISIONS_OF_PREFIX, named.prefix, MAX_DECISIONS)
-        # What cannot be understood was reported when history was loaded, and then the log is not trusted.
-        for observation in row_decoding.decision_records(decisions)[0]:
-            apply(past, observation)
-    if branch is not None:
-        # A database keeps no log of its own: when a branch of ours ended, its events tell.
-        of_it = (branch.prefix, 0, MAX_WHOLE_NUMBER, json.dumps(transaction), MAX_RECORDS)
-        for reported in row_decoding.lifecycle_events(rows(transaction_sql.EVENTS_OF_PERIOD, *of_it)):
-            apply(past, reported)
-    seen = rows(transaction_sql.BRANCH_RECORDS, transaction, MAX_RECORDS)
-    for listed in observation_tables.PREPARED_BRANCHES.observations(seen):
-        apply(past, listed)
-    return past
 
 
 def share(past: State, state: State) -> None:

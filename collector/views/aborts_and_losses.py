@@ -20,7 +20,7 @@ from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import AbortClues, infer
 from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossVerdict
 from collector.verdicts.loss_cases import LossInputs
-from collector.views import application_names
+from collector.views import application_names, past_of_identities
 from collector.views.current_state import CurrentState
 from collector.views.past_transactions import AROUND_MS, likely_ms, newest_of_id
 from lifecycle.durations import HOUR_MS
@@ -160,7 +160,7 @@ def _past_of(current: CurrentState, store: Store, transaction: str, first_ms: in
     """Return what history has of an id's transactions that began at ``first_ms`` or later, with what only memory has."""
     with current.reading() as state:
         prefixes, offsets_topics = state.ledger.prefixes(), state.offsets_topics
-    past = loss_cases.past_of(transaction, store.rows, prefixes, offsets_topics, first_ms, alone=alone)
+    past = past_of_identities.past_of_id(transaction, store.rows, prefixes, offsets_topics, first_ms, alone=alone)
     with current.reading() as state:
         loss_cases.share(past, state)
     return past

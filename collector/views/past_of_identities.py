@@ -1,19 +1,68 @@
-"""Chosen transactions that have left memory, of whichever ids: put together of what history has of each."""
+"""Transactions that have left memory, of one id or of whichever ids: put together of what history has of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from collector.history import row_decoding, transaction_sql
+from collector.history import observation_tables, row_decoding, sql, transaction_sql
 from collector.history.store import Store
+from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerIdentity
 from collector.state import transaction_join
-from collector.state.fold import put_init
+from collector.state.fold import apply, put_init, put_transaction
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import loss_cases
 from collector.views.current_state import CurrentState
 from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, joined_past_of, past_of_branches
+from lifecycle.branch_id import BranchId
+from lifecycle.json_record import MAX_WHOLE_NUMBER
+
+MAX_RECORDS = 20_000
+MAX_DECISIONS = 200_000
+Rows = Callable[..., list[tuple[Any, ...]]]
+
+
+def past_of_id(
+    transaction: str,
+    rows: Rows,
+    prefixes: frozenset[str],
+    offsets_topics: tuple[str, ...],
+    since_ms: int = 0,
+    *,
+    alone: bool = False,
+) -> State:
+    """Return a state of what history knows of one id and of those beside it, also what memory has let go. Raises StoreFailed.
+
+    The id may be the name of a database's branch. ``prefixes`` are those of our own pipelines: their decisions are read too.
+    ``since_ms``: of transactions that began since then (epoch ms). ``alone``: without those of the ids beside it.
+    """
+    parsed = FlinkId.parse(transaction)
+    stem = transaction if alone or parsed is None else f"{parsed.prefix}-{parsed.subtask}-"
+    past = State(settled_kept=MAX_RECORDS, offsets_topics=offsets_topics)
+    transactions = sql.TRANSACTIONS_OF_ONE_ID if alone else sql.TRANSACTIONS_OF_IDS
+    for known in row_decoding.transactions(rows(transactions, stem, since_ms, MAX_RECORDS)):
+        put_transaction(past, known)
+    for id_, init in row_decoding.inits(rows(sql.INITS_OF_IDS, stem, MAX_RECORDS)):
+        put_init(past, id_, init)
+    branch = BranchId.parse(transaction)
+    named = parsed if parsed is not None else branch
+    if named is not None and named.prefix in prefixes:
+        decisions = rows(sql.DECISIONS_OF_PREFIX, named.prefix, MAX_DECISIONS)
+        # What cannot be understood was reported when history was loaded, and then the log is not trusted.
+        for observation in row_decoding.decision_records(decisions)[0]:
+            apply(past, observation)
+    if branch is not None:
+        # A database keeps no log of its own: when a branch of ours ended, its events tell.
+        of_it = (branch.prefix, 0, MAX_WHOLE_NUMBER, json.dumps(transaction), MAX_RECORDS)
+        for reported in row_decoding.lifecycle_events(rows(transaction_sql.EVENTS_OF_PERIOD, *of_it)):
+            apply(past, reported)
+    seen = rows(transaction_sql.BRANCH_RECORDS, transaction, MAX_RECORDS)
+    for listed in observation_tables.PREPARED_BRANCHES.observations(seen):
+        apply(past, listed)
+    return past
 
 
 def pasts_of(current: CurrentState, store: Store, identities: Sequence[BrokerIdentity]) -> list[State]:

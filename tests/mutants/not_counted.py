@@ -152,7 +152,6 @@ REVIEWED: tuple[NotCounted, ...] = (
     # Times that are all later than 1970.
     NotCounted(module=LOSS_CASES, function="", within="def *since_ms: int=0*", change="0 -> 1", reason=SAME),
     NotCounted(module=LOSS_CASES, function="_of_flink", within="taken_ms = *", change="0 -> 1", reason=SAME),
-    NotCounted(module=LOSS_CASES, function="past_of", within="of_it = *", change="0 -> 1", reason=SAME),
     NotCounted(module=LOSS_CASES, function="_ordered_and_taken", within="taken = *", change="0 -> 1", reason=SAME),
     # What has not ended is no input, and what is committing has ended.
     NotCounted(module=LOSS_CASES, function="judged", change="loss is not None -> True", reason=TYPED),

@@ -29,12 +29,12 @@ from collector.state import transaction_join
 from collector.state.fold import put_transaction
 from collector.state.state import State, holds_offsets
 from collector.state.transaction_pages import end_sort_key
-from collector.verdicts import loss_cases
 from collector.verdicts.data_loss import LossVerdict
-from collector.verdicts.loss_cases import MAX_RECORDS, past_of, share
+from collector.verdicts.loss_cases import share
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views import aborts_and_losses, past_transactions
+from collector.views import aborts_and_losses, past_of_identities, past_transactions
 from collector.views.current_state import CurrentState
+from collector.views.past_of_identities import MAX_RECORDS, past_of_id
 from lifecycle import decisions, events
 from lifecycle.decisions import Handle, Settled
 from lifecycle.events import EventType
@@ -104,7 +104,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def past(store: Store, id_: str, prefixes: frozenset[str] = frozenset({PREFIX})) -> State:
-    return past_of(id_, store.rows, prefixes, ("our_offsets",))
+    return past_of_id(id_, store.rows, prefixes, ("our_offsets",))
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_history_returns_an_id_and_those_beside_it(store: Store, id_: str, found
 
 @pytest.mark.parametrize(("id_", "found"), [("sink-0-3", {"sink-0-3"}), ("sink-0", set())])
 def test_an_id_alone_is_read_without_those_beside_it(store: Store, id_: str, found: set[str]) -> None:
-    alone = past_of(id_, store.rows, frozenset(), (), alone=True)
+    alone = past_of_id(id_, store.rows, frozenset(), (), alone=True)
     assert {identity.transaction for identity in alone.broker} == found
 
 
@@ -227,7 +227,7 @@ def test_of_an_id_with_very_many_transactions_a_page_is_put_together_of_the_newe
             read.append(one)
             put_transaction(past, one)
 
-        monkeypatch.setattr(loss_cases, "put_transaction", put)
+        monkeypatch.setattr(past_of_identities, "put_transaction", put)
         behind, left = aborts_and_losses.losses_in_history(
             current, kept, "sink-0-3", most=10, before=end_sort_key(page[-1].view)
         )
@@ -312,10 +312,10 @@ def test_how_often_memory_saw_an_id_tells_where_its_newest_page_is(
 ) -> None:
     monkeypatch.setattr(aborts_and_losses, "AROUND_MS", used.margin_ms)
     monkeypatch.setattr(aborts_and_losses, "CLOCKS_DIFFER_MS", used.margin_ms)
-    read = loss_cases.past_of
+    read = past_of_identities.past_of_id
     alone: list[bool] = []
 
-    def past_of_id(*asked_for: Any, **how: Any) -> State:
+    def noted(*asked_for: Any, **how: Any) -> State:
         alone.append(how["alone"])
         return read(*asked_for, **how)
 
@@ -329,7 +329,7 @@ def test_how_often_memory_saw_an_id_tells_where_its_newest_page_is(
         kept.flushed()
         whole, _ = aborts_and_losses.losses_in_history(current, kept, used.id_)
         assert len(whole) == used.slow + used.fast - len(used.without_end)
-        monkeypatch.setattr(loss_cases, "past_of", past_of_id)
+        monkeypatch.setattr(past_of_identities, "past_of_id", noted)
         found = aborts_and_losses.losses_in_history(current, kept, used.id_, most=20)
         assert found == (whole[:20], min(EARLIER_COUNTED, len(whole) - 20))
         assert alone == [not used.reads_others] * used.reads
