@@ -87,7 +87,7 @@ def nothing() -> None:
 
 
 class OpenTransaction(Protocol):
-    """A transaction that one task writes into; checkpoint ids in the task's process, on its executor."""
+    """A transaction that one task writes into; it lives in the task's process, on its executor."""
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Queue rows; may block while the queue is full. Raises RecordTooLarge, Fenced, Unreachable, SettingsError."""

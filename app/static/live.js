@@ -132,8 +132,6 @@ function showInTab(now) {
 
 // A socket that is refused does not say why. Asked over HTTP, the app or the proxy in front of it says that one must sign in.
 async function checkSession(path) {
-  // The keys of cards are named where there is one.
-  each(".keys [data-of-items]", (element) => (element.hidden = !document.querySelector("[data-item]")));
   if (document.querySelector(".session-over")) return;
   const answer = await fetch(path, { method: "HEAD", redirect: "manual", cache: "no-store" }).catch(() => null);
   if (answer?.status !== 401 && answer?.type !== "opaqueredirect") return;

@@ -156,8 +156,8 @@ def heartbeats(events: EventColumns) -> Iterator[tuple[str, int, str]]:
     # Of signs at one moment the one with the last name stays.
     newest = np.full(len(names), -1)
     np.maximum.at(newest, codes, events.at_ms.to_numpy() * len(TYPES) + _RANKS[events.type_code])
-    for name, last_heartbeat in zip(names, newest.tolist(), strict=True):
-        at_ms, rank = divmod(last_heartbeat, len(TYPES))
+    for name, sign in zip(names, newest.tolist(), strict=True):
+        at_ms, rank = divmod(sign, len(TYPES))
         yield name, at_ms, f"event {_BY_RANK[rank]}"
 
 

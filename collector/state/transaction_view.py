@@ -1,4 +1,4 @@
-"""One transaction as it stands: the coordinator's view, what was reported, decision and outcome, joined by transaction_joins.py."""
+"""One transaction as it stands: the coordinator's view, what was reported, decision and outcome, joined by transaction_join.py."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ ONGOING = TransactionStateValue(
     client_transaction_version=2,
 )
 OPERATOR = FlinkOperator(operator_id="0" * 32, name="", uid="", parallelism=1)
-RUN = RunStarted(prefix="ip-count", checkpoint_id="checkpoint id-1", run="r", at_ms=NOW_MS - 50_000)
+RUN = RunStarted(prefix="ip-count", checkpoint_id="checkpoint-1", run="r", at_ms=NOW_MS - 50_000)
 """The run that the corpus' decisions are of, so that they count."""
 
 

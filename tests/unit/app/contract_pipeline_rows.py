@@ -12,7 +12,7 @@ def pipeline(name: str = "ip-count", **changes: Any) -> dict[str, Any]:
     return {
         "key": f"pipeline:{name}",
         "pipeline": name,
-        "checkpoint_id": "checkpoint id-1",
+        "checkpoint_id": "checkpoint-1",
         "attempt": 88,
         "state": "running",
         "run_at_ms": now_ms() - 600_000,

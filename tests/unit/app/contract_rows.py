@@ -27,7 +27,7 @@ def transaction(**changes: Any) -> dict[str, Any]:
         "pipeline": changes.get("pipeline", "ip-count"),
         "application": application(changes.get("pipeline", "ip-count")),
         "ours": True,
-        "checkpoint_id": "checkpoint id-1",
+        "checkpoint_id": "checkpoint-1",
         "batch": 1841,
         "attempt": 88,
         "slot": 0,

@@ -54,7 +54,7 @@ def test_attempt_checkpoint_id_and_pipeline_separate_groups():
     rows = [
         transaction(attempt=1, key="a"),
         transaction(attempt=2, key="b"),
-        transaction(checkpoint_id="checkpoint id-2", key="c"),
+        transaction(checkpoint_id="checkpoint-2", key="c"),
     ]
     assert len(groups_of(*rows, transaction(pipeline="word-count", key="d"))) == 4
 

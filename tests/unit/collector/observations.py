@@ -37,7 +37,7 @@ from lifecycle.events import EventType, LifecycleEvent, encode
 from lifecycle.identity import Handle
 
 T0 = 1_795_000_000_000
-PREFIX, CHECKPOINT_ID = "ip-count", "checkpoint id-1"
+PREFIX, CHECKPOINT_ID = "ip-count", "checkpoint-1"
 TIMEOUT_MS = 60_000
 
 

@@ -25,7 +25,7 @@ FIRST, SECOND = 0, 5
 
 def event(type_: EventType, at: int, attempt: int = -1, **data: Any) -> EventSeen:
     """Return a pipeline's event, ``at`` ms after T0; attempt -1: its supervisor does not know the run."""
-    fields = {"pipeline": PREFIX, "checkpoint_id": "checkpoint id-1", "attempt": attempt, **data}
+    fields = {"pipeline": PREFIX, "checkpoint_id": "checkpoint-1", "attempt": attempt, **data}
     return EventSeen(
         event=LifecycleEvent(type=type_, source=f"/pipeline/{PREFIX}", subject="", at_ms=T0 + at, data=fields)
     )

@@ -66,7 +66,7 @@ def test_an_order_hits_the_run_that_it_names_and_no_other() -> None:
     watch = OrderWatch(NOBODY, "", PREFIX)
     named = [
         replace(ORDER, id="earlier run", run=replace(RUN, attempt=87)),
-        replace(ORDER, id="another checkpoint id", run=replace(RUN, checkpoint_id="checkpoint id-2")),
+        replace(ORDER, id="another checkpoint id", run=replace(RUN, checkpoint_id="checkpoint-2")),
         replace(ORDER, id="another pipeline", run=replace(RUN, prefix="word-count")),
         replace(ORDER, id="mine"),
         replace(ORDER, id="mine again"),
