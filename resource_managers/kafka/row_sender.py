@@ -112,7 +112,7 @@ class KafkaPlainWriter:
         self._sender.write(rows)
 
     def finish(self) -> None:
-        """Wait until every batch is answered. Raises as ``RowSender.write``; with none only Unreachable."""
+        """Wait until every batch is answered. Raises as ``RowSender.write``; with none only MissingTopic, Unreachable."""
         self._sender.flush()
 
     def abort(self) -> None:
