@@ -1,4 +1,4 @@
-"""The API's tables: each answers a page of rows, in the order of docs/api.md, as JSON or as an Arrow stream."""
+"""The API's tables: each answers a page of rows, in the columns of the OpenAPI document, as JSON or as an Arrow stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of GET /losses, in the columns and order of docs/api.md; all times epoch ms."""
+"""Rows of GET /losses, in the columns of the OpenAPI document; all times epoch ms."""
 
 from __future__ import annotations
 

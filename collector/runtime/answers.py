@@ -1,7 +1,7 @@
 """Answers come first: work that can wait a moment begins while no request is being answered.
 
 All threads of a process share its interpreter. An answer that falls into a commit of history, or into a step of the alerts, takes
-twice as long (docs/measurements/answers.md).
+twice as long.
 """
 
 from __future__ import annotations

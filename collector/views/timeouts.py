@@ -80,7 +80,7 @@ def _open_now(members: Sequence[BrokerTransaction]) -> OpenNow:
 
 
 def timeout_row(timeout: Timeout) -> TimeoutRow:
-    """Return a row of GET /timeouts, in the columns and order of docs/api.md; lengths in ms, times epoch ms."""
+    """Return a row of GET /timeouts, in the columns of the OpenAPI document; lengths in ms, times epoch ms."""
     lengths, opened = timeout.lengths, timeout.open_now
     return TimeoutRow(
         pipeline=lengths.application,
