@@ -40,7 +40,7 @@ import streamlit as st
 
 from app import live
 from app.components import viewer_choices
-from app.components.keys import KEYS
+from app.components.markup import el, join
 from app.components.time_text import UTC_NAME
 from app.dialogs import (
     batch_dialog,
@@ -54,7 +54,6 @@ from app.dialogs import (
 )
 from app.screens import (
     aborts,
-    addresses,
     alerts,
     audit,
     batches,
@@ -71,8 +70,24 @@ from app.screens import (
     sections,
     timeouts,
 )
+from app.screens.objects import alert, batch, partition, pipeline, transaction
 
 HERE = Path(__file__).parent
+# What the keys of static/keys.js do, in one line below each page. c and a open a dialog; no key gives an order.
+_KEYS_OF_ITEMS = {"j": "next", "k": "previous", "Enter": "open", "c": "commit …", "a": "abort …"}
+
+
+def _named_key(key: str, what: str) -> list[object]:
+    return [el("kbd", key), f" {what} \u2003"]
+
+
+_KEYS = el(
+    "p",
+    *_named_key("/", "search"),
+    # static/live.js hides it on a page without cards and rows that have keys.
+    el("span", join(_named_key(key, what) for key, what in _KEYS_OF_ITEMS.items()), data_of_items=""),
+    class_="keys",
+)
 
 
 def main() -> None:
@@ -118,7 +133,7 @@ def main() -> None:
         st.Page(collector_status.show, title="Collector", url_path="collector", visibility="hidden"),
     ]
     by_path = {page.url_path: page for page in pages}
-    of_objects = addresses.pages()
+    of_objects = _of_objects()
     page = st.navigation([*pages, *of_objects], position="top")
     pressed.go_where_pressed(by_path | {page.url_path: page for page in of_objects}, page)
     if offers_faults:
@@ -133,13 +148,25 @@ def main() -> None:
     sent_order_lines.show()
     order_dialog.show_last_result()
     page.run()
-    live.write(KEYS)
+    live.write(_KEYS)
     order_dialog.show_if_asked()
     filter_order_dialog.show_if_asked()
     batch_dialog.show_if_asked()
     pipeline_dialog.show_if_asked()
     silence_dialog.show_if_asked()
     standing_orders_dialog.show_if_asked()
+
+
+def _of_objects() -> list[st.Page]:
+    """Return a page for each kind of object, in no navigation."""
+    shown = {
+        "transaction": transaction.show,
+        "batch": batch.show,
+        "pipeline": pipeline.show,
+        "alert": alert.show,
+        "partition": partition.show,
+    }
+    return [st.Page(show, title=name.capitalize(), url_path=name, visibility="hidden") for name, show in shown.items()]
 
 
 def _times_choice() -> None:

@@ -1,4 +1,4 @@
-"""Audit rows with their details and evidence as lines of text, whatever their shape: an old row may have any."""
+"""Audit rows with their details and evidence as lines of text, whatever their shape: steps, facts, or a text."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Fault injection: a button for each of the demo's faults. The panel exists only if INDOUBT_FAULT_INJECTION_URL is set."""
+"""Fault injection: the demo's guided tour, and a button for each of its faults. Only if INDOUBT_FAULT_INJECTION_URL is set."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -12,12 +13,13 @@ import streamlit as st
 from app import live
 from app.components.markup import Html, el, plain_label
 from app.components.time_text import clock_time
-from app.screens import tour
+from app.components.viewer_choices import TOUR, TOUR_CLOSED, TOUR_OPEN
 
 EVERY_S = 1.5
 LIMIT_S = 10.0
 SAME_PRESS_S = 1.0
 """A second press within this time after the answer counts as the same press."""
+TOUR_STEP = "tour_step"
 
 
 @st.cache_resource(on_release=lambda client: client.close())
@@ -41,7 +43,7 @@ def show() -> None:
                 )
             )
             return
-        tour.show(steps)
+        _tour(steps)
         # The button is always there: one that comes and goes would move the others away from the pointer.
         waits = bool(state.get("start_pipeline"))
         _button("Start the pipeline again", "/start-pipeline", key="start-pipeline", ready=waits)
@@ -50,6 +52,42 @@ def show() -> None:
         live.write(_answer(st.session_state.get("fault_answer")))
         with st.container(key="fault-log"):
             live.write(_log(log))
+
+
+def _tour(steps: Sequence[dict[str, Any]]) -> None:
+    """Write the step at which this session is, with buttons to go on, back and to close, which a browser remembers.
+
+    Nothing where the demo gives no steps.
+    """
+    if not steps:
+        return
+    if TOUR.remembered == TOUR_CLOSED:
+        st.button("Show the tour", key="tour-open", on_click=_close_tour, args=(False,), type="tertiary")
+        return
+    at = min(st.session_state.get(TOUR_STEP, 0), len(steps) - 1)
+    step = steps[at]
+    with st.container(key="tour", border=True):
+        live.write(
+            el(
+                "div",
+                el("small", f"Tour · {at + 1} of {len(steps)}"),
+                el("h4", str(step.get("title") or "")),
+                el("p", str(step.get("text") or "")),
+                class_="tour",
+            )
+        )
+        with st.container(horizontal=True):
+            st.button("Back", key="tour-back", disabled=at == 0, on_click=_go_to_step, args=(at - 1,))
+            st.button("Next", key="tour-next", disabled=at == len(steps) - 1, on_click=_go_to_step, args=(at + 1,))
+            st.button("Close", key="tour-close", on_click=_close_tour, args=(True,), type="tertiary")
+
+
+def _go_to_step(step: int) -> None:
+    st.session_state[TOUR_STEP] = step
+
+
+def _close_tour(closed: bool) -> None:
+    TOUR.remember(TOUR_CLOSED if closed else TOUR_OPEN)
 
 
 def _fault(fault: dict[str, Any]) -> None:
