@@ -49,6 +49,14 @@ def states(transactions: int, ids: int, first_ms: int = FIRST_MS) -> Iterator[tu
         yield key, state(producer, epoch + 1, ends[1], start + 905, start)
 
 
+def open_states(transactions: int, first_ms: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield (key, value) of transactions that stay open, each of an id of its own, begun one each millisecond."""
+    for number in range(transactions):
+        name = f"orders-{number}-17".encode()
+        key, start = struct.pack(">hh", 0, len(name)) + name, first_ms + number
+        yield key, state(number, 0, ONGOING, start, start, (number % 4,))
+
+
 def events(batches: int) -> Iterator[tuple[bytes, bytes]]:
     """Yield (key, value) of the events of a pipeline with 8 slots: 34 for each batch."""
     for batch in range(batches):

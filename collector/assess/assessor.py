@@ -14,7 +14,7 @@ from collector.runtime.clock import now_ms
 from collector.views.current_state import CurrentState
 
 EVERY_S = 1.0
-REST_TIMES = 3
+REST_TIMES = 4
 """An assessment stands for so many times as long as it took: with thousands of open transactions others need the time too."""
 SHORT_S = 0.005
 """One that took less stands for no time: whoever changes something and asks sees it."""
@@ -50,7 +50,7 @@ class Assessor:
     def now(self) -> Assessment:
         """Return what is open now: as of at most a second ago, and with every change that was folded before the call.
 
-        Where an assessment takes long it is older, three times as long as it took.
+        Where an assessment takes long it is older, four times as long as it took.
         """
         with self._assessing:
             kept, at_ms, age_s = self._kept, now_ms(), time.monotonic() - self._kept_s

@@ -61,7 +61,7 @@ def test_without_a_change_it_is_made_again_after_a_second(current: CurrentState)
     assert assessing.now().version == first.version
 
 
-def test_one_that_takes_long_stands_three_times_as_long_whatever_changes(current: CurrentState) -> None:
+def test_one_that_takes_long_stands_four_times_as_long_whatever_changes(current: CurrentState) -> None:
     def observers() -> list[ObserverStatus]:
         began_s = time.thread_time()
         while time.thread_time() - began_s < 0.1:
