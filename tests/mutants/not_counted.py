@@ -167,8 +167,6 @@ REVIEWED: tuple[NotCounted, ...] = (
         change="id_ not in ids or * -> FlinkId.parse(id_) is None or *",
         reason="performance: the keys of few are compared",
     ),
-    # How much of history is read at most.
-    NotCounted(module=LOSS_CASES, function="", within="MAX_*", reason="a limit that no answer rests on"),
     # No other answer is sure, so that a doubt takes nothing from it.
     NotCounted(module=FLINK_CHECKPOINTS, function="_by_job_and_ids", change="found.fate in (*) -> True", reason=SAME),
     # Of the second reading its fate alone is compared.
