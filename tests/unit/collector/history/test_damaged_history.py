@@ -120,7 +120,8 @@ def test_silences_are_rebuilt_from_the_audit(tmp_path: Path) -> None:
 def evaluator_of(store: Store) -> AlertEvaluator:
     return AlertEvaluator(
         AlertStore(store),
-        lambda: AlertSnapshot(now_ms=0),
+        lambda stopping: iter(()),
+        lambda _: AlertSnapshot(now_ms=0),
         settings=AlertSettings(),
         receivers=[],
         changed=lambda: None,
