@@ -24,6 +24,7 @@ from collector.api.app import application
 from collector.api.dependencies import ApiDependencies
 from collector.api.openapi import ARROW
 from collector.api.pipeline_labels import PipelineLabels
+from collector.assess.assessment import Assessment
 from collector.config.receivers import ReceiverSettings
 from collector.config.settings import MetricsAccess, TunableSettings
 from collector.config.standing_orders import StandingOrder, StandingOrders
@@ -40,6 +41,7 @@ from lifecycle.orders import Action
 from resource_managers.kafka.group_questions import members
 from resource_managers.kafka.resource_manager import KafkaResourceManager
 from tests.unit.collector.api.served_api import NOBODY, OPERATOR, VIEWER, Api, observed
+from tests.unit.collector.assessments import assessed
 from tests.unit.collector.observations import PREFIX, T0, broker_record, event
 from tests.unit.collector.partition_sightings import group, partition
 
@@ -95,13 +97,24 @@ class AlertApi(Api):
         return StandingOrderService(
             STANDING_ORDERS,
             self.current,
+            self.served.assessor,
             self.store,
             self.served.actions,
             Owners(broker=KafkaResourceManager(NOBODY), members=partial(members, NOBODY), flink={}),
-            lambda: self.observers,
             silent_ms=15_000,
             read_only=self.served.read_only,
         )
+
+    def judge(self) -> None:
+        """Judge the alerts of now."""
+        self.alerts.evaluator.judge(self._assessed())
+
+    def evaluate(self, standing: StandingOrderService | None = None) -> None:
+        """Evaluate the standing orders of now; ``standing``: those of another start."""
+        (standing or self.standing).evaluate(self._assessed())
+
+    def _assessed(self) -> Assessment:
+        return assessed(self.current, observers=self.observers)
 
     def silence(self, headers: Mapping[str, str] = OPERATOR, **changes: Any) -> Any:
         return self.client.post("/api/v1/silences", headers=headers, json={**SILENCE, **changes})
@@ -129,7 +142,7 @@ class AlertApi(Api):
 @pytest.fixture
 def api(tmp_path: Path) -> Iterator[AlertApi]:
     made = AlertApi(tmp_path)
-    made.alerts.evaluator.judge()
+    made.judge()
     yield made
     made.store.close()
 
@@ -295,7 +308,7 @@ def test_no_label_grows_with_transactions_or_pipelines(api: AlertApi) -> None:
         told = event(EventType.CHECKPOINT_COMPLETED, 900, batch=1, duration_ms=n)
         told.event.data["pipeline"] = f"pipeline-{n:02}"
         api.see(told)
-    api.alerts.evaluator.judge()
+    api.judge()
     found = api.metrics()
     assert {labels[0][1] for labels in found["indoubt_open_transactions"]} == {PREFIX, "foreign"}
     assert found["indoubt_open_transactions"][("pipeline", "foreign"),] == 51

@@ -47,13 +47,13 @@ def audit(api: AlertApi) -> list[tuple[str, str, str]]:
 
 def test_until_the_audit_was_read_they_are_stopped(api: AlertApi) -> None:
     assert row(api)["state"] == "stopped"
-    api.standing.evaluate()
+    api.evaluate()
     assert row(api)["state"] == "held back"
     assert row(api)["why"] == "no observer sees the transaction coordinators"
 
 
 def test_a_row_says_what_the_file_says(api: AlertApi) -> None:
-    api.standing.evaluate()
+    api.evaluate()
     found = row(api)
     del found["evaluated_at_ms"], found["state"], found["why"]
     assert found == {
@@ -73,33 +73,33 @@ def test_a_row_says_what_the_file_says(api: AlertApi) -> None:
 
 
 def test_an_operator_stops_and_starts_them_and_a_restart_remembers_it(api: AlertApi) -> None:
-    api.standing.evaluate()
+    api.evaluate()
     stopped = switch(api)
     assert (stopped.status_code, stopped.json()) == (200, {"stopped": True, "audit": 1})
     assert (row(api)["state"], row(api)["switched_by"]) == ("stopped", "anna")
 
     restarted = api.standing_orders()
-    restarted.evaluate()
+    api.evaluate(restarted)
     assert restarted.report().switch.stopped
     assert restarted.report().switch.reason == "a drill"
 
     assert switch(api, stopped=False, reason="it is over").json() == {"stopped": False, "audit": 2}
     assert row(api)["state"] == "held back"
     restarted = api.standing_orders()
-    restarted.evaluate()
+    api.evaluate(restarted)
     assert not restarted.report().switch.stopped
     assert audit(api) == [("anna", "stop standing orders", "accepted"), ("anna", "start standing orders", "accepted")]
 
 
 def test_a_viewer_may_not_and_that_is_written_down(api: AlertApi) -> None:
-    api.standing.evaluate()
+    api.evaluate()
     refused = switch(api, VIEWER)
     assert refused.status_code == 403
     assert "(audit 1)" in refused.json()["error"]["message"]
     assert audit(api) == [("ben", "stop standing orders", "refused")]
     assert row(api)["state"] == "held back"
     restarted = api.standing_orders()
-    restarted.evaluate()
+    api.evaluate(restarted)
     assert not restarted.report().switch.stopped, "a refused stop stops nothing after a restart either"
 
 
@@ -120,7 +120,7 @@ def test_a_wrong_body_is_said(api: AlertApi, body: dict[str, Any]) -> None:
 
 
 def test_a_stop_that_cannot_be_written_down_stops_all_the_same(api: AlertApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    api.standing.evaluate()
+    api.evaluate()
 
     def fails(row: Sequence[Any]) -> int:
         raise StoreFailed("the disk is full")
@@ -137,7 +137,7 @@ def test_a_refused_act_is_in_the_audit_and_uses_up_no_limit_after_a_restart(
 ) -> None:
     monkeypatch.setattr(decision_log_topic, "ANSWER_LIMIT_S", 0.5)
     api.observers = SEES
-    api.standing.evaluate()
+    api.evaluate()
     assert audit(api) == [("carla", "commit", "refused")], "the broker of these tests does not answer"
     (written,) = api.rows("audit")
     assert written["reason"].startswith("standing order save: 0 ms left before its timeout")
@@ -146,20 +146,20 @@ def test_a_refused_act_is_in_the_audit_and_uses_up_no_limit_after_a_restart(
     assert (order.acted, order.failed) == (0, 1)
     assert [act.outcome for act in order.acts] == ["refused"]
 
-    api.standing.evaluate()
+    api.evaluate()
     assert "the last attempt was refused" in row(api)["why"]
     restarted = api.standing_orders()
-    restarted.evaluate()
+    api.evaluate(restarted)
     assert audit(api) == [("carla", "commit", "refused")] * 2
     assert [act.outcome for act in restarted.report().orders[0].acts] == ["refused"] * 2
-    restarted.evaluate()
+    api.evaluate(restarted)
     assert "the last attempt was refused" in restarted.report().orders[0].held[0].why
     assert len(audit(api)) == 2
 
 
 def test_a_person_cannot_write_what_counts_as_a_standing_orders_act(api: AlertApi) -> None:
     api.order(reason='[{"standing_order": "save"}]', seen={})
-    api.standing.evaluate()
+    api.evaluate()
     assert api.standing.report().orders[0].acts == ()
     assert len(audit(api)) == 1
 
@@ -167,7 +167,7 @@ def test_a_person_cannot_write_what_counts_as_a_standing_orders_act(api: AlertAp
 def test_a_read_only_collector_holds_all_back(tmp_path: Path) -> None:
     api = AlertApi(tmp_path, read_only=True)
     api.observers = SEES
-    api.standing.evaluate()
+    api.evaluate()
     assert row(api)["why"] == "the collector runs read-only"
     assert audit(api) == []
     assert switch(api).status_code == 200

@@ -128,7 +128,7 @@ def test_wrong_arguments_end_with_2(command: list[str]) -> None:
 def alert_api(directory: Path) -> Iterator[Api]:
     """Yield the API of a collector whose alert rules were judged once."""
     made = AlertApi(directory)
-    made.alerts.evaluator.judge()
+    made.judge()
     yield made
     made.store.close()
 
