@@ -192,7 +192,8 @@ def test_polling_notes_as_ended_what_its_id_went_on_without(broker: Broker, sink
         ended = collector.wait_for(id_, state="ended")
         assert ended["key"] == opened["key"]
         assert (ended["verdict"], ended["certainty"], ended["deadline_ms"]) == ("settled", "likely", None)
-        assert collector.get("overview")["counts"]["open"] == 0
+        # Of others on this broker some may be open.
+        assert ended["key"] not in {each["key"] for each in collector.rows("transactions")}
     finally:
         collector.kill()
 
