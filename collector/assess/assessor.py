@@ -16,8 +16,9 @@ from collector.views.current_state import CurrentState
 EVERY_S = 1.0
 REST_TIMES = 4
 """An assessment stands for so many times as long as it took: with thousands of open transactions others need the time too."""
-SHORT_S = 0.005
-"""One that took less stands for no time: whoever changes something and asks sees it."""
+SHORT_S, LONG_S = 0.005, 0.1
+"""One that took less stands for no time: whoever changes something and asks sees it. Nobody who asks waits for one that takes
+long: the thread alone makes it."""
 STOP_LOOK_S = 0.25
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ class Assessor:
     ) -> None:
         self._current, self._limits, self._around, self._every_s = current, limits, around, every_s
         self._kept: Assessment | None = None
-        self._kept_s = self._rest_s = 0.0
+        self._kept_s = self._rest_s = self._took_s = 0.0
         self._assessing = threading.Lock()
         self._tick: Assessment | None = None
         """The last one that was made for those who follow."""
@@ -52,17 +53,23 @@ class Assessor:
 
         Where an assessment takes long it is older, four times as long as it took.
         """
+        kept = self._kept
+        if kept is not None and self._took_s >= LONG_S:
+            return kept
         with self._assessing:
             kept, at_ms, age_s = self._kept, now_ms(), time.monotonic() - self._kept_s
             if kept is not None and kept.now_ms <= at_ms:
                 is_new = kept.version == self._current.version and age_s < self._every_s
                 if is_new or age_s < self._rest_s:
                     return kept
-            began_s = time.thread_time()
-            self._kept = kept = assess(self._current, self._limits, self._around, at_ms, kept)
-            took_s = time.thread_time() - began_s
-            self._kept_s, self._rest_s = time.monotonic(), REST_TIMES * took_s if took_s >= SHORT_S else 0.0
-            return kept
+            return self._assess(at_ms)
+
+    def _assess(self, at_ms: int) -> Assessment:
+        began_s = time.thread_time()
+        self._kept = made = assess(self._current, self._limits, self._around, at_ms, self._kept)
+        self._took_s = time.thread_time() - began_s
+        self._kept_s, self._rest_s = time.monotonic(), REST_TIMES * self._took_s if self._took_s >= SHORT_S else 0.0
+        return made
 
     def follow(self, stopping: threading.Event) -> Iterator[Assessment]:
         """Yield the assessment of each second, until ``stopping``; whoever takes longer than a second misses some."""
@@ -80,7 +87,8 @@ class Assessor:
         before: object = None
         while not self._stopping.wait(max(self._every_s, self._rest_s)) and not ANSWERS.give_way(self._stopping.wait):
             try:
-                found = self.now()
+                with self._assessing:
+                    found = self._assess(now_ms())
             except Exception:
                 log.exception("what is open could not be judged")
                 continue

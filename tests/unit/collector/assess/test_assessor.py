@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from collector.records.observations import BrokerRecord, Observed, Position
 from collector.runtime.clock import now_ms
 from collector.sources.source import ObserverStatus
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from collector.views import current_state
 from collector.views.current_state import CurrentState
 from lifecycle.verdicts import Verdict
 from tests.unit.collector.alerting.http_receiver import wait_until
@@ -61,20 +62,57 @@ def test_without_a_change_it_is_made_again_after_a_second(current: CurrentState)
     assert assessing.now().version == first.version
 
 
-def test_one_that_takes_long_stands_four_times_as_long_whatever_changes(current: CurrentState) -> None:
+def busy(seconds: float) -> Callable[[], list[ObserverStatus]]:
+    """Return what keeps a processor busy for so long in each assessment."""
+
     def observers() -> list[ObserverStatus]:
         began_s = time.thread_time()
-        while time.thread_time() - began_s < 0.1:
+        while time.thread_time() - began_s < seconds:
             pass
         return []
 
-    assessing = assessor_of(current, observers=observers)
+    return observers
+
+
+def test_one_that_takes_a_while_stands_four_times_as_long_whatever_changes(current: CurrentState) -> None:
+    assessing = assessor_of(current, observers=busy(0.03))
     first, made_s = assessing.now(), time.monotonic()
     opened(current, "shop-1")
     assert assessing.now() is first
     wait_until("the change is seen", lambda: assessing.now() is not first)
-    assert time.monotonic() - made_s >= assessor.REST_TIMES * 0.1
+    assert time.monotonic() - made_s >= assessor.REST_TIMES * 0.03
     assert [each.view.transaction for each in assessing.now().judged] == ["shop-1"]
+
+
+def test_nobody_who_asks_waits_for_one_that_takes_long(current: CurrentState) -> None:
+    assessing = assessor_of(current, 0.02, observers=busy(assessor.LONG_S))
+    first = assessing.now()
+    opened(current, "shop-1")
+    with assessing._assessing:
+        assert assessing.now() is first, "another one is being made"
+    assessing.start()
+    wait_until("the thread made it", lambda: assessing.now() is not first)
+    assessing.stop()
+    assert [each.view.transaction for each in assessing.now().judged] == ["shop-1"]
+
+
+def test_many_are_judged_while_others_fold(current: CurrentState, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(current_state, "CASES_AT_ONCE", 7)
+    ids = [f"shop-{number}" for number in range(50)]
+    for id_ in ids:
+        opened(current, id_)
+    stopping = threading.Event()
+
+    def fold() -> None:
+        while not stopping.is_set():
+            opened(current, "late")
+
+    folding = threading.Thread(target=fold, daemon=True)
+    folding.start()
+    found = [case.transaction.transaction for case in current.cases()]
+    stopping.set()
+    folding.join(10.0)
+    assert sorted(id_ for id_ in found if id_ != "late") == sorted(ids)
 
 
 def test_it_is_made_again_once_the_clock_was_stepped_back(
