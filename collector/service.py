@@ -1,4 +1,16 @@
-"""The collector put together: observe, keep, judge, serve; reads in the order in which data flows. ``start.py`` begins it."""
+"""The collector put together: observe, keep, judge, serve; reads in the order in which data flows. ``start.py`` begins it.
+
+Its threads by their names, and what they hand on:
+
+    load history --> (all that follow begin once it has ended)
+    one an observer --> CurrentState --> assessor --> alerts --> notifications
+         |                   ^              |-------> standing orders --+
+         v                   |              +-------> requests ---------+--> Actions --> brokers, databases
+      history             follow-up <--------------------------------------- (an end that is not known)
+
+``history`` writes what observers append. ``refresher`` keeps answers ready that read history, ``time samples`` notes how many
+wait and how late sources are, ``cluster id`` asks once. Requests are answered by the web server's threads, under the main one.
+"""
 
 from __future__ import annotations
 
