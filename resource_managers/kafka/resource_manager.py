@@ -122,7 +122,7 @@ class KafkaResourceManager:
         """Say for each handle, in order, whether its transaction is still open at its epoch, and for how long."""
         ids = [handle.transaction for handle in handles]
         deadline = time.monotonic() + CHECK_LIMIT_S
-        rows = wire(self._connection).describe_transactions(ids)
+        rows = wire(self._connection).describe_transactions(ids) if ids else {}
         while any(is_transient(row) for row in rows.values()) and time.monotonic() < deadline:
             time.sleep(RETRY.first_s)
             rows |= wire(self._connection).describe_transactions([id_ for id_ in rows if is_transient(rows[id_])])
@@ -205,8 +205,8 @@ class KafkaResourceManager:
         errors = [""] * len(transactions)
         aborted: set[int] = set()
         pauses = RETRY.pauses()
-        connection = wire(self._connection)
         while left:
+            connection = wire(self._connection)
             items = [(v.transaction, number(v.producer_id), number(v.producer_epoch)) for v in left.values()]
             answers = connection.end_transactions(items, commit=False)
             rows = connection.describe_transactions([view.transaction for view in left.values()])
@@ -236,8 +236,8 @@ class KafkaResourceManager:
         left = dict(enumerate(transactions))
         errors = [""] * len(transactions)
         pauses = RETRY.pauses()
-        connection = wire(self._connection)
         while left:
+            connection = wire(self._connection)
             items = [(v.transaction, number(v.producer_id), number(v.producer_epoch)) for v in left.values()]
             answers = connection.end_transactions(items, commit=True)
             rows = connection.describe_transactions([view.transaction for view in left.values()])
