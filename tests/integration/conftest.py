@@ -15,6 +15,8 @@ from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 
+pytest.register_assert_rewrite("tests.integration.resource_manager_contract")
+
 
 @pytest.fixture(scope="module")
 def object_store() -> Iterator[str]:

@@ -88,22 +88,6 @@ def test_a_writer_superseded_in_its_slot_is_refused_before_any_commit(sink):
     assert isinstance(sink.commit(handle, attempt=2), Committed)
 
 
-@pytest.mark.parametrize(("batch", "attempt"), [(4, 7), (4, 6), (3, 7), (3, 9)])
-def test_a_writer_at_or_behind_the_slots_marker_is_a_zombie(sink, batch, attempt):
-    sink.commit(sink.prepare(counts(a=1), batch=4, attempt=7), batch=4, attempt=7)
-    with pytest.raises(ZombieWriter, match=r"batch 4.*attempt 7|superseded"):
-        sink.begin(batch=batch, attempt=attempt)
-    assert sink.prepared() == []
-
-
-def test_a_slots_marker_does_not_stop_another_batch_or_slot(sink):
-    sink.commit(sink.prepare(counts(a=1), batch=4, attempt=7), batch=4, attempt=7)
-    for key in ({"batch": 5, "attempt": 7}, {"batch": 4, "attempt": 8}, {"batch": 4, "attempt": 7, "slot": 1}):
-        sink.begin(**key, decided={7}).abort()
-    other = DatabaseSink(sink.server, table=sink.table, prefix=f"{sink.prefix}.other")
-    other.begin(batch=0, attempt=1).abort()
-
-
 def test_a_tombstone_stops_the_writer_that_was_given_up(sink):
     slow = sink.begin()
     slow.write(counts(a=1))

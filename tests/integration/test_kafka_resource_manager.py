@@ -1,24 +1,27 @@
-"""Every classified answer of the broker, asked for on the real one and judged by an independent reader."""
+"""The contract on Kafka, and each classified answer of the broker, from the real one, judged by an independent reader."""
 
 from __future__ import annotations
 
 import dataclasses
 import time
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
+from kafka.admin import KafkaAdminClient
 from kafka.errors import ProducerFencedError
 
-from lifecycle.errors import (
-    ResourceManagerError,
-)
-from lifecycle.identity import Handle, Marker
+from lifecycle.errors import ResourceManagerError
+from lifecycle.identity import Handle, Marker, TransactionalId
 from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RolledBack, Unknown
 from resource_managers.kafka import descriptions, transaction
 from resource_managers.kafka.answers import answer_of_error
+from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.markers import KafkaMarkers, judge
+from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.protocol import SlotAttempt
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, ids, make_sink, rows, wait_until
+from tests.integration.resource_manager_contract import ResourceManagerContract, SinkUnderTest
 from tests.integration.sink_reader import expect, seen
 
 pytestmark = pytest.mark.integration
@@ -29,14 +32,52 @@ def sink(connection) -> Sink:
     return make_sink(connection)
 
 
-def test_prepared_rows_are_invisible_until_commit(sink):
-    handle = sink.prepare(b"a", b"b")
-    assert seen(sink).total() == 0
-    assert (handle.rows, handle.slot, handle.timeout_ms) == (2, 0, 60_000)
-    assert handle.bytes == 4, "two keys and two values of one byte"
-    assert handle.opened_at_ms <= handle.prepared_at_ms
-    assert isinstance(sink.commit(handle), Committed)
-    expect(sink, b"a", b"b")
+class Topic(SinkUnderTest):
+    """A topic whose values are the words, each row a record."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(sink.prefix)
+        self._sink = sink
+
+    def manager(self) -> KafkaResourceManager:
+        return self._sink.manager()
+
+    def manager_without_a_server(self) -> KafkaResourceManager:
+        return KafkaResourceManager(KafkaConnection("127.0.0.1:1"), topic=self._sink.topic)
+
+    def managers_by_other_ways(self) -> list[KafkaResourceManager]:
+        port = self._sink.connection.bootstrap_servers.rpartition(":")[2]
+        return [KafkaResourceManager(KafkaConnection(f"localhost:{port}"), topic=self._sink.topic)]
+
+    def manager_of_another_sink(self) -> KafkaResourceManager:
+        return KafkaResourceManager(self._sink.connection, topic="transaction_decisions")
+
+    def rows(self, *words: str) -> pa.RecordBatch:
+        return rows(*(word.encode() for word in words))
+
+    def visible(self) -> list[str]:
+        return sorted(value.decode() for value in seen(self._sink).elements())
+
+    def prepared(self) -> list[str]:
+        """Return those that are open and have an offset in them: the marker is one. Asked with another client's admin."""
+        admin = KafkaAdminClient(**self._sink.connection.for_kafka_python())
+        try:
+            ids = [TransactionalId.of(self.prefix, slot, batch) for slot in range(4) for batch in range(2)]
+            listed = {row.transactional_id for rows in admin.list_transactions().values() for row in rows}
+            mine = admin.describe_transactions(listed & set(map(str, ids)))
+        finally:
+            admin.close()
+        return sorted(
+            id_
+            for id_, row in mine.items()
+            if row.state.value == "Ongoing" and any(at.topic == "__consumer_offsets" for at in row.topic_partitions)
+        )
+
+
+class TestKafka(ResourceManagerContract):
+    @pytest.fixture
+    def sink(self, connection: KafkaConnection) -> Topic:
+        return Topic(make_sink(connection))
 
 
 def test_handle_is_the_coordinators_own_view(sink):
@@ -50,29 +91,6 @@ def test_handle_is_the_coordinators_own_view(sink):
     assert view.timeout_ms == 60_000
     assert (sink.topic, 0) in view.partitions or (sink.topic, 1) in view.partitions
     assert sink.manager().rollback([handle], LIMIT_S) == [RolledBack(handle=handle)]
-
-
-def test_commit_again_is_committed_and_doubles_nothing(sink):
-    handle = sink.prepare(b"a")
-    assert isinstance(sink.commit(handle), Committed)
-    assert isinstance(sink.commit(handle), Committed | AlreadyCommitted)
-    expect(sink, b"a")
-
-
-def test_commit_after_a_later_batch_committed_is_already_committed(sink):
-    first = sink.prepare(b"a", batch=0)
-    sink.commit(first, batch=0)
-    for batch in (1, 2):
-        sink.commit(sink.prepare(b"%d" % batch, batch=batch), batch=batch)
-    assert isinstance(sink.commit(first, batch=0), AlreadyCommitted)
-    expect(sink, b"a", b"1", b"2")
-
-
-def test_commit_after_an_abort_is_lost(sink):
-    handle = sink.prepare(b"a")
-    assert sink.manager().rollback([handle], LIMIT_S) == [RolledBack(handle=handle)]
-    assert isinstance(sink.commit(handle), Lost)
-    assert seen(sink).total() == 0
 
 
 def test_commit_after_the_brokers_timeout_is_lost(sink):
@@ -101,13 +119,6 @@ def test_commit_after_a_newer_attempt_took_the_id_is_lost(sink):
     # The newer attempt's marker stands over the older one: the log's first outcome, not this answer, counts then.
     assert isinstance(outcome, AlreadyCommitted)
     expect(sink, b"b")
-
-
-def test_commit_of_a_fenced_handle_without_any_newer_commit_is_lost(sink):
-    handle = sink.prepare(b"a", attempt=1)
-    newer = sink.prepare(b"b", attempt=2)
-    sink.manager().rollback([newer], LIMIT_S)
-    assert isinstance(sink.commit(handle), Lost)
 
 
 @pytest.mark.parametrize("ahead_ms", [90_000, -90_000])
@@ -141,42 +152,6 @@ def test_one_unknown_handle_fails_no_other(sink):
     expect(sink, b"0", b"1", b"2")
 
 
-def test_rollback_of_a_committed_transaction_says_so(sink):
-    handle = sink.prepare(b"a")
-    sink.commit(handle)
-    wait_until("completion", lambda: sink.view(handle.transaction).state == "CompleteCommit")
-    assert sink.manager().rollback([handle], LIMIT_S) == [AlreadyCommitted(handle=handle)]
-    expect(sink, b"a")
-
-
-def test_rollback_never_hits_a_later_transaction_of_the_same_id(sink):
-    old = sink.prepare(b"a", batch=0)
-    sink.commit(old)
-    new = sink.prepare(b"b", batch=2)
-    assert new.transaction == old.transaction
-    sink.manager().rollback([old], LIMIT_S)
-    assert isinstance(sink.commit(new, batch=2), Committed)
-    expect(sink, b"a", b"b")
-
-
-def test_an_empty_slot_still_holds_its_marker(sink):
-    handle = sink.prepare()
-    assert handle.rows == 0
-    assert sink.manager().check([handle])[0].ready
-    assert isinstance(sink.commit(handle), Committed)
-    assert sink.stable_marker(slot=0) == Marker(batch=0, attempt=1, checkpoint_id="L")
-    assert sink.stable_marker(slot=1) is None
-
-
-def test_abort_undoes_and_may_be_called_twice(sink):
-    transaction = sink.begin()
-    transaction.write(rows(b"a"))
-    transaction.abort()
-    transaction.abort()
-    assert seen(sink).total() == 0
-    assert sink.prefix not in str(ids(sink.manager().recover(sink.prefix)))
-
-
 def test_abort_while_the_first_rows_are_on_their_way_leaves_nothing_open(sink):
     # librdkafka alone ends nothing at the broker while its first AddPartitionsToTxn is unanswered, some 4 ms after the
     # first row: so the abort comes at many moments around that.
@@ -187,17 +162,6 @@ def test_abort_while_the_first_rows_are_on_their_way_leaves_nothing_open(sink):
         transaction.abort()
     assert ids(sink.manager().recover(sink.prefix)) == set()
     assert seen(sink).total() == 0
-
-
-def test_recover_parses_ids_whole(sink):
-    mine = sink.prepare(b"a")
-    others = [dataclasses.replace(sink, prefix=sink.prefix + suffix) for suffix in ("_count", "-0", "2")]
-    left = [other.prepare(b"b") for other in others]
-    manager = sink.manager()
-    assert ids(manager.recover(sink.prefix)) == {mine.transaction}
-    assert {handle.transaction for handle in [mine, *left]} <= ids(manager.list_transactions())
-    manager.rollback([mine, *left], LIMIT_S)
-    assert manager.recover(sink.prefix) == []
 
 
 def test_fence_aborts_what_is_open_and_shuts_its_writer_out(sink):
@@ -212,15 +176,6 @@ def test_fence_aborts_what_is_open_and_shuts_its_writer_out(sink):
         transaction.prepare(fingerprint_of())
     transaction.abort()
     assert seen(sink).total() == 0
-
-
-def test_fence_never_hits_a_newer_transaction_of_the_same_id(sink):
-    old = sink.prepare(b"a", attempt=1)
-    view = sink.view(old.transaction)
-    newer = sink.prepare(b"b", attempt=2)
-    sink.manager().fence([view], 2.0)
-    assert isinstance(sink.commit(newer, attempt=2), Committed)
-    expect(sink, b"b")
 
 
 def test_a_foreign_transaction_is_seen_and_fenced(sink):

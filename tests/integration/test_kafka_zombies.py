@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lifecycle.errors import Fenced, ZombieWriter
-from lifecycle.outcomes import Committed, Lost
+from lifecycle.outcomes import Committed
 from resource_managers.kafka.markers import KafkaMarkers
 from resource_managers.kafka.missing_markers import MissingMarkers
 from resource_managers.kafka.wire import wire
@@ -18,46 +18,6 @@ pytestmark = pytest.mark.integration
 @pytest.fixture
 def sink(connection) -> Sink:
     return make_sink(connection)
-
-
-@pytest.mark.parametrize("batch", [4, 5], ids=["same id", "the slot's other id"])
-def test_a_stale_handle_does_not_commit_what_a_newer_attempt_has_open(sink, batch):
-    handle = sink.prepare(b"a", batch=4, attempt=1)
-    newer = sink.prepare(b"b", batch=batch, attempt=2)
-    assert isinstance(sink.commit(handle, batch=4), Lost)
-    assert sink.manager().check([newer])[0].reason == ""
-    assert isinstance(sink.commit(newer, batch=batch, attempt=2), Committed)
-    expect(sink, b"b")
-
-
-def test_a_zombie_may_not_begin_again(sink):
-    sink.commit(sink.prepare(b"a", batch=3, attempt=5), batch=3, attempt=5)
-    for batch, attempt in ((3, 5), (3, 4), (2, 5)):
-        with pytest.raises(ZombieWriter, match="superseded"):
-            sink.begin(batch, attempt)
-    sink.begin(3, 6, decided={5}).abort()
-    sink.begin(4, 5).abort()
-    # A new checkpoint id starts from batch 0: markers of another checkpoint id prove nothing about it.
-    sink.begin(0, 9, checkpoint_id="M").abort()
-
-
-def test_begin_takes_the_slot_from_a_writer_that_left_its_other_id_open(sink):
-    left = sink.prepare(b"old", batch=1)
-    transaction = sink.begin(batch=2, attempt=2)
-    transaction.write(rows(b"new"))
-    handle = transaction.prepare(fingerprint_of(b"new"))
-    assert not sink.manager().check([left])[0].ready
-    assert isinstance(sink.commit(handle, batch=2, attempt=2), Committed)
-    expect(sink, b"new")
-
-
-def test_a_zombie_that_begins_spares_what_the_live_attempt_prepared(sink):
-    sink.commit(sink.prepare(b"a", batch=4, attempt=8), batch=4, attempt=8)
-    live = sink.prepare(b"b", batch=5, attempt=8)
-    with pytest.raises(ZombieWriter):
-        sink.begin(batch=4, attempt=3)
-    assert sink.manager().check([live])[0].ready
-    assert isinstance(sink.commit(live, batch=5, attempt=8), Committed)
 
 
 def test_a_zombie_that_aborts_late_spares_the_next_batch(sink, monkeypatch):
@@ -78,15 +38,6 @@ def test_a_zombie_that_aborts_late_spares_the_next_batch(sink, monkeypatch):
     assert not sink.manager().check([left])[0].ready
     assert sink.manager().check(live)[0].ready
     assert isinstance(sink.commit(live[0], batch=5, attempt=2), Committed)
-
-
-def test_a_zombie_that_begins_does_not_touch_what_is_open_under_its_own_id(sink):
-    sink.commit(sink.prepare(b"a", batch=4, attempt=8), batch=4, attempt=8)
-    sink.commit(sink.prepare(b"b", batch=5, attempt=8), batch=5, attempt=8)
-    live = sink.prepare(b"c", batch=6, attempt=8)
-    with pytest.raises(ZombieWriter):
-        sink.begin(batch=4, attempt=3)
-    assert isinstance(sink.commit(live, batch=6, attempt=8), Committed)
 
 
 @pytest.mark.parametrize("writes", [True, False])
