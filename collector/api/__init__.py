@@ -1,4 +1,4 @@
-"""How it is served: FastAPI routes, answers as JSON and Arrow, server-sent events, metrics, the API's document.
+"""How it is served: FastAPI routes, answers as JSON, server-sent events, metrics, the API's document.
 
 Imports everything below. Begin with ``app.py``; docs/api.md describes each route.
 """

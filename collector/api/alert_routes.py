@@ -52,7 +52,6 @@ def serve(
 
     @app.get("/api/v1/alerts", dependencies=[Depends(caller_of_request)])
     def read_alerts(
-        request: Request,
         state: str | None = None,
         rule: str | None = None,
         severity: str | None = None,
@@ -71,14 +70,12 @@ def serve(
             and over in (None, shown.alert.state is AlertState.RESOLVED)
         ]
         place = _newest_place if over else _urgent_place
-        return table_answer(
-            request, AlertRow, page(found, place, alert_row, limit, place_of(after, int, int, int, str))
-        )
+        return table_answer(page(found, place, alert_row, limit, place_of(after, int, int, int, str)))
 
     @app.get("/api/v1/receivers", dependencies=[Depends(caller_of_request)])
-    def read_receivers(request: Request) -> Response:
+    def read_receivers() -> Response:
         rows = [receiver_row(status) for status in alerts.receiver_statuses()]
-        return table_answer(request, ReceiverRow, Page(rows=rows))
+        return table_answer(Page(rows=rows))
 
     @app.get("/metrics")
     def read_metrics(request: Request) -> Response:
@@ -92,10 +89,10 @@ def serve(
 
 def _serve_silences(app: FastAPI, evaluator: AlertEvaluator) -> None:
     @app.get("/api/v1/silences", dependencies=[Depends(caller_of_request)])
-    def read_silences(request: Request, limit: Limit = 500) -> Response:
+    def read_silences(limit: Limit = 500) -> Response:
         at_ms = now_ms()
         rows = [silence_row(silence, at_ms) for silence in evaluator.silences()]
-        return table_answer(request, SilenceRow, first(rows, limit))
+        return table_answer(first(rows, limit))
 
     @app.post("/api/v1/silences")
     async def silence(request: Request, caller: KnownCaller) -> Response:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, HTTPException, Path, Request
+from fastapi import Depends, FastAPI, HTTPException, Path
 from fastapi.responses import Response
 
 from collector.api import transaction_key
@@ -20,7 +20,7 @@ from collector.verdicts.judging import Judged
 from collector.views import aborts_and_losses, past_transactions
 from collector.views.application_names import applications_of_hanging, applications_of_holders
 from collector.views.raw_events import raw_events
-from lifecycle.rows.events import EndedTransactionRow, RawEventRow
+from lifecycle.rows.events import EndedTransactionRow
 from lifecycle.rows.partitions import PartitionRow
 from lifecycle.rows.transactions import TransactionDetailRow
 
@@ -42,17 +42,17 @@ def _serve_transaction(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
     @app.get(f"/api/v1/transactions/{KEY}/events", dependencies=protected)
-    def events(request: Request, key: str, limit: Limit = 500, after: After = None) -> Response:
+    def events(key: str, limit: Limit = 500, after: After = None) -> Response:
         if (named_so := dependencies.current.find(f"{key}/events")) is not None:
             return row_answer(_detail(dependencies, named_so))
         found = raw_events(dependencies.store, _judged(dependencies, key).view, now_ms())
         place = place_of(after, int)
         shown, more = behind(list(enumerate(found)), lambda numbered: (numbered[0],), limit, place)
         last = (shown[-1][0],) if shown else None
-        return table_answer(request, RawEventRow, Page(rows=[row for _, row in shown], more=more, last=last))
+        return table_answer(Page(rows=[row for _, row in shown], more=more, last=last))
 
     @app.get(f"/api/v1/transactions/{KEY}/earlier", dependencies=protected)
-    def earlier(request: Request, key: str, limit: Limit = 20, after: After = None) -> Response:
+    def earlier(key: str, limit: Limit = 20, after: After = None) -> Response:
         if (named_so := dependencies.current.find(f"{key}/earlier")) is not None:
             return row_answer(_detail(dependencies, named_so))
         view, place = _judged(dependencies, key).view, place_of(after, int, int)
@@ -60,7 +60,7 @@ def _serve_transaction(app: FastAPI, dependencies: ApiDependencies) -> None:
         found, more = past_transactions.earlier(current, store, view, before=place, most=limit)
         last = (found[-1].opened_ms or 0, found[-1].producer_id or 0) if found else None
         page = Page(rows=[ended_row(each) for each in found], more=more, last=last)
-        return table_answer(request, EndedTransactionRow, page)
+        return table_answer(page)
 
     @app.get(f"/api/v1/transactions/{KEY}")
     def transaction(_: KnownCaller, key: str) -> Response:

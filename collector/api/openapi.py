@@ -10,7 +10,6 @@ from fastapi.openapi.utils import get_openapi
 from collector.api import response_schemas
 from collector.api.errors import CODES
 
-ARROW = "application/vnd.apache.arrow.stream"
 HEALTH = ("get", "/api/v1/health")
 """Answers 503 in the shape of its 200."""
 TOKEN_AT_TIMES = ("/metrics",)
@@ -71,10 +70,7 @@ def _answer(method: str, path: str) -> Json | None:
     if (method, path) in response_schemas.TEXTS:
         return {response_schemas.TEXTS[method, path]: {"schema": {"type": "string"}}}
     if method == "get" and path in response_schemas.TABLES:
-        return {
-            "application/json": {"schema": response_schemas.table_of(response_schemas.TABLES[path])},
-            ARROW: {"schema": {"type": "string", "format": "binary"}},
-        }
+        return {"application/json": {"schema": response_schemas.table_of(response_schemas.TABLES[path])}}
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi import Depends, FastAPI, HTTPException, Query
 from fastapi.responses import Response
 
 from collector.api.dependencies import ApiDependencies, caller_of_request
@@ -14,7 +14,7 @@ from collector.api.table_routes import After, table_answer
 from collector.rows.transactions import found_row
 from collector.views.search import SearchQuery, search
 from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.rows.search import FoundTransactionRow, SearchOutcome
+from lifecycle.rows.search import SearchOutcome
 from lifecycle.verdicts import AbortCause
 
 MOST = 1_000
@@ -26,7 +26,6 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
 
     @app.get("/api/v1/search", dependencies=[Depends(caller_of_request)])
     def found(
-        request: Request,
         transaction: str = "",
         pipeline: str = "",
         topic: str = "",
@@ -52,9 +51,7 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
         page = search(dependencies.current, dependencies.store, query)
         rows = [found_row(each) for each in page.found]
         # How many are behind it is not counted: that would take as long as to read them all.
-        return table_answer(
-            request, FoundTransactionRow, Page(rows=rows, more=int(page.next_place is not None), last=page.next_place)
-        )
+        return table_answer(Page(rows=rows, more=int(page.next_place is not None), last=page.next_place))
 
 
 def _partitions(dependencies: ApiDependencies, topic: str, group: str) -> Collection[str]:

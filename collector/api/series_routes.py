@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, HTTPException, Query, Request
+from fastapi import Depends, FastAPI, HTTPException, Query
 from fastapi.responses import Response
 
 from collector.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
@@ -14,7 +14,6 @@ from collector.history.rollups import MINUTES_KEPT_MS
 from collector.runtime.clock import now_ms
 from collector.views.checkpoint_gaps import checkpoint_gaps_now_and_then
 from collector.views.series import Window, of_pipeline, series_now_and_then
-from lifecycle.rows.series import CheckpointGapsRow
 
 MOST_APPLICATIONS = 200
 
@@ -37,9 +36,7 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
         return row_answer(of_pipeline(ask(window_ms, until_ms), pipeline, limit))
 
     @app.get("/api/v1/checkpoints/gaps", dependencies=[Depends(caller_of_request)])
-    def checkpoint_gaps(
-        request: Request, pipeline: str | None = None, limit: Limit = 500, after: After = None
-    ) -> Response:
+    def checkpoint_gaps(pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:
         found = [row for row in gaps.at(now_ms()) if pipeline in (None, row.pipeline)]
         shown = page(found, lambda row: (row.pipeline,), lambda row: row, limit, place_of(after, str))
-        return table_answer(request, CheckpointGapsRow, shown)
+        return table_answer(shown)

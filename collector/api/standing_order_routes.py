@@ -17,16 +17,16 @@ from collector.rows.standing_orders import standing_order_rows
 from collector.standing_orders.service import StandingOrderService
 from lifecycle.orders import Role
 from lifecycle.rows.order_request import MAX_REASON, MIN_REASON
-from lifecycle.rows.standing_orders import StandingOrderRow, SwitchAnswer
+from lifecycle.rows.standing_orders import SwitchAnswer
 
 
 def serve(app: FastAPI, dependencies: ApiDependencies, standing: StandingOrderService) -> None:
     """Add the routes."""
 
     @app.get("/api/v1/standing-orders", dependencies=[Depends(caller_of_request)])
-    def read_standing_orders(request: Request, limit: Limit = 500) -> Response:
+    def read_standing_orders(limit: Limit = 500) -> Response:
         rows = standing_order_rows(standing.settings, standing.report())
-        return table_answer(request, StandingOrderRow, first(rows, limit))
+        return table_answer(first(rows, limit))
 
     @app.post("/api/v1/standing-orders")
     async def switch(request: Request, caller: KnownCaller) -> Response:

@@ -1,4 +1,4 @@
-"""The API's tables: each answers a page of rows, in the columns of the OpenAPI document, as JSON or as an Arrow stream."""
+"""The API's tables: each answers a page of rows, in the columns of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import orjson
-from fastapi import Depends, FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Query
 from fastapi.responses import Response
 
 from collector.api import listings
-from collector.api.arrow_stream import arrow_stream
 from collector.api.dependencies import ApiDependencies, caller_of_request
-from collector.api.openapi import ARROW
 from collector.api.overview import attention_about
 from collector.api.paging import Page, first, page, place_of
 from collector.history import sql
@@ -32,15 +30,11 @@ from collector.views.past_batches import Attempts
 from collector.views.timeouts import lengths_now_and_then, timeout_row, timeouts
 from collector.views.words import having
 from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.rows.attention import Attention, AttentionKind
-from lifecycle.rows.batches import BatchRow
-from lifecycle.rows.ends import AbortRow, LossRow
+from lifecycle.rows.attention import AttentionKind
 from lifecycle.rows.orders import UnderWayRow
-from lifecycle.rows.partitions import BlockedRow, HangingRow
-from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
+from lifecycle.rows.pipelines import CheckpointRow
 from lifecycle.rows.records import AuditRow, QuarantinedRow
 from lifecycle.rows.row_json import row_to_json
-from lifecycle.rows.transactions import TransactionCountRow, TransactionRow
 
 MAX_LIMIT = 100_000
 MAX_CURSOR = 2_000
@@ -76,7 +70,6 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
 
     @app.get("/api/v1/transactions", dependencies=protected)
     def transactions(
-        request: Request,
         all: bool = False,
         verdict: str | None = None,
         certainty: str | None = None,
@@ -98,21 +91,16 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
             limit=limit,
             after=after,
         )
-        return table_answer(
-            request, TransactionRow, listings.transactions(dependencies.current, dependencies.assessor.now(), query)
-        )
+        return table_answer(listings.transactions(dependencies.current, dependencies.assessor.now(), query))
 
     @app.get("/api/v1/transaction-counts", dependencies=protected)
-    def transaction_counts(
-        request: Request, pipeline: str | None = None, words: Words = "", limit: Limit = 500
-    ) -> Response:
+    def transaction_counts(pipeline: str | None = None, words: Words = "", limit: Limit = 500) -> Response:
         found = [judged for judged in dependencies.assessor.now().judged if pipeline in (None, judged.view.pipeline)]
         rows = count_rows(having(found, words) if words else found)
-        return table_answer(request, TransactionCountRow, first(rows, limit))
+        return table_answer(first(rows, limit))
 
     @app.get("/api/v1/aborts", dependencies=protected)
     def aborts(
-        request: Request,
         cause: Keys,
         since_ms: int = 0,
         pipeline: str | None = None,
@@ -122,11 +110,10 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
     ) -> Response:
         query = listings.ListQuery(pipeline=pipeline, until_ms=until_ms, limit=limit, after=after)
         found = listings.aborts(dependencies.current, dependencies.store, query, causes=cause, since_ms=since_ms)
-        return table_answer(request, AbortRow, found)
+        return table_answer(found)
 
     @app.get("/api/v1/losses", dependencies=protected)
     def losses(
-        request: Request,
         verdict: Keys,
         pipeline: str | None = None,
         transaction: str | None = None,
@@ -145,13 +132,13 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
             transaction=transaction,
             since_ms=since_ms,
         )
-        return table_answer(request, LossRow, found)
+        return table_answer(found)
 
 
 def _serve_attention(app: FastAPI, dependencies: ApiDependencies) -> None:
     @app.get("/api/v1/attention", dependencies=[Depends(caller_of_request)])
-    def attention(request: Request, key: Keys, kind: AttentionKind | None = None, limit: Limit = 500) -> Response:
-        return table_answer(request, Attention, first(attention_about(dependencies.assessor.now(), kind, key), limit))
+    def attention(key: Keys, kind: AttentionKind | None = None, limit: Limit = 500) -> Response:
+        return table_answer(first(attention_about(dependencies.assessor.now(), kind, key), limit))
 
 
 def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
@@ -160,7 +147,6 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
 
     @app.get("/api/v1/batches", dependencies=protected)
     def batches(
-        request: Request,
         pipeline: str | None = None,
         batch: int | None = None,
         verdict: str | None = None,
@@ -170,11 +156,10 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
     ) -> Response:
         query = listings.ListQuery(verdict=verdict, pipeline=pipeline, limit=limit, after=after)
         found = listings.batches(dependencies.current, attempts, query, batch, over)
-        return table_answer(request, BatchRow, found)
+        return table_answer(found)
 
     @app.get("/api/v1/checkpoints", dependencies=protected)
     def checkpoints(
-        request: Request,
         pipeline: str | None = None,
         since_ms: int = 0,
         until_ms: Until = None,
@@ -195,14 +180,14 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
             return checkpoint_row(checkpoint, of_ours if listed is None else (listed, None))
 
         shown = page(found, checkpoint_sort_key, row, limit, behind)
-        return table_answer(request, CheckpointRow, shown)
+        return table_answer(shown)
 
     @app.get("/api/v1/jobs", dependencies=protected)
-    def jobs(request: Request, limit: Limit = 500) -> Response:
-        return table_answer(request, JobRow, first([job_row(job) for job in dependencies.current.jobs()], limit))
+    def jobs(limit: Limit = 500) -> Response:
+        return table_answer(first([job_row(job) for job in dependencies.current.jobs()], limit))
 
     @app.get("/api/v1/pipelines", dependencies=protected)
-    def pipelines(request: Request, pipeline: str | None = None, limit: Limit = 500) -> Response:
+    def pipelines(pipeline: str | None = None, limit: Limit = 500) -> Response:
         found = [run for run in dependencies.current.newest_runs() if pipeline in (None, run.facts.pipeline)]
         found.sort(key=lambda run: run.facts.pipeline)
         at_ms, limits = now_ms(), dependencies.current.limits
@@ -216,50 +201,50 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
             )
             for run in found
         ]
-        return table_answer(request, PipelineRow, first(rows, limit))
+        return table_answer(first(rows, limit))
 
     @app.get("/api/v1/ids", dependencies=protected)
-    def ids(request: Request, limit: Limit = 500, after: After = None) -> Response:
+    def ids(limit: Limit = 500, after: After = None) -> Response:
         reports, behind = aborts_and_losses.id_reports(dependencies.current), place_of(after, int, str)
         found = page(reports, lambda report: (-report.ids, report.prefix), id_row, limit, behind)
-        return table_answer(request, IdsRow, found)
+        return table_answer(found)
 
 
 def _serve_timeouts(app: FastAPI, dependencies: ApiDependencies) -> None:
     lengths = dependencies.refresher.add(lengths_now_and_then(dependencies.current, dependencies.store))
 
     @app.get("/api/v1/timeouts", dependencies=[Depends(caller_of_request)])
-    def risks(request: Request, pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:
+    def risks(pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:
         known = timeouts(dependencies.current, lengths, dependencies.foreign_recovery_ms)
         found = [timeout for timeout in known if pipeline in (None, timeout.lengths.application)]
         shown = page(found, by_risk, timeout_row, limit, place_of(after, int, int, str))
-        return table_answer(request, TimeoutRow, shown)
+        return table_answer(shown)
 
 
 def _serve_partitions(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
     @app.get("/api/v1/blocked", dependencies=protected)
-    def blocked(request: Request, all: bool = False, topic: str | None = None, limit: Limit = 500) -> Response:
+    def blocked(all: bool = False, topic: str | None = None, limit: Limit = 500) -> Response:
         findings = dependencies.partitions()
         with dependencies.current.reading() as state:
             applications = applications_of_holders(state, findings.blocked)
         rows = blocked_rows(findings, now_ms(), applications, every=all, topic=topic)
-        return table_answer(request, BlockedRow, first(rows, limit))
+        return table_answer(first(rows, limit))
 
     @app.get("/api/v1/hanging", dependencies=protected)
-    def hanging(request: Request, limit: Limit = 500) -> Response:
+    def hanging(limit: Limit = 500) -> Response:
         findings = dependencies.partitions()
         with dependencies.current.reading() as state:
             applications = applications_of_hanging(state, findings.hanging)
-        return table_answer(request, HangingRow, first(hanging_rows(findings, applications), limit))
+        return table_answer(first(hanging_rows(findings, applications), limit))
 
 
 def _serve_records(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
     @app.get("/api/v1/audit", dependencies=protected)
-    def audit(request: Request, key: Keys, words: Text = "", limit: Limit = 500, after: After = None) -> Response:
+    def audit(key: Keys, words: Text = "", limit: Limit = 500, after: After = None) -> Response:
         before, keys = place_of(after, int) or sql.AUDIT_FROM_NEWEST, [json.dumps(each) for each in key]
         wanted, store = (words, keys, keys, *before), dependencies.store
         if words or keys:
@@ -270,22 +255,22 @@ def _serve_records(app: FastAPI, dependencies: ApiDependencies) -> None:
             ((total,),) = store.rows(sql.AUDIT_BEFORE, *before)
         rows = [audit_row(row) for row in found]
         last = (rows[-1].audit,) if rows else None
-        return table_answer(request, AuditRow, Page(rows=rows, more=max(0, total - len(rows)), last=last))
+        return table_answer(Page(rows=rows, more=max(0, total - len(rows)), last=last))
 
     @app.get("/api/v1/orders/under-way", dependencies=protected)
-    def under_way(request: Request, key: Keys, limit: Limit = 500) -> Response:
+    def under_way(key: Keys, limit: Limit = 500) -> Response:
         rows = [under_way_row(intent) for intent in dependencies.actions.under_way()]
         found = [row for row in rows if not key or not set(key).isdisjoint(row.keys)]
-        return table_answer(request, UnderWayRow, first(found, limit))
+        return table_answer(first(found, limit))
 
     @app.get("/api/v1/quarantined", dependencies=protected)
-    def quarantined(request: Request, limit: Limit = 500, after: After = None) -> Response:
+    def quarantined(limit: Limit = 500, after: After = None) -> Response:
         before = place_of(after, int, int, str, int) or sql.QUARANTINED_FROM_NEWEST
         dependencies.store.catch_up()
         rows = [QuarantinedRow(**row) for row in dependencies.store.named_rows(sql.QUARANTINED, *before, limit)]
         ((total,),) = dependencies.store.rows(sql.QUARANTINED_BEFORE, *before)
         last = (rows[-1].at_ms, rows[-1].offset, rows[-1].source, rows[-1].partition) if rows else None
-        return table_answer(request, QuarantinedRow, Page(rows=rows, more=max(0, total - len(rows)), last=last))
+        return table_answer(Page(rows=rows, more=max(0, total - len(rows)), last=last))
 
 
 def audit_row(row: Mapping[str, Any]) -> AuditRow:
@@ -306,12 +291,9 @@ def under_way_row(intent: Intent) -> UnderWayRow:
     )
 
 
-def table_answer(request: Request, row: type, page: Page) -> Response:
-    """Return a page as JSON, or as an Arrow IPC stream where the request accepts one; the rest is in its schema's metadata then."""
-    rest: dict[str, Any] = {"more": page.more, "next": page.next}
-    if ARROW in request.headers.get("accept", ""):
-        return Response(arrow_stream(row, page.rows, rest), media_type=ARROW)
-    return _json({"rows": [row_to_json(item) for item in page.rows], **rest})
+def table_answer(page: Page) -> Response:
+    """Return a page as JSON."""
+    return _json({"rows": [row_to_json(item) for item in page.rows], "more": page.more, "next": page.next})
 
 
 def row_answer(row: Any) -> Response:

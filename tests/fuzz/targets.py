@@ -10,7 +10,6 @@ import io
 import json
 from collections.abc import Callable
 
-from collector.api.arrow_stream import arrow_stream
 from collector.history import row_encoding
 from collector.records.formats import lifecycle_event_batch
 from collector.records.formats.flink_metadata.big_endian import BigEndianReader
@@ -42,9 +41,7 @@ from lifecycle.decisions import RunStarted
 from lifecycle.errors import MalformedRecord
 from lifecycle.identity import Handle
 from lifecycle.resource_manager_kinds import MYSQL
-from lifecycle.rows.pipelines import CheckpointRow
 from lifecycle.rows.row_json import row_to_json
-from lifecycle.rows.transactions import TransactionRow
 from resource_managers.mysql.xa_xid import XaXid
 
 NOW_MS = 1_795_000_100_000
@@ -229,9 +226,7 @@ def _is_taken(observation: Observation, raw: str) -> None:
     row_encoding.arrow_table(name, [row])
     judged = [_judged(view) for view in views(state, settled=True)]
     rows = [transaction_row(one) for one in judged]
-    arrow_stream(TransactionRow, rows, {})
     checkpoints = [checkpoint_row(one, None) for one in state.checkpoints.values()]
-    arrow_stream(CheckpointRow, checkpoints, {})
     details = [detail_row(one, [], [], None) for one in judged]
     json.dumps(
         [row_to_json(row) for row in (*rows, *checkpoints, *details)], ensure_ascii=False, allow_nan=False

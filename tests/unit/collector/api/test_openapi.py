@@ -59,7 +59,7 @@ def test_a_table_has_its_columns_and_no_others(document: dict[str, Any]) -> None
     assert row["properties"]["partitions"]["type"] == "array"
     assert row["properties"]["ours"] == {"type": "boolean"}
     assert row["properties"]["batch"] == {"type": ["integer", "null"]}
-    assert set(answer) == {"application/json", "application/vnd.apache.arrow.stream"}
+    assert set(answer) == {"application/json"}
 
 
 def test_the_transaction_of_the_detail_has_the_columns_of_the_table() -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from collector.api import paging
-from collector.api.openapi import ARROW
 from collector.api.paging import InvalidCursor, page, place_of
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BranchProof, Malformed, Observation
@@ -164,12 +161,3 @@ def test_what_is_no_cursor_of_the_table_is_refused(api: Api, text: str) -> None:
         place_of(text, int)
     refused = api.client.get("/api/v1/audit", headers=VIEWER, params={"after": text})
     assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid")
-
-
-def test_an_arrow_stream_says_in_its_metadata_how_many_more_there_are(api: Api) -> None:
-    found = api.client.get("/api/v1/aborts?limit=1", headers={**VIEWER, "Accept": ARROW})
-    metadata = pa.ipc.open_stream(found.content).schema.metadata
-    as_json = answer(api, "aborts", limit=1)
-    assert {name.decode(): json.loads(value) for name, value in metadata.items()} == {
-        name: as_json[name] for name in ("more", "next")
-    }

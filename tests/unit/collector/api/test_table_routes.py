@@ -1,15 +1,11 @@
-"""The API's tables: columns, filters, order, Arrow, pages."""
+"""The API's tables: columns, filters, order, pages."""
 
 from __future__ import annotations
 
-import io
-import json
 from urllib.parse import quote
 
-import pyarrow as pa
 import pytest
 
-from collector.api.openapi import ARROW
 from collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
@@ -112,25 +108,6 @@ def test_whatever_an_owner_names_it_one_transaction_is_found(api: Api, name: str
     assert (found.status_code, found.json()["transaction"]) == (200, name)
 
 
-def test_arrow_has_the_same_rows_as_json(api: Api) -> None:
-    answer = api.client.get("/api/v1/transactions", headers={**VIEWER, "Accept": ARROW})
-    assert answer.headers["content-type"] == ARROW
-    table = pa.ipc.open_stream(io.BytesIO(answer.content)).read_all().to_pylist()
-    rows = api.rows("transactions")
-    assert [r["key"] for r in table] == [r["key"] for r in rows]
-    assert json.loads(table[0]["evidence"]) == rows[0]["evidence"]
-
-
-@pytest.mark.parametrize("path", ["transactions", "aborts", "batches", "checkpoints", "quarantined", "audit"])
-def test_arrow_tables_have_the_columns_of_json_also_when_they_are_empty(fresh_api: Api, path: str) -> None:
-    fresh_api.order(VIEWER)
-    fresh_api.store.flushed()
-    full = set(fresh_api.rows(path)[0])
-    for query in ("", "?pipeline=nobody", "?cause=nobody"):
-        answer = fresh_api.client.get(f"/api/v1/{path}{query}", headers={**VIEWER, "Accept": ARROW})
-        assert set(pa.ipc.open_stream(io.BytesIO(answer.content)).read_all().column_names) == full
-
-
 def test_the_audit_is_searched_and_asked_for_by_keys(fresh_api: Api) -> None:
     row = fresh_api.rows("transactions")[0]
     fresh_api.order(VIEWER, reason="Because of the FIRE")
@@ -203,10 +180,6 @@ def test_ids_are_counted_by_prefix(api: Api) -> None:
         False,
         False,
     )
-    answer = api.client.get("/api/v1/ids", headers={**VIEWER, "Accept": ARROW})
-    table = pa.ipc.open_stream(io.BytesIO(answer.content)).read_all()
-    assert table.num_rows == len(found)
-    assert table.schema.field("growth_per_hour").type == pa.float64()
 
 
 def test_losses_say_what_is_missing_and_why(api: Api) -> None:

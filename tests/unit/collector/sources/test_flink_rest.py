@@ -13,7 +13,6 @@ from typing import Any
 import httpx
 import pytest
 
-from collector.api.arrow_stream import arrow_stream
 from collector.history import row_encoding, sql
 from collector.history.store import Store
 from collector.records.flink_facts import FlinkState
@@ -34,7 +33,6 @@ from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
 from lifecycle.json_record import read_object
-from lifecycle.rows.pipelines import CheckpointRow
 from lifecycle.rows.row_json import row_to_json
 from tests.fuzz.json_mutator import mutated
 from tests.unit.collector.flink_recordings import CLUSTER, FIRST_JOB, RESTORED_JOB, recorded
@@ -163,7 +161,6 @@ def test_whatever_an_answer_holds_is_refused_or_can_be_kept_and_shown() -> None:
             name, row = row_encoding.row(Observed(position=position, observation=seen))
             row_encoding.arrow_table(name, [row])
         rows = [checkpoint_row(facts, None) for facts in state.checkpoint_facts()]
-        arrow_stream(CheckpointRow, rows, {})
         json.dumps(
             [*map(row_to_json, rows), *(row_to_json(job_row(facts)) for facts in state.jobs.values())],
             ensure_ascii=False,
