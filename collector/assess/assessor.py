@@ -19,6 +19,8 @@ REST_TIMES = 4
 SHORT_S, LONG_S = 0.005, 0.1
 """One that took less stands for no time: whoever changes something and asks sees it. Nobody who asks waits for one that takes
 long: the thread alone makes it."""
+OLD_TIMES = 10
+"""Once it is older than so many times as long as it took, who asks makes it: the thread's fail, and who asks is told why."""
 STOP_LOOK_S = 0.25
 log = logging.getLogger(__name__)
 
@@ -54,7 +56,8 @@ class Assessor:
         Where an assessment takes long it is older, four times as long as it took.
         """
         kept = self._kept
-        if kept is not None and self._took_s >= LONG_S:
+        old_s = max(3 * self._every_s, OLD_TIMES * self._took_s)
+        if kept is not None and self._took_s >= LONG_S and time.monotonic() - self._kept_s < old_s:
             return kept
         with self._assessing:
             kept, at_ms, age_s = self._kept, now_ms(), time.monotonic() - self._kept_s

@@ -96,6 +96,15 @@ def test_nobody_who_asks_waits_for_one_that_takes_long(current: CurrentState) ->
     assert [each.view.transaction for each in assessing.now().judged] == ["shop-1"]
 
 
+def test_one_that_the_thread_makes_no_more_is_made_for_who_asks(current: CurrentState) -> None:
+    assessing = assessor_of(current, 0.1, observers=busy(assessor.LONG_S))
+    first = assessing.now()
+    opened(current, "shop-1")
+    assert assessing.now() is first
+    wait_until("it is old", lambda: assessing.now() is not first)
+    assert [each.view.transaction for each in assessing.now().judged] == ["shop-1"]
+
+
 def test_many_are_judged_while_others_fold(current: CurrentState, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(current_state, "CASES_AT_ONCE", 7)
     ids = [f"shop-{number}" for number in range(50)]
