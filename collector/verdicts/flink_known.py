@@ -79,7 +79,7 @@ class FlinkCase:
     """Which statement of the settings binds the job's lists to this Kafka cluster; empty: none does."""
     may_refuse_flink: bool = False
     """Its database may refuse the commit that Flink sends after a restore: MariaDB does, and lists as MySQL does."""
-    has_answered: bool = True
+    has_answered: bool = False
     """Its cluster's REST API answered since the collector's start: what came to pass before is known."""
     away_since_ms: int | None = None
     commit_overdue_ms: int = 1_500
