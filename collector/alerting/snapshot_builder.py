@@ -81,7 +81,7 @@ def take_snapshot(
         applications = applications_of_hanging(state, partitions.hanging)
     return AlertSnapshot(
         now_ms=now_ms,
-        transactions=seen,
+        transactions=tuple(seen),
         one_sided=one_sided(current, seen, now_ms),
         unread_checkpoints=unread_checkpoints(current, needed),
         log_settings=current.log_settings,

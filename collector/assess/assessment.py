@@ -54,21 +54,27 @@ class Assessment:
     """What is open, of one version of the present state. Without slots: counts are made once for all who ask."""
 
     version: int
-    now_ms: int
     cases: tuple[Case, ...]
     """What the rules read of each transaction in ``judged``, in the same order."""
-    judged: tuple[Judged, ...]
-    """In no order every transaction whose verdict may be another than settled."""
     observers: tuple[ObserverStatus, ...]
     situation: Situation
     attention: tuple[Attention, ...]
     """The cards of what needs attention, most urgent first."""
     awaited: tuple[AwaitedPipeline, ...]
-    is_all_well: bool
-    """Nothing needs attention, every pipeline shows life, and every observer sees its source."""
     quiet_since_ms: int | None
     """Since when no action was required, or None while one is."""
     all_well_since_ms: int | None
+    """Since when nothing needs attention, every pipeline shows life and every observer sees its source; None: that is not so."""
+
+    @property
+    def now_ms(self) -> int:
+        """Return when it was judged."""
+        return self.situation.now_ms
+
+    @property
+    def judged(self) -> Sequence[Judged]:
+        """Return in no order every transaction whose verdict may be another than settled."""
+        return self.situation.judged
 
     @cached_property
     def running(self) -> Running:
@@ -99,7 +105,7 @@ def assess(
     # Before it is read: what changes meanwhile is seen in the next one.
     version, observers, partitions = current.version, tuple(around.observers()), around.partitions()
     cases = tuple(current.cases(at_ms=now_ms))
-    judged = tuple(judging.judged(cases))
+    judged = judging.judged(cases)
     with current.reading() as state:
         applications = applications_of_hanging(state, partitions.hanging)
     urgent = action_required(judged, now_ms, limits.foreign_old_ms)
@@ -122,14 +128,11 @@ def assess(
     well_since_ms = before.all_well_since_ms if before is not None else None
     return Assessment(
         version=version,
-        now_ms=now_ms,
         cases=cases,
-        judged=judged,
         observers=observers,
         situation=situation,
         attention=cards,
         awaited=missing,
-        is_all_well=is_all_well,
         quiet_since_ms=None if situation.required else _first(quiet_since_ms, now_ms),
         all_well_since_ms=_first(well_since_ms, now_ms) if is_all_well else None,
     )

@@ -1,4 +1,7 @@
-"""Says when an assessment is made: once a second, and sooner for whoever asks after a change. Nothing else judges what is open."""
+"""Says when an assessment is made: once a second, and sooner for whoever asks after a change.
+
+Nothing else judges what is open, but an order and its preview: they judge anew what they are about.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ EVERY_S = 1.0
 REST_TIMES = 4
 """An assessment stands for so many times as long as it took: with thousands of open transactions others need the time too."""
 SHORT_S, LONG_S = 0.005, 0.1
-"""One that took less stands for no time: whoever changes something and asks sees it. Nobody who asks waits for one that takes
-long: the thread alone makes it."""
+"""One that took less than the first is replaced as soon as something changed. One that took as long as the second is made by
+the thread alone: a request does not wait for it."""
 OLD_TIMES = 10
 """Once it is older than so many times as long as it took, who asks makes it: the thread's fail, and who asks is told why."""
 STOP_LOOK_S = 0.25

@@ -46,7 +46,7 @@ def opened(current: CurrentState, transaction: str, age_ms: int = 60_000) -> Non
 def test_whoever_asks_after_a_change_sees_it_and_others_share_one(current: CurrentState) -> None:
     assessing = assessor_of(current)
     first = assessing.now()
-    assert (first.judged, assessing.now()) == ((), first)
+    assert (first.judged, assessing.now()) == ([], first)
     opened(current, "shop-1")
     found = assessing.now()
     assert [(each.view.transaction, each.judgement.verdict) for each in found.judged] == [("shop-1", Verdict.FOREIGN)]
@@ -84,7 +84,7 @@ def test_one_that_takes_a_while_stands_four_times_as_long_whatever_changes(curre
     assert [each.view.transaction for each in assessing.now().judged] == ["shop-1"]
 
 
-def test_nobody_who_asks_waits_for_one_that_takes_long(current: CurrentState) -> None:
+def test_a_request_does_not_wait_for_one_that_takes_long(current: CurrentState) -> None:
     assessing = assessor_of(current, 0.02, observers=busy(assessor.LONG_S))
     first = assessing.now()
     opened(current, "shop-1")
@@ -178,6 +178,6 @@ def test_it_goes_on_after_one_that_failed(current: CurrentState, caplog: pytest.
 
     assessing = assessor_of(current, 0.02, observers=observers)
     assessing.start()
-    assert next(assessing.follow(stopping)).judged == ()
+    assert next(assessing.follow(stopping)).judged == []
     assessing.stop()
     assert "what is open could not be judged" in caplog.text
