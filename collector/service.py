@@ -37,6 +37,7 @@ from collector.api.dependencies import ApiDependencies
 from collector.api.event_stream import Changes
 from collector.assess.assessment import Surroundings
 from collector.assess.assessor import Assessor
+from collector.assess.attention.situation import AttentionLimits
 from collector.config.databases import managers
 from collector.config.settings import Settings, TransactionSource
 from collector.history import retention
@@ -51,7 +52,6 @@ from collector.orders.participants import KafkaParticipant, Participants
 from collector.orders.pipelines import KIND, PipelineOrders
 from collector.orders.plan import OrderContext
 from collector.orders.service import Actions
-from collector.rows.attention.situation import AttentionLimits
 from collector.runtime.clock import now_ms
 from collector.runtime.malloc_trim import MallocTrimmer
 from collector.runtime.timed_cache import Refresher

@@ -1,5 +1,4 @@
-"""Who must be notified, and when: numbered rules, their state machine, silences and notifiers.
+"""Who must be notified, and when: how long what was found must hold, silences, the outbox and notifiers.
 
-Rules and state machine are pure. Imports ``sources`` and all below. Begin with ``rules.py``; docs/alerts.md says what to
-do about each alert.
+The state machine is pure. Begin with ``state_machine.py``; ``assess/rules`` has what is found.
 """

@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from collector.alerting import rules, silences
+from collector.alerting import silences
 from collector.alerting.silences import Silence
-from collector.alerting.snapshot import AlertSnapshot
 from collector.alerting.state_machine import Alert, AlertState, AlertStates, moved, step
 from collector.alerting.store import AlertStore
+from collector.assess import rules
 from collector.assess.assessment import Assessment
+from collector.assess.snapshot import AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.history.store import StoreFailed
 from collector.runtime.clock import CLOCK, now_ms

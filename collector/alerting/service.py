@@ -10,12 +10,12 @@ from collector.alerting.notifiers.alertmanager import Alertmanager
 from collector.alerting.notifiers.delivery import NotificationDispatcher, RetryPolicy
 from collector.alerting.notifiers.slack import Slack
 from collector.alerting.notifiers.webhook import Webhook
-from collector.alerting.recent_losses import RecentLosses
-from collector.alerting.snapshot import AlertSnapshot, CheckpointHistory
-from collector.alerting.snapshot_builder import take_snapshot
 from collector.alerting.store import AlertStore, ReceiverStatus
 from collector.assess.assessment import Assessment
 from collector.assess.assessor import Assessor
+from collector.assess.recent_losses import RecentLosses
+from collector.assess.snapshot import AlertSnapshot, CheckpointHistory
+from collector.assess.snapshot_builder import take_snapshot
 from collector.config.alerts import AlertSettings
 from collector.config.receivers import Notifier, ReceiverSettings
 from collector.config.settings import TunableSettings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from collector.alerting.findings import LABELS
+from collector.assess.findings import LABELS
 from lifecycle.errors import IndoubtError
 
 MIN_REASON, MAX_REASON = 3, 2_000

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from collector.alerting.findings import Finding, Severity
 from collector.alerting.silences import Silence, covering
+from collector.assess.findings import Finding, Severity
 from collector.config.alerts import AlertSettings
 
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collector.alerting.findings import Finding, Severity
 from collector.alerting.silences import Silence
 from collector.alerting.state_machine import Alert, AlertState, AlertStates, Group, Notification, Notified, Step
+from collector.assess.findings import Finding, Severity
 from collector.history import alert_sql
 from collector.history.store import Statement, Store
 from lifecycle.rows.attention import Remedy

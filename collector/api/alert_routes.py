@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import Response
 
-from collector.alerting import rules, silences
+from collector.alerting import silences
 from collector.alerting.evaluator import AlertEvaluator, ShownAlert, urgency
 from collector.alerting.service import AlertService
 from collector.alerting.silences import MAX_REASON, MIN_REASON, InvalidSilence, Silence
@@ -24,6 +24,7 @@ from collector.api.paging import Page, SortKey, first, page, place_of
 from collector.api.pipeline_labels import PipelineLabels
 from collector.api.request_body import json_object
 from collector.api.table_routes import After, Limit, row_answer, table_answer
+from collector.assess import rules
 from collector.config.settings import MetricsAccess
 from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
 from collector.runtime.clock import now_ms

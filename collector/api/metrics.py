@@ -14,13 +14,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from collector.alerting import rules
 from collector.alerting.evaluator import ShownAlert
-from collector.alerting.findings import Severity
 from collector.alerting.notifiers.delivery import Outcome
 from collector.alerting.service import AlertService
-from collector.alerting.snapshot import CheckpointHistory
-from collector.alerting.snapshot_builder import checkpoint_histories
 from collector.alerting.state_machine import AlertState
 from collector.alerting.store import ReceiverStatus
 from collector.api import application_ends, partition_metrics
@@ -28,6 +24,10 @@ from collector.api.application_ends import ApplicationEnds, Ends
 from collector.api.dependencies import ApiDependencies
 from collector.api.partition_metrics import SeenPartitions
 from collector.api.pipeline_labels import PipelineLabels
+from collector.assess import rules
+from collector.assess.findings import Severity
+from collector.assess.snapshot import CheckpointHistory
+from collector.assess.snapshot_builder import checkpoint_histories
 from collector.history.store import StoreFailed
 from collector.records.facts import CheckpointFacts
 from collector.records.log_settings import LogSettings

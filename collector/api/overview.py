@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collector.assess.assessment import Assessment
+from collector.assess.attention.observers import existing, up
+from collector.assess.attention.pipelines import alive
 from collector.history import sql
 from collector.history.store import Store
 from collector.records.facts import CheckpointFacts
-from collector.rows.attention.observers import existing, up
-from collector.rows.attention.pipelines import alive
 from collector.runtime.clock import now_ms
 from collector.runtime.timed_cache import NowAndThen
 from collector.verdicts.judging import percentile

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from collector.alerting import silences
-from collector.alerting.findings import LABELS
+from collector.assess.findings import LABELS
 from collector.records.orders import OrderOutcome, StepOutcome
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
 from lifecycle.rows.attention import Attention

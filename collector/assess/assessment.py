@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from collector.rows.action_required import action_required, by_urgency, groups, hanging_groups
-from collector.rows.attention.listing import attention, in_progress
-from collector.rows.attention.observers import existing, up
-from collector.rows.attention.pipelines import awaited
-from collector.rows.attention.situation import AttentionLimits, Situation
+from collector.assess.attention.action_required import action_required, by_urgency, groups, hanging_groups
+from collector.assess.attention.listing import attention, in_progress
+from collector.assess.attention.observers import existing, up
+from collector.assess.attention.pipelines import awaited
+from collector.assess.attention.situation import AttentionLimits, Situation
 from collector.sources.source import ObserverStatus
 from collector.verdicts import judging
 from collector.verdicts.judging import Judged

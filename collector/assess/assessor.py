@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 
 from collector.assess.assessment import Assessment, Surroundings, assess
-from collector.rows.attention.situation import AttentionLimits
+from collector.assess.attention.situation import AttentionLimits
 from collector.runtime.answers import ANSWERS
 from collector.runtime.clock import now_ms
 from collector.views.current_state import CurrentState

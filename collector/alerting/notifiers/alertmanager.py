@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from collector.alerting.findings import Severity
-from collector.alerting.rules import RULES
+from collector.assess.findings import Severity
+from collector.assess.rules import RULES
 from collector.config.receivers import Post
 
 GRACE_MS = 300_000

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from collector.alerting.snapshot import AlertSnapshot
-from collector.alerting.snapshot_builder import take_snapshot
 from collector.assess.assessment import Assessment, Surroundings, assess
 from collector.assess.assessor import Assessor
+from collector.assess.attention.situation import AttentionLimits
+from collector.assess.snapshot import AlertSnapshot
+from collector.assess.snapshot_builder import take_snapshot
 from collector.config.alerts import AlertSettings
-from collector.rows.attention.situation import AttentionLimits
 from collector.runtime.clock import now_ms
 from collector.sources.source import ObserverStatus
 from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings

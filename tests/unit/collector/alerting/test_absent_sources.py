@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from collector.alerting import rules, snapshot_builder
+from collector.assess import rules, snapshot_builder
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.observations import IdExpired, Observed, Position

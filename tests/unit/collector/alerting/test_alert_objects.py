@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from collector.alerting import rules
-from collector.alerting.findings import SOURCES_GROUP, Finding, Remedy
-from collector.alerting.snapshot import (
+from collector.assess import rules
+from collector.assess.findings import SOURCES_GROUP, Finding, Remedy
+from collector.assess.snapshot import (
     AbortSeen,
     AlertSnapshot,
     BlockedPartition,

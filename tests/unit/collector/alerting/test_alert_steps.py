@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from collector.alerting.findings import Finding, Severity
 from collector.alerting.state_machine import (
     Alert,
     AlertState,
@@ -20,6 +19,7 @@ from collector.alerting.state_machine import (
     moved,
     step,
 )
+from collector.assess.findings import Finding, Severity
 from collector.config.alerts import AlertSettings
 from tests.unit.collector.alerting.test_state_machine import (
     CRITICAL,

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from collector.alerting import rules, silences, snapshot_builder
+from collector.alerting import silences
 from collector.alerting.evaluator import AlertEvaluator
-from collector.alerting.snapshot import AlertSnapshot, OneSidedBatch, Source
 from collector.alerting.state_machine import AlertState
 from collector.alerting.store import MAX_SHOWN, AlertStore
+from collector.assess import rules, snapshot_builder
+from collector.assess.snapshot import AlertSnapshot, OneSidedBatch, Source
 from collector.config.alerts import AlertSettings
 from collector.history import sql
 from collector.history.store import Store, StoreFailed

@@ -11,9 +11,9 @@ import pytest
 
 from collector.alerting import silences
 from collector.alerting.evaluator import AlertEvaluator
-from collector.alerting.snapshot import AlertSnapshot, BlockedPartition
 from collector.alerting.state_machine import AlertState
 from collector.assess.assessment import Assessment
+from collector.assess.snapshot import AlertSnapshot, BlockedPartition
 from collector.history import sql
 from collector.history.store import StoreFailed
 from collector.runtime.clock import now_ms

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.alerting import rules
-from collector.alerting.snapshot import AlertSnapshot
+from collector.assess import rules
+from collector.assess.snapshot import AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.formats.transaction_state import BrokerStatus

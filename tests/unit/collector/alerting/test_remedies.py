@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from collector.alerting.remedies import remedy_of
+from collector.assess.remedies import remedy_of
 from collector.records.facts import PipelineFacts
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.verdicts.judging import Judged

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from collector.alerting import rules as alert_rules
-from collector.alerting import transaction_rules
-from collector.alerting.findings import LABELS, MAX_FINDINGS, SOURCES_GROUP, Finding, Severity
-from collector.alerting.snapshot import (
+from collector.assess import rules as alert_rules
+from collector.assess.findings import LABELS, MAX_FINDINGS, SOURCES_GROUP, Finding, Severity
+from collector.assess.rules import transactions as transaction_rules
+from collector.assess.snapshot import (
     AbortSeen,
     AlertSnapshot,
     BlockedPartition,

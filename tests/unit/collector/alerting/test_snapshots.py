@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from collector.alerting.partition_snapshot import blocked_partitions
-from collector.alerting.snapshot import AbortSeen, AlertSnapshot, CheckpointHistory, Source
-from collector.alerting.snapshot_builder import checkpoint_histories, recent_aborts
+from collector.assess.partition_snapshot import blocked_partitions
+from collector.assess.snapshot import AbortSeen, AlertSnapshot, CheckpointHistory, Source
+from collector.assess.snapshot_builder import checkpoint_histories, recent_aborts
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.facts import CheckpointFacts

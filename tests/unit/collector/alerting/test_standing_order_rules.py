@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collector.alerting import rules as alert_rules
-from collector.alerting.findings import LABELS, Finding, Severity
-from collector.alerting.snapshot import AlertSnapshot, Source
+from collector.assess import rules as alert_rules
+from collector.assess.findings import LABELS, Finding, Severity
+from collector.assess.snapshot import AlertSnapshot, Source
 from collector.config.alerts import AlertSettings
 from collector.records.standing_orders import HeldBack, OrderReport, StandingAct, StandingReport
 from lifecycle.orders import Action

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from collector.alerting.findings import Finding, Severity
 from collector.alerting.silences import Silence
 from collector.alerting.state_machine import Alert, AlertState, AlertStates, Notification, Step, advance, step
+from collector.assess.findings import Finding, Severity
 from collector.config.alerts import AlertSettings
 from lifecycle.verdicts import Evidence
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.alerting import rules
-from collector.alerting.findings import Finding
-from collector.alerting.snapshot_builder import unread_checkpoints
+from collector.assess import rules
+from collector.assess.findings import Finding
+from collector.assess.snapshot_builder import unread_checkpoints
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from collector.alerting import rules
-from collector.alerting.findings import SOURCES_GROUP, STANDING_ORDERS_GROUP, Finding, Severity
-from collector.alerting.snapshot import (
+from collector.assess import rules
+from collector.assess.findings import SOURCES_GROUP, STANDING_ORDERS_GROUP, Finding, Severity
+from collector.assess.snapshot import (
     AbortSeen,
     AlertSnapshot,
     BlockedPartition,

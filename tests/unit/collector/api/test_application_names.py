@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.alerting.rules import findings
 from collector.api.pipeline_labels import PipelineLabels
+from collector.assess.rules import findings
 from collector.config.alerts import AlertSettings
 from collector.records.application_ids import form_of
 from collector.records.formats.flink_records import (

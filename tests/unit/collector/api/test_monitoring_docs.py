@@ -11,9 +11,7 @@ import pytest
 import yaml
 from prometheus_client.core import Metric
 
-from collector.alerting import rules as alert_rules
 from collector.alerting.evaluator import ShownAlert
-from collector.alerting.findings import Severity
 from collector.alerting.notifiers.delivery import Outcome
 from collector.alerting.state_machine import Alert, AlertState
 from collector.alerting.store import ReceiverStatus
@@ -21,6 +19,8 @@ from collector.api import metrics
 from collector.api.metrics import Seen
 from collector.api.partition_metrics import SeenPartitions
 from collector.api.pipeline_labels import PipelineLabels
+from collector.assess import rules as alert_rules
+from collector.assess.findings import Severity
 from collector.records.facts import CheckpointFacts
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.log_settings import LogSettings

@@ -14,8 +14,8 @@ import pytest
 
 from collector.alerting.evaluator import AlertEvaluator
 from collector.alerting.silences import Silence
-from collector.alerting.snapshot import AlertSnapshot
 from collector.alerting.store import AlertStore
+from collector.assess.snapshot import AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.history import database_file, sidecar_table, sql
 from collector.history.sidecar_table import TableFile

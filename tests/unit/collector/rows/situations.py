@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from collector.assess.attention.action_required import action_required, by_urgency, groups, hanging_groups
+from collector.assess.attention.listing import attention
+from collector.assess.attention.situation import AttentionLimits, Situation
 from collector.records.facts import PipelineFacts
 from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.formats.flink_records import FlinkJob
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation
-from collector.rows.action_required import action_required, by_urgency, groups, hanging_groups
-from collector.rows.attention.listing import attention
-from collector.rows.attention.situation import AttentionLimits, Situation
 from collector.state.state import State
 from collector.verdicts.driver_state import DriverCondition, DriverState
 from collector.verdicts.judging import Judged, PipelineNow, judged

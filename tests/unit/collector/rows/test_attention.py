@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from collector.alerting.rules import RULES
+from collector.assess.attention.action_required import headline
+from collector.assess.attention.alerts import CONSEQUENCES
+from collector.assess.attention.listing import in_progress
+from collector.assess.attention.observers import existing, up
+from collector.assess.attention.pipelines import alive, awaited
+from collector.assess.attention.transactions import consequence
+from collector.assess.rules import RULES
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.rows.action_required import headline
-from collector.rows.attention.alerts import CONSEQUENCES
-from collector.rows.attention.listing import in_progress
-from collector.rows.attention.observers import existing, up
-from collector.rows.attention.pipelines import alive, awaited
-from collector.rows.attention.transactions import consequence
 from collector.verdicts.driver_state import DriverCondition
 from collector.verdicts.judging import Judged
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup

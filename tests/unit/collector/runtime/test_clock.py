@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from collector.alerting import rules
-from collector.alerting.findings import Finding, Severity
 from collector.alerting.notifiers.delivery import RetryPolicy
-from collector.alerting.partition_snapshot import blocked_partitions
-from collector.alerting.snapshot import AlertSnapshot
 from collector.alerting.state_machine import AlertStates, moved, step
+from collector.assess import rules
+from collector.assess.findings import Finding, Severity
+from collector.assess.partition_snapshot import blocked_partitions
+from collector.assess.snapshot import AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.runtime.clock import HOLD_MS, TOLERATED_MS, Clock
 from collector.verdicts.partition_state import PartitionFindings, PartitionTracker

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.alerting import rules
-from collector.alerting.findings import Severity
-from collector.alerting.recent_losses import RecentLosses
+from collector.assess import rules
+from collector.assess.findings import Severity
+from collector.assess.recent_losses import RecentLosses
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.alerting import rules
-from collector.alerting.recent_losses import RecentLosses
 from collector.alerting.state_machine import AlertState, AlertStates, step
+from collector.assess import rules
+from collector.assess.recent_losses import RecentLosses
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind

@@ -6,9 +6,9 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from collector.alerting import rules
-from collector.alerting.findings import Severity
-from collector.alerting.recent_losses import RecentLosses
+from collector.assess import rules
+from collector.assess.findings import Severity
+from collector.assess.recent_losses import RecentLosses
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.observations import (

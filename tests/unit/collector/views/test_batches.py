@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from collector.assess.attention.action_required import groups
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BranchProof, Observation
 from collector.records.orders import InvalidOrder, StepOutcome, read
-from collector.rows.action_required import groups
 from collector.rows.batches import batch_row
 from collector.state.transaction_join import views
 from collector.verdicts.judging import Judged

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collector.alerting.snapshot import BlockedPartition, HangingTransaction
+from collector.assess.snapshot import BlockedPartition, HangingTransaction
 from collector.verdicts.hanging_transactions import partition_name
 from collector.verdicts.partition_state import PartitionFindings
 from lifecycle.application import Application

@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from collector.alerting.findings import MAX_FINDINGS, Finding, Severity, application_group, batch_group
-from collector.alerting.remedies import remedy_of, remedy_of_pipeline
-from collector.alerting.snapshot import AbortSeen, AlertSnapshot
+from collector.assess.findings import MAX_FINDINGS, Finding, Severity, application_group, batch_group
+from collector.assess.remedies import remedy_of, remedy_of_pipeline
+from collector.assess.snapshot import AbortSeen, AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.records.facts import KAFKA
 from collector.runtime.time_format import seconds

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from collector.alerting.partition_snapshot import blocked_partitions, hanging_transactions
-from collector.alerting.snapshot import (
+from collector.assess.assessment import Assessment
+from collector.assess.partition_snapshot import blocked_partitions, hanging_transactions
+from collector.assess.snapshot import (
     AbortSeen,
     AlertSnapshot,
     CheckpointHistory,
@@ -16,7 +17,6 @@ from collector.alerting.snapshot import (
     Source,
     UnreadCheckpoints,
 )
-from collector.assess.assessment import Assessment
 from collector.config.alerts import AlertSettings
 from collector.records.facts import CheckpointFacts
 from collector.records.formats.flink_records import UnreadCheckpoint

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.alerting.findings import STANDING_ORDERS_GROUP, Finding, Severity
-from collector.alerting.snapshot import AlertSnapshot
+from collector.assess.findings import STANDING_ORDERS_GROUP, Finding, Severity
+from collector.assess.snapshot import AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.records.standing_orders import HeldBack, OrderReport, StandingAct
 from lifecycle.counted_nouns import counted

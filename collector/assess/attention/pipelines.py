@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from collector.assess.attention.situation import CRITICAL, Situation
 from collector.records.flink_job_facts import FlinkJobFacts
-from collector.rows.attention.situation import CRITICAL, Situation
 from collector.verdicts.driver_state import DriverCondition, DriverState, state_of
 from lifecycle.durations import duration, steady_duration
 from lifecycle.orders import PIPELINE_KEY

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collector.assess.attention.situation import CRITICAL, WARNING, Situation
 from collector.records.observer_kind import DECIDING_OBSERVERS
-from collector.rows.attention.situation import CRITICAL, WARNING, Situation
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy
 from lifecycle.rows.status import ObserverRow
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.alerting.findings import Finding, Severity, application_group
-from collector.alerting.remedies import remedy_of_pipeline
-from collector.alerting.snapshot import AlertSnapshot, CheckpointHistory
+from collector.assess.findings import Finding, Severity, application_group
+from collector.assess.remedies import remedy_of_pipeline
+from collector.assess.snapshot import AlertSnapshot, CheckpointHistory
 from collector.config.alerts import AlertSettings
 from collector.runtime.time_format import seconds
 from collector.verdicts.verdict_case import CHECKPOINTS, PipelineHistory

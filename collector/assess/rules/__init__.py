@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from collector.alerting import checkpoint_rule, partition_rules, source_rules, standing_order_rules, transaction_rules
-from collector.alerting.findings import MAX_FINDINGS, Finding
-from collector.alerting.snapshot import AlertSnapshot, Source
+from collector.assess.findings import MAX_FINDINGS, Finding
+from collector.assess.rules import checkpoints, partitions, sources, standing_orders, transactions
+from collector.assess.snapshot import AlertSnapshot, Source
 from collector.config.alerts import AlertSettings
 
 
@@ -67,22 +67,22 @@ def _rule(
 
 _T, _D = Source.TRANSACTIONS, Source.DECISIONS
 RULES: tuple[AlertRule, ...] = (
-    _rule("A1", "timeout near", transaction_rules.a1_timeout_near, _T),
-    _rule("A2", "commit overdue", transaction_rules.a2_commit_overdue, _T, _D),
-    _rule("A3", "hanging", partition_rules.a3_hanging, Source.PARTITIONS, for_ms=10_000),
-    _rule("A4", "blocked consumers", partition_rules.a4_blocked_consumers, Source.PARTITIONS),
-    _rule("A5", "repeated aborts", transaction_rules.a5_repeated_aborts),
-    _rule("A6", "failing checkpoints", checkpoint_rule.a6_failing_checkpoints, Source.CHECKPOINTS),
-    _rule("A7", "lost", transaction_rules.a7_lost, _D),
-    _rule("A8", "id leak", transaction_rules.a8_id_leak, _T, for_ms=60_000),
-    _rule("A9", "observer down", source_rules.a9_observer_down, Source.OBSERVERS),
-    _rule("A10", "one side only", transaction_rules.a10_one_side_only, _T, _D, Source.DATABASES, for_ms=10_000),
+    _rule("A1", "timeout near", transactions.a1_timeout_near, _T),
+    _rule("A2", "commit overdue", transactions.a2_commit_overdue, _T, _D),
+    _rule("A3", "hanging", partitions.a3_hanging, Source.PARTITIONS, for_ms=10_000),
+    _rule("A4", "blocked consumers", partitions.a4_blocked_consumers, Source.PARTITIONS),
+    _rule("A5", "repeated aborts", transactions.a5_repeated_aborts),
+    _rule("A6", "failing checkpoints", checkpoints.a6_failing_checkpoints, Source.CHECKPOINTS),
+    _rule("A7", "lost", transactions.a7_lost, _D),
+    _rule("A8", "id leak", transactions.a8_id_leak, _T, for_ms=60_000),
+    _rule("A9", "observer down", sources.a9_observer_down, Source.OBSERVERS),
+    _rule("A10", "one side only", transactions.a10_one_side_only, _T, _D, Source.DATABASES, for_ms=10_000),
     # Without a source: it also fires about a log that is unreadable for this very reason.
-    _rule("A11", "finite log", source_rules.a11_finite_log),
-    _rule("A12", "duplicated", transaction_rules.a12_duplicated),
-    _rule("A13", "standing order acted", standing_order_rules.a13_acted),
-    _rule("A14", "standing order held back", standing_order_rules.a14_held_back, Source.OBSERVERS, for_ms=3_000),
-    _rule("A15", "checkpoint not read", source_rules.a15_checkpoint_not_read, Source.OBSERVERS, for_ms=15_000),
-    _rule("A16", "clock off", source_rules.a16_clock_off, for_ms=5_000),
+    _rule("A11", "finite log", sources.a11_finite_log),
+    _rule("A12", "duplicated", transactions.a12_duplicated),
+    _rule("A13", "standing order acted", standing_orders.a13_acted),
+    _rule("A14", "standing order held back", standing_orders.a14_held_back, Source.OBSERVERS, for_ms=3_000),
+    _rule("A15", "checkpoint not read", sources.a15_checkpoint_not_read, Source.OBSERVERS, for_ms=15_000),
+    _rule("A16", "clock off", sources.a16_clock_off, for_ms=5_000),
 )
 """``for_ms`` is 0 where the rule's own limit already waits."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from collector.rows.attention.situation import CRITICAL, WARNING, Situation
+from collector.assess.attention.situation import CRITICAL, WARNING, Situation
 from lifecycle.counted_nouns import counted
 from lifecycle.identity import transactional_ids
 from lifecycle.resource_manager_kinds import KAFKA

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collector.rows.action_required import RequiredGroup
-from collector.rows.attention.pipelines import goes_on
-from collector.rows.attention.pipelines import remedy_of as remedy_of_pipeline
-from collector.rows.attention.readers import Waits
-from collector.rows.attention.situation import CRITICAL, WARNING, Situation
+from collector.assess.attention.action_required import RequiredGroup
+from collector.assess.attention.pipelines import goes_on
+from collector.assess.attention.pipelines import remedy_of as remedy_of_pipeline
+from collector.assess.attention.readers import Waits
+from collector.assess.attention.situation import CRITICAL, WARNING, Situation
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import PIPELINE_KEY
 from lifecycle.resource_manager_kinds import DATABASES

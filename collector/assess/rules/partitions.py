@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.alerting.findings import Finding, Severity, application_group, topic_group
-from collector.alerting.remedies import remedy_of
-from collector.alerting.snapshot import AlertSnapshot, HangingTransaction
-from collector.alerting.transaction_rules import batch_of
+from collector.assess.findings import Finding, Severity, application_group, topic_group
+from collector.assess.remedies import remedy_of
+from collector.assess.rules.transactions import batch_of
+from collector.assess.snapshot import AlertSnapshot, HangingTransaction
 from collector.config.alerts import AlertSettings
 from collector.runtime.time_format import seconds
 from lifecycle import page_paths

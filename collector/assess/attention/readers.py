@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from collector.rows.attention.situation import WARNING, Situation
+from collector.assess.attention.situation import WARNING, Situation
 from collector.verdicts.blocked_readers import Reader, ReaderKind
 from collector.verdicts.hanging_transactions import partition_name
 from collector.verdicts.partition_state import Blocked

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from collector.assess.attention.action_required import RequiredGroup
 from collector.records.flink_job_facts import FlinkJobFacts
-from collector.rows.action_required import RequiredGroup
 from collector.verdicts.driver_state import DriverState
 from collector.verdicts.judging import Judged
 from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings

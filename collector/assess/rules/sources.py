@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.alerting.findings import SOURCES_GROUP, Finding, Severity
-from collector.alerting.snapshot import AlertSnapshot
+from collector.assess.findings import SOURCES_GROUP, Finding, Severity
+from collector.assess.snapshot import AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.records.observer_kind import DECIDING_OBSERVERS, ObserverKind
 from collector.sources.source import ObserverState, ObserverStatus
