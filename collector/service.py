@@ -61,7 +61,7 @@ from collector.sources.cluster_id import ClusterName
 from collector.sources.databases import database_observers
 from collector.sources.decision_log import DecisionTopic
 from collector.sources.lifecycle_topic import LifecycleTopic
-from collector.sources.partitions import Pace, Partitions
+from collector.sources.partitions import Partitions
 from collector.sources.source import Observer, ObserverStatus
 from collector.sources.time_samples import TimeSamples
 from collector.sources.transaction_polling import TransactionPolling
@@ -83,6 +83,8 @@ Running = (
 )
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
+LOCAL_POLLING_MS = 500
+"""Of a checkpoint directory on this machine, or mounted: a poll costs nothing."""
 
 
 def serve(
@@ -97,7 +99,13 @@ def serve(
     """Serve until SIGINT or SIGTERM; what observes begins once history is loaded."""
     tunable = settings.tunable
     broker = KafkaResourceManager(connection, decisions_topic=tunable.decision_topic)
-    partitions = Partitions(current, connection, Pace.of(tunable), tunable.decision_topic, tunable.retry_max_ms)
+    partitions = Partitions(
+        current,
+        connection,
+        tunable.decision_topic,
+        round_ms=tunable.partition_round_ms,
+        reader_stalled_ms=tunable.reader_stalled_ms,
+    )
     observers: list[Observer] = []
 
     def running() -> list[Running]:
@@ -106,7 +114,7 @@ def serve(
         store.add_maintenance(MallocTrimmer())
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
-        observers.extend(database_observers(current, store, settings.databases, databases, tunable))
+        observers.extend(database_observers(current, store, settings.databases, databases, tunable.database_polling_ms))
         return [cluster, *observers, assessor, alerts, follow_up, standing, samples, dependencies.refresher]
 
     def statuses() -> list[ObserverStatus]:
@@ -134,7 +142,7 @@ def serve(
     participants = Participants(
         {
             broker.name: KafkaParticipant(broker),
-            **database_participant.participants(databases, tunable.database_answer_ms / 1000),
+            **database_participant.participants(databases),
         }
     )
     hanging = HangingOrders(
@@ -145,7 +153,6 @@ def serve(
         connection,
         DecisionLog(connection, tunable.decision_topic),
         tunable.pipeline_order_topic,
-        limit_ms=tunable.pipeline_order_limit_ms,
         start_commands=settings.start_commands,
     )
     more_probes = {**hanging.by_kind(), KIND: pipelines.probe}
@@ -159,7 +166,6 @@ def serve(
         follow_up,
         hanging,
         read_only=settings.read_only,
-        limit_ms=tunable.order_limit_ms,
     )
     ready = threading.Event()
     dependencies = ApiDependencies(
@@ -176,12 +182,7 @@ def serve(
         is_ready=ready.is_set,
         cluster=lambda: cluster.name,
         observers=statuses,
-        limits=RequestLimits(
-            requests_per_second=tunable.requests_per_second,
-            orders_per_minute=tunable.orders_per_minute,
-            failed_authentications_per_minute=tunable.failed_authentications_per_minute,
-        ),
-        max_body_bytes=tunable.max_body_bytes,
+        limits=RequestLimits(requests_per_second=tunable.requests_per_second),
         partitions=lambda: partitions.findings,
         startable=settings.start_commands.keys(),
     )
@@ -221,55 +222,40 @@ def serve(
 def _observers(
     settings: Settings, connection: KafkaConnection, current: CurrentState, store: Store, broker: KafkaResourceManager
 ) -> list[Observer]:
-    tunable, retry_max_ms = settings.tunable, settings.tunable.retry_max_ms
+    tunable = settings.tunable
     found: list[Observer] = [
-        LifecycleTopic(current, store, connection, tunable.lifecycle_topic, retry_max_ms),
-        DecisionTopic(current, store, connection, tunable.decision_topic, retry_max_ms),
+        LifecycleTopic(current, store, connection, tunable.lifecycle_topic),
+        DecisionTopic(current, store, connection, tunable.decision_topic),
     ]
     needed: threading.Event | None = None
     if tunable.transaction_source is not TransactionSource.POLLING:
-        transaction_log = TransactionLog(current, store, connection, retry_max_ms)
+        transaction_log = TransactionLog(current, store, connection)
         found.append(transaction_log)
         needed = transaction_log.denied
     if tunable.transaction_source is not TransactionSource.LOG:
-        interval_ms = tunable.transaction_polling_ms
         found.append(
             TransactionPolling(
                 current,
                 store,
                 KafkaPartitions(connection, tunable.decision_topic),
-                interval_ms=interval_ms,
-                retry_max_ms=retry_max_ms,
+                interval_ms=tunable.transaction_polling_ms,
                 needed=needed,
             )
         )
-    found.append(Clocks(current, connection, broker, retry_max_ms))
+    found.append(Clocks(current, connection, broker))
     # What needs libraries of its own is imported where it is wanted.
     if settings.checkpoints:
         from collector.sources.spark_checkpoint import SparkCheckpoint
     for name, location in settings.checkpoints.items():
         is_local = location.startswith("file://") or "://" not in location
-        interval_ms = tunable.checkpoint_polling_ms if is_local else tunable.remote_checkpoint_polling_ms
-        found.append(
-            SparkCheckpoint(current, store, name, location, interval_ms=interval_ms, retry_max_ms=retry_max_ms)
-        )
-    record_offsets, interval_ms = KafkaRecordOffsets(connection), tunable.offsets_polling_ms
-    found.append(AbortedOffsets(current, store, record_offsets, interval_ms=interval_ms, retry_max_ms=retry_max_ms))
+        interval_ms = LOCAL_POLLING_MS if is_local else tunable.remote_checkpoint_polling_ms
+        found.append(SparkCheckpoint(current, store, name, location, interval_ms=interval_ms))
+    found.append(AbortedOffsets(current, store, KafkaRecordOffsets(connection)))
     if settings.flink:
         from collector.sources.flink_rest import FlinkRest
     for name, url in settings.flink.items():
-        interval_ms = tunable.flink_polling_ms
-        found.append(
-            FlinkRest(
-                current,
-                store,
-                name,
-                url,
-                interval_ms=interval_ms,
-                retry_max_ms=retry_max_ms,
-                access=settings.flink_access.get(name),
-            )
-        )
+        access, interval_ms = settings.flink_access.get(name), tunable.flink_polling_ms
+        found.append(FlinkRest(current, store, name, url, interval_ms=interval_ms, access=access))
     clusters = dict.fromkeys((*settings.flink, *settings.flink_checkpoints))
     if clusters:
         from collector.sources.flink_committables import FlinkCommittablesReader
@@ -279,9 +265,8 @@ def _observers(
                 current,
                 name,
                 settings.flink_checkpoints.get(name, ()),
-                interval_ms=tunable.checkpoint_polling_ms,
+                interval_ms=LOCAL_POLLING_MS,
                 remote_interval_ms=tunable.remote_checkpoint_polling_ms,
-                retry_max_ms=retry_max_ms,
             )
         )
     return found
@@ -306,18 +291,11 @@ def _follow_up(
     participants: Participants,
     more_probes: Mapping[str, Probe],
 ) -> OutcomeResolver:
-    tunable = settings.tunable
     # A decision log of its own: its thread probes while orders are given.
-    decision_log = DecisionLog(connection, tunable.decision_topic)
+    decision_log = DecisionLog(connection, settings.tunable.decision_topic)
     context = OrderContext(current=current, participants=participants, log=decision_log, limit_s=READ_LIMIT_S)
     probes = OutcomeProbes(context, read_only=settings.read_only)
-    return OutcomeResolver(
-        current,
-        OrderHistory(store),
-        {**probes.by_kind(), **more_probes},
-        pause_ms=tunable.follow_up_pause_ms,
-        max_ms=tunable.follow_up_max_ms,
-    )
+    return OutcomeResolver(current, OrderHistory(store), {**probes.by_kind(), **more_probes})
 
 
 class _Server(uvicorn.Server):

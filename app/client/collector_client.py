@@ -40,7 +40,7 @@ READ_LIMIT_S = 4.0
 PREVIEW_LIMIT_S = 20.0
 """It names everything that a filter means."""
 ORDER_LIMIT_S = 75.0
-"""Longer than a collector waits for a pipeline's answer (INDOUBT_PIPELINE_ORDER_LIMIT_MS)."""
+"""Longer than a collector waits for a pipeline's answer (60 s)."""
 
 Row = TypeVar("Row")
 Filters = Mapping[str, str | tuple[str, ...]]

@@ -44,7 +44,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.dependencies = dependencies
-    app.add_middleware(RequestGuard, max_body_bytes=dependencies.max_body_bytes)
+    app.add_middleware(RequestGuard)
     handle_errors(app)
     counted = dependencies.refresher.add(counts_now_and_then(dependencies.current, dependencies.store))
 

@@ -14,7 +14,6 @@ from collector.api.auth.authentication import Caller, KnownTokens, MayNotSpeakFo
 from collector.api.auth.rate_limits import RequestLimits
 from collector.api.event_stream import Changes
 from collector.assess.assessor import Assessor
-from collector.config.settings import MAX_BODY_BYTES
 from collector.history.store import Store
 from collector.orders.service import Actions
 from collector.runtime.clock import now_ms
@@ -48,7 +47,6 @@ class ApiDependencies:
     startable: Collection[str] = ()
     """Prefixes of the pipelines that an order may start."""
     limits: RequestLimits = field(default_factory=RequestLimits)
-    max_body_bytes: int = MAX_BODY_BYTES
     refresher: Refresher = field(default_factory=Refresher)
 
 

@@ -22,15 +22,16 @@ SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
 )
+MAX_BODY_BYTES = 4_194_304
 STRICT_TRANSPORT = (b"strict-transport-security", b"max-age=31536000")
 log = logging.getLogger(__name__)
 
 
 class RequestGuard:
-    """ASGI middleware. A body longer than ``max_body_bytes`` is refused (413) before it is read to its end."""
+    """ASGI middleware. A body longer than MAX_BODY_BYTES is refused (413) before it is read to its end."""
 
-    def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
-        self._app, self._most = app, max_body_bytes
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; other kinds of connection pass as they are."""
@@ -43,7 +44,7 @@ class RequestGuard:
         answer = _Answer(send, request_id, ended, is_https=scope["scheme"] == "https")
         began_s = time.monotonic()
         try:
-            if _declared_length(scope["headers"]) > self._most:
+            if _declared_length(scope["headers"]) > MAX_BODY_BYTES:
                 await envelope(413, self._too_large)(scope, receive, answer.send)
             else:
                 await self._app(scope, self._limited(receive), answer.send)
@@ -59,7 +60,7 @@ class RequestGuard:
 
     @property
     def _too_large(self) -> str:
-        return f"the body has more than {self._most} bytes: send less at once"
+        return f"the body has more than {MAX_BODY_BYTES} bytes: send less at once"
 
     def _limited(self, receive: Receive) -> Receive:
         read = 0
@@ -68,7 +69,7 @@ class RequestGuard:
             nonlocal read
             message = await receive()
             read += len(message.get("body", b""))
-            if read > self._most:
+            if read > MAX_BODY_BYTES:
                 raise HTTPException(413, self._too_large)
             return message
 

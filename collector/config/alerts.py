@@ -8,6 +8,8 @@ from typing import Annotated
 from pydantic import Field
 
 Whole = Annotated[int, Field(gt=0)]
+NO_SETTINGS = frozenset({"observer_down_ms", "resolved_kept_ms"})
+"""Fields of AlertSettings that nobody sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

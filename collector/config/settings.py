@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from collector.config import named_locations, public_url, receivers, standing_orders, start_commands, tokens
+from collector.config import alerts, named_locations, public_url, receivers, standing_orders, start_commands, tokens
 from collector.config.alerts import AlertSettings, Whole
 from collector.config.databases import OPTION, PASSWORDS, read_databases
 from collector.config.flink_access import OPTION as FLINK_OPTION
@@ -54,7 +54,6 @@ FOREIGN_VARIABLES = frozenset(
 )
 """Variables that are no tunable setting: of a flag here, or of the Kafka connection, the app, the pipeline or the demo."""
 KAFKA_PREFIX = "INDOUBT_KAFKA_"
-MAX_BODY_BYTES = 4_194_304
 
 
 Name = Annotated[str, Field(min_length=1)]
@@ -89,43 +88,27 @@ class TunableSettings:
     flink_commit_overdue_ms: Whole = 1_500
     driver_silent_ms: Whole = 30_000
     foreign_old_ms: Whole = 30_000
-    settled_kept: Whole = 10_000
-    checkpoints_kept: Whole = 2_000
-    order_limit_ms: Whole = 10_000
-    follow_up_pause_ms: Whole = 1_000
-    follow_up_max_ms: Whole = 86_400_000
     history_days: Whole = 30
     history_megabytes: Whole = 10_000
     transaction_polling_ms: Whole = 1_000
-    checkpoint_polling_ms: Whole = 500
     remote_checkpoint_polling_ms: Whole = 5_000
     flink_polling_ms: Whole = 2_000
-    offsets_polling_ms: Whole = 2_000
     database_polling_ms: Whole = 1_000
-    database_answer_ms: Whole = 5_000
-    retry_max_ms: Whole = 2_000
     requests_per_second: Whole = 300
-    orders_per_minute: Whole = 120
-    failed_authentications_per_minute: Whole = 10
-    max_body_bytes: Whole = MAX_BODY_BYTES
     log_level: LogLevel = LogLevel.INFO
     alert: AlertSettings = field(default_factory=AlertSettings)
-    notification_limit_ms: Whole = 5_000
-    notification_retry_ms: Whole = 1_000
-    notification_retry_max_ms: Whole = 60_000
-    notification_give_up_ms: Whole = 86_400_000
+    notification_limit_ms: ClassVar[int] = 5_000
+    notification_retry_ms: ClassVar[int] = 1_000
+    notification_retry_max_ms: ClassVar[int] = 60_000
+    notification_give_up_ms: ClassVar[int] = 86_400_000
     metrics_access: MetricsAccess = MetricsAccess.TOKEN
     metrics_pipelines: Whole = 100
-    partition_poll_ms: Whole = 1_000
     partition_round_ms: Whole = 5_000
-    partitions_per_poll: Whole = 2_000
-    hanging_confirm_ms: Whole = 2_000
     reader_stalled_ms: Whole = 30_000
     transaction_source: TransactionSource = TransactionSource.AUTO
     lifecycle_topic: Name = "transaction_lifecycle"
     decision_topic: Name = "transaction_decisions"
     pipeline_order_topic: Name = "pipeline_orders"
-    pipeline_order_limit_ms: Whole = 60_000
     connect_offsets_topics: Name = CONNECT_OFFSETS
 
     @property
@@ -216,7 +199,8 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
 def defaults() -> dict[str, object]:
     """Return the default of each setting, by its name."""
     own = {each.name: each.default for each in fields(TunableSettings) if each.name != "alert"}
-    return own | {f"alert_{each.name}": each.default for each in fields(AlertSettings)}
+    of_alerts = {each.name: each.default for each in fields(AlertSettings) if each.name not in alerts.NO_SETTINGS}
+    return own | {f"alert_{name}": default for name, default in of_alerts.items()}
 
 
 def _add_tls(parser: argparse.ArgumentParser) -> None:

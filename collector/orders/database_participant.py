@@ -21,7 +21,7 @@ from lifecycle.outcomes import (
 )
 from lifecycle.resource_manager_kinds import KINDS
 from resource_managers.database.markers import MarkerState
-from resource_managers.database.resource_manager import NO_TIMEOUT_LEFT_MS, DatabaseResourceManager
+from resource_managers.database.resource_manager import NO_TIMEOUT_LEFT_MS, WATCH_LIMIT_S, DatabaseResourceManager
 from resource_managers.database.servers import Silence, silence
 from resource_managers.database.session import PreparedBranch
 from resource_managers.database.settlement import outcome_of
@@ -52,11 +52,11 @@ class PlacedBranch(OpenTransactionView):
 class DatabaseParticipant:
     """``managers``: the databases of one kind, by place. It writes no tombstone: that is left to the pipeline's recovery.
 
-    ``answer_limit_s``: a database that does not say for so long what it lists is left out of an order.
+    A database that does not say within WATCH_LIMIT_S what it lists is left out of an order.
     """
 
-    def __init__(self, kind: str, managers: Mapping[str, DatabaseResourceManager], *, answer_limit_s: float) -> None:
-        self._kind, self._managers, self._answer_limit_s = kind, dict(managers), answer_limit_s
+    def __init__(self, kind: str, managers: Mapping[str, DatabaseResourceManager]) -> None:
+        self._kind, self._managers = kind, dict(managers)
 
     def description(self, action: Action, target: Handle | OpenTransactionView) -> str:
         """Return the statement in words."""
@@ -182,7 +182,7 @@ class DatabaseParticipant:
         return places, errors
 
     def _listed(self, manager: DatabaseResourceManager) -> tuple[str, list[PreparedBranch]]:
-        watch = manager.watch(self._answer_limit_s)
+        watch = manager.watch(WATCH_LIMIT_S)
         try:
             return watch.listing()
         finally:
@@ -203,16 +203,12 @@ class DatabaseParticipant:
         return found, "; ".join(errors)
 
 
-def participants(
-    managers: Mapping[str, DatabaseResourceManager], answer_limit_s: float
-) -> dict[str, DatabaseParticipant]:
+def participants(managers: Mapping[str, DatabaseResourceManager]) -> dict[str, DatabaseParticipant]:
     """Return what acts on the branches of each kind of database, by the name that handles carry."""
     kinds = {manager.name for manager in managers.values()}
     return {
         kind: DatabaseParticipant(
-            kind,
-            {instance: manager for instance, manager in managers.items() if manager.name == kind},
-            answer_limit_s=answer_limit_s,
+            kind, {instance: manager for instance, manager in managers.items() if manager.name == kind}
         )
         for kind in sorted(kinds)
     }

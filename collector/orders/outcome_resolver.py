@@ -20,7 +20,8 @@ from collector.runtime.clock import now_ms
 from collector.views.current_state import CurrentState
 from lifecycle.backoff import Backoff
 
-MAX_PAUSE_S = 60.0
+PAUSE_MS, MAX_PAUSE_S = 1_000, 60.0
+GIVE_UP_MS = 86_400_000
 STOP_LIMIT_S = 10.0
 CUT_SHORT = "the collector ended in the middle of this order: how it ended is looked up"
 log = logging.getLogger(__name__)
@@ -47,8 +48,8 @@ class OutcomeResolver:
         history: OrderHistory,
         probes: Mapping[str, Probe],
         *,
-        pause_ms: int,
-        max_ms: int,
+        pause_ms: int = PAUSE_MS,
+        max_ms: int = GIVE_UP_MS,
     ) -> None:
         self._current, self._history, self._probes = current, history, dict(probes)
         self._backoff, self._max_ms = Backoff(first_s=pause_ms / 1000, max_s=MAX_PAUSE_S), max_ms

@@ -29,6 +29,8 @@ from resource_managers.topics.pipeline_order_topic import write_order
 
 KIND = "pipeline"
 CHECK_EVERY_S = 0.1
+LIMIT_MS = 60_000
+"""How long an order waits for a pipeline's answer before it is pending. The app waits for the collector a little longer."""
 _DONE = {
     Action.RESTART: StepOutcome.RESTARTED,
     Action.START: StepOutcome.STARTED,
@@ -48,7 +50,7 @@ class PipelineOrders:
         decision_log: DecisionLog,
         topic: str,
         *,
-        limit_ms: int,
+        limit_ms: int = LIMIT_MS,
         start_commands: StartCommands | None = None,
     ) -> None:
         self._start_commands = start_commands or {}

@@ -38,6 +38,8 @@ from lifecycle.rows.order_request import Filter
 from lifecycle.rows.row_json import row_to_json
 from resource_managers.topics.decision_log import DecisionLog
 
+LIMIT_MS = 10_000
+"""How long transient answers to an order are retried."""
 log = logging.getLogger(__name__)
 
 
@@ -58,7 +60,7 @@ class Actions:
         hanging: HangingOrders,
         *,
         read_only: bool,
-        limit_ms: int,
+        limit_ms: int = LIMIT_MS,
     ) -> None:
         self._current, self._store, self._participants = current, store, participants
         self._pipelines, self._follow_up, self._hanging = pipelines, follow_up, hanging

@@ -23,6 +23,7 @@ from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from resource_managers.kafka.record_offsets import KafkaRecordOffsets
 
+EVERY_S = 2.0
 OPEN_FOR_MS = 5_000
 """Most transactions end sooner; one with a short timeout is asked about after a quarter of it."""
 MAX_PARTITIONS = 200
@@ -46,17 +47,9 @@ class AbortedOffsets(Observer):
 
     kind = ObserverKind.OFFSETS
 
-    def __init__(
-        self,
-        current: CurrentState,
-        store: Store,
-        offsets: KafkaRecordOffsets,
-        *,
-        interval_ms: int,
-        retry_max_ms: int,
-    ) -> None:
-        super().__init__(current, retry_max_ms)
-        self._offsets, self._interval_s = offsets, interval_ms / 1000
+    def __init__(self, current: CurrentState, store: Store, offsets: KafkaRecordOffsets) -> None:
+        super().__init__(current)
+        self._offsets = offsets
         self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._starts: dict[Target, int] = {}
         self._version = self._undone = self._committed = -1
@@ -78,7 +71,7 @@ class AbortedOffsets(Observer):
                 self._poll_undone()
                 self._since_ms = began_ms - TRIED_AGAIN_MS
             self.polled()
-            self.stopping.wait(self._interval_s)
+            self.stopping.wait(EVERY_S)
 
     def _has_news(self) -> bool:
         """Say whether a transaction was undone since the last poll; every 10 s, whether anything at all is new."""

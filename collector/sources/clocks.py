@@ -31,10 +31,8 @@ class Clocks(Observer):
 
     kind = ObserverKind.CLOCKS
 
-    def __init__(
-        self, current: CurrentState, connection: KafkaConnection, broker: KafkaResourceManager, retry_max_ms: int
-    ) -> None:
-        super().__init__(current, retry_max_ms)
+    def __init__(self, current: CurrentState, connection: KafkaConnection, broker: KafkaResourceManager) -> None:
+        super().__init__(current)
         self._connection, self._broker = connection, broker
         self._measured_ms = -math.inf
         self._ahead_ms = 0

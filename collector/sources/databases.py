@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from collector.config.databases import listing_instances
-from collector.config.settings import TunableSettings
 from collector.history.store import Store
 from collector.records.branches import BranchDetail, BranchFacts, DatabaseSnapshot, branch_key
 from collector.records.observations import BranchGone, BranchListed, BranchProof, Observed, Position
@@ -20,7 +19,7 @@ from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 from resource_managers.database.branches import BranchListing
 from resource_managers.database.connection import DatabaseConnection
 from resource_managers.database.markers import MarkerState
-from resource_managers.database.resource_manager import DatabaseResourceManager
+from resource_managers.database.resource_manager import WATCH_LIMIT_S, DatabaseResourceManager
 from resource_managers.database.servers import Silence, silence
 from resource_managers.database.session import BranchLocks
 
@@ -51,13 +50,11 @@ class Databases(Observer):
         *,
         lists: bool,
         interval_ms: int,
-        answer_limit_ms: int,
-        retry_max_ms: int,
     ) -> None:
-        super().__init__(current, retry_max_ms, instance)
+        super().__init__(current, instance)
         self._instance, self._kind, self._lists = instance, manager.name, lists
         self._interval_s = interval_ms / 1000
-        self._watch = manager.watch(answer_limit_ms / 1000)
+        self._watch = manager.watch(WATCH_LIMIT_S)
         self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._missing: frozenset[str] = frozenset()
         self._seen = DatabaseSnapshot(at_ms=None)
@@ -187,7 +184,7 @@ def database_observers(
     store: Store,
     connections: Mapping[str, DatabaseConnection],
     managers: Mapping[str, DatabaseResourceManager],
-    tunable: TunableSettings,
+    interval_ms: int,
 ) -> list[Observer]:
     """Return one observer for each database; of several on one MySQL server the first reads its list."""
     lists = listing_instances(connections)
@@ -198,9 +195,7 @@ def database_observers(
             instance,
             manager,
             lists=instance in lists,
-            interval_ms=tunable.database_polling_ms,
-            answer_limit_ms=tunable.database_answer_ms,
-            retry_max_ms=tunable.retry_max_ms,
+            interval_ms=interval_ms,
         )
         for instance, manager in managers.items()
     ]

@@ -33,10 +33,8 @@ class DecisionTopic(TopicObserver):
 
     kind = ObserverKind.DECISION_LOG
 
-    def __init__(
-        self, current: CurrentState, store: Store, connection: KafkaConnection, topic: str, retry_max_ms: int
-    ) -> None:
-        super().__init__(current, store, connection, topic, retry_max_ms)
+    def __init__(self, current: CurrentState, store: Store, connection: KafkaConnection, topic: str) -> None:
+        super().__init__(current, store, connection, topic)
         self._reading = DecisionReading(topic, known=0, start=0)
         self._unreadable: DecisionLogUnreadable | None = None
         """Why nothing may be said of what was decided although the topic can be read."""

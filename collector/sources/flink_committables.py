@@ -16,7 +16,7 @@ from collector.records.observer_kind import ObserverKind
 from collector.sources.flink_checkpoint_store import CHECKPOINT, CHECKPOINTS_OF_A_JOB, CheckpointStore, Reported
 from collector.sources.flink_metadata_files import uri_of
 from collector.sources.flink_store_reader import FlinkStoreReader
-from collector.sources.source import RETRY_FIRST_S, Observer
+from collector.sources.source import RETRY_FIRST_S, RETRY_MAX_S, Observer
 from collector.views.current_state import CurrentState
 from lifecycle.backoff import Backoff
 from lifecycle.counted_nouns import counted
@@ -42,12 +42,11 @@ class FlinkCommittablesReader(Observer):
         *,
         interval_ms: int,
         remote_interval_ms: int,
-        retry_max_ms: int,
     ) -> None:
-        super().__init__(current, retry_max_ms, cluster)
+        super().__init__(current, cluster)
         self._cluster = cluster
         self._interval_s, self._remote_interval_s = interval_ms / 1000, remote_interval_ms / 1000
-        self._backoff = Backoff(first_s=RETRY_FIRST_S, max_s=retry_max_ms / 1000)
+        self._backoff = Backoff(first_s=RETRY_FIRST_S, max_s=RETRY_MAX_S)
         self._readers = {uri_of(directory): self._reader(directory, directory) for directory in directories}
         """By the directory below which all places of a reader lie; of ``_OTHERS`` they lie anywhere."""
         self._of_settings = tuple(self._readers)

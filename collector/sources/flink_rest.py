@@ -50,11 +50,10 @@ class FlinkRest(Observer):
         url: str,
         *,
         interval_ms: int,
-        retry_max_ms: int,
         access: FlinkAccess | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        super().__init__(current, retry_max_ms, cluster)
+        super().__init__(current, cluster)
         self._cluster, self._url, self._interval_s = cluster, url.rstrip("/"), interval_ms / 1000
         self._access, self._transport = access, transport
         self._next_offset = store.next_offsets(self.name).get(0, 0)

@@ -10,9 +10,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
-from collector.config.settings import TunableSettings
 from collector.records.application_ids import StreamsId
 from collector.records.facts import BrokerTransaction
 from collector.records.observer_kind import ObserverKind
@@ -34,6 +32,11 @@ from resource_managers.kafka.group_questions import held_offsets, kept_groups, m
 from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
 from resource_managers.kafka.share_groups import read_committed, read_to
 
+POLL_MS = 1_000
+PARTITIONS_PER_POLL = 2_000
+"""Those where something is open or hidden, and as many others, at most; with more, a round takes longer."""
+HANGING_CONFIRM_MS = 2_000
+"""A transaction that its coordinator does not know hangs if it is still open on the partition after this long."""
 LAYOUT_MS = 10_000
 LAYOUT_SOON_MS = 2_000
 """How old it must be at least to be asked for again after an error."""
@@ -45,43 +48,27 @@ POLLS_TO_DOUBT = 3
 SHOWN_MISSING = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How often and how much is asked (settings of the same names)."""
-
-    poll_ms: int
-    round_ms: int
-    partitions_per_poll: int
-    hanging_confirm_ms: int
-    reader_stalled_ms: int
-
-    @classmethod
-    def of(cls, settings: TunableSettings) -> Pace:
-        """Return the pace that the settings say."""
-        return cls(
-            poll_ms=settings.partition_poll_ms,
-            round_ms=settings.partition_round_ms,
-            partitions_per_poll=settings.partitions_per_poll,
-            hanging_confirm_ms=settings.hanging_confirm_ms,
-            reader_stalled_ms=settings.reader_stalled_ms,
-        )
-
-
 class Partitions(Observer):
-    """One poll a second by default; ``findings`` is what the last one saw."""
+    """One poll a second; ``findings`` is what the last one saw. In ``round_ms`` all partitions and groups are polled once."""
 
     kind = ObserverKind.PARTITIONS
 
     def __init__(
-        self, current: CurrentState, connection: KafkaConnection, pace: Pace, decisions_topic: str, retry_max_ms: int
+        self,
+        current: CurrentState,
+        connection: KafkaConnection,
+        decisions_topic: str,
+        *,
+        round_ms: int,
+        reader_stalled_ms: int,
     ) -> None:
-        super().__init__(current, retry_max_ms)
+        super().__init__(current)
         self._connection = connection
         self._brokers = KafkaPartitions(connection, decisions_topic)
         self._coordinators = Coordinators(self._brokers, current)
         self._tails = TailReader(connection)
-        self._pace = pace
-        self._tracker = PartitionTracker(pace.reader_stalled_ms)
+        self._round_ms = round_ms
+        self._tracker = PartitionTracker(reader_stalled_ms)
         self._suspects: dict[str, Suspect] = {}
         self._groups: dict[str, str] = {}
         self._share: frozenset[str] = frozenset()
@@ -124,7 +111,7 @@ class Partitions(Observer):
                 self._poll()
                 self._polls += 1
                 self.polled()
-                self.stopping.wait(max(0.05, self._pace.poll_ms / 1000 - (time.monotonic() - started_s)))
+                self.stopping.wait(max(0.05, POLL_MS / 1000 - (time.monotonic() - started_s)))
         finally:
             self._tails.close()
             # What was answered before this source went blind proves nothing of now.
@@ -168,7 +155,6 @@ class Partitions(Observer):
 
     def _due(self, layout: Layout, open_: Collection[BrokerTransaction], swept: Collection[str]) -> set[Partition]:
         """Return what to poll: what is open, hidden or read by a group with a lag, and a share of everything else."""
-        most = self._pace.partitions_per_poll
         watched = [partition for partition in layout.leaders if _is_watched(partition, layout)]
         named: set[str] = set().union(*(transaction.partitions for transaction in open_))
         by_name = {partition_name(partition): partition for partition in watched} if named else {}
@@ -176,19 +162,19 @@ class Partitions(Observer):
             self._layout_is_old = True
         now = {by_name[name] for name in named & by_name.keys()} | self._tracker.hiding()
         now |= self._tracker.not_up_to_date(swept)
-        count = share(len(watched), self._pace.poll_ms, self._pace.round_ms, most)
+        count = share(len(watched), POLL_MS, self._round_ms, PARTITIONS_PER_POLL)
         if self._polls_needed is None:
-            proving = -(-self._pace.hanging_confirm_ms // self._pace.poll_ms) + POLLS_TO_DOUBT
+            proving = -(-HANGING_CONFIRM_MS // POLL_MS) + POLLS_TO_DOUBT
             self._polls_needed = -(-len(watched) // max(1, count)) + proving
         return {
-            *self._open_sweep.take(now & layout.leaders.keys(), most),
+            *self._open_sweep.take(now & layout.leaders.keys(), PARTITIONS_PER_POLL),
             *self._partition_sweep.take(watched, count),
         }
 
     def _poll_groups(self, layout: Layout) -> list[str]:
         """Poll the groups that read partitions that are held back, and a share of all groups; return the latter."""
         at_s = time.monotonic()
-        if (at_s - self._groups_s) * 1000 >= self._pace.round_ms:
+        if (at_s - self._groups_s) * 1000 >= self._round_ms:
             answers = self._brokers.groups(layout)
             self._failed({f"groups of broker {node}": error for node, error in answers.failed.items()})
             groups = [group for found in answers.found.values() for group in found]
@@ -200,7 +186,7 @@ class Partitions(Observer):
             self._tracker.keep_only_groups(self._groups)
             self._groups_s = at_s
         self._failed(self._unknown_share)
-        count = share(len(self._groups), self._pace.poll_ms, self._pace.round_ms, GROUPS_PER_POLL)
+        count = share(len(self._groups), POLL_MS, self._round_ms, GROUPS_PER_POLL)
         swept = self._group_sweep.take(self._groups, count)
         readers = self._tracker.readers_of(self._tracker.held(self._tracker.hiding()))
         wanted: dict[str, list[Partition] | None] = {
@@ -241,7 +227,7 @@ class Partitions(Observer):
         """Return whose offsets are held on each partition of ``__consumer_offsets``, of as many as one poll may ask for."""
         at_ms = now_ms()
         # Most commit before the next poll: those are not asked about.
-        old = (each for each in open_ if not 0 <= at_ms - each.identity.start_ms < self._pace.poll_ms)
+        old = (each for each in open_ if not 0 <= at_ms - each.identity.start_ms < POLL_MS)
         by_name = {f"{topic}-{number}": (topic, number) for topic, number in layout.leaders}
         held: dict[int, set[Partition]] = {}
         for transaction in sorted(old, key=lambda each: each.identity.start_ms):
@@ -304,7 +290,7 @@ class Partitions(Observer):
             {**dict.fromkeys(known), **doubts},
             polled_ms=polled_ms,
             answered_ms=now_ms(),
-            confirm_ms=self._pace.hanging_confirm_ms,
+            confirm_ms=HANGING_CONFIRM_MS,
         )
         for partition, producers in answers.found.items():
             self._tracker.saw_holder(partition, self._holder(producers[0], known) if producers else None)

@@ -16,7 +16,7 @@ from collector.views.current_state import CurrentState
 from lifecycle.backoff import Backoff
 from lifecycle.errors import IndoubtError, MissingTopic
 
-RETRY_FIRST_S = 0.25
+RETRY_FIRST_S, RETRY_MAX_S = 0.25, 2.0
 STOP_LIMIT_S = 10.0
 log = logging.getLogger(__name__)
 
@@ -59,12 +59,12 @@ class Observer(ABC):
 
     kind: ObserverKind
 
-    def __init__(self, current: CurrentState, retry_max_ms: int, instance: str = "") -> None:
+    def __init__(self, current: CurrentState, instance: str = "") -> None:
         self.current = current
         self.instance = instance
         self.name = _name(self.kind, instance)
         self.stopping = threading.Event()
-        self._retry = Backoff(first_s=RETRY_FIRST_S, max_s=retry_max_ms / 1000)
+        self._retry = Backoff(first_s=RETRY_FIRST_S, max_s=RETRY_MAX_S)
         self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._state = ObserverState.STARTING
         # By the monotonic clock: how long ago does not change with the machine's time.

@@ -160,9 +160,8 @@ class SparkCheckpoint(Observer):
         location: str,
         *,
         interval_ms: int,
-        retry_max_ms: int,
     ) -> None:
-        super().__init__(current, retry_max_ms, pipeline)
+        super().__init__(current, pipeline)
         self._pipeline, self._location, self._interval_s = pipeline, location, interval_ms / 1000
         self._source = f"spark checkpoint {pipeline}"
         self._store = store

@@ -45,10 +45,8 @@ class _Ahead(NamedTuple):
 class TopicObserver(Observer):
     """Subclasses say what records mean."""
 
-    def __init__(
-        self, current: CurrentState, store: Store, connection: KafkaConnection, topic: str, retry_max_ms: int
-    ) -> None:
-        super().__init__(current, retry_max_ms)
+    def __init__(self, current: CurrentState, store: Store, connection: KafkaConnection, topic: str) -> None:
+        super().__init__(current)
         self.topic = topic
         self._connection, self._store = connection, store
         self._source = store.source_of(topic)

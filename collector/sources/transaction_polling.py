@@ -42,10 +42,9 @@ class TransactionPolling(Observer):
         partitions: KafkaPartitions,
         *,
         interval_ms: int,
-        retry_max_ms: int,
         needed: threading.Event | None,
     ) -> None:
-        super().__init__(current, retry_max_ms)
+        super().__init__(current)
         self._partitions, self._interval_s, self._needed = partitions, interval_ms / 1000, needed
         self._unanswered = ""
         self._next_offset = store.next_offsets(self.name).get(0, 0)

@@ -28,8 +28,8 @@ class TransactionLog(RecordTopic):
 
     kind = ObserverKind.TRANSACTION_LOG
 
-    def __init__(self, current: CurrentState, store: Store, connection: KafkaConnection, retry_max_ms: int) -> None:
-        super().__init__(current, store, connection, TOPIC, retry_max_ms)
+    def __init__(self, current: CurrentState, store: Store, connection: KafkaConnection) -> None:
+        super().__init__(current, store, connection, TOPIC)
         self.denied = threading.Event()
         self._decoder = StateDecoder()
 

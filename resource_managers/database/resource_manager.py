@@ -33,6 +33,8 @@ LOCK_TIMEOUT_S = 10.0
 TOMBSTONE_WAIT_S = 2.0
 """How long settling waits for a locked row at a time; it asks again until its own limit."""
 ORPHAN_LIMIT_S = 5.0
+WATCH_LIMIT_S = 5.0
+"""A database that does not answer a look for longer, its locks included, counts as down."""
 NO_TIMEOUT_LEFT_MS = 2**53
 """Time left of what never times out."""
 

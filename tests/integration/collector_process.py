@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +20,10 @@ from tests.integration.kafka_fixtures import wait_until
 ROOT = Path(__file__).parents[2]
 OPERATOR, VIEWER = "operator-token", "viewer-token"
 LIMIT_S = 30.0
+FOLLOW_UP = "collector.orders.outcome_resolver:OutcomeResolver"
+SHORT_ORDERS = {"collector.orders.service:Actions.limit_ms": 1_000, f"{FOLLOW_UP}.pause_ms": 200}
+"""An order does not wait long for a broker that is gone, and soon looks again."""
+PIPELINE_ORDER_LIMIT = "collector.orders.pipelines:PipelineOrders.limit_ms"
 ORDER_LIMIT_S = 90.0
 """An order about a broker that is gone is answered once the requests to it have timed out."""
 
@@ -36,7 +41,11 @@ class CollectorProcess:
         directory: Path,
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        defaults: Mapping[str, int] | None = None,
     ) -> None:
+        """``defaults``: see changed_defaults.py."""
+        if defaults:
+            self.program = (sys.executable, "-m", "tests.integration.changed_defaults", json.dumps(defaults))
         self.directory = directory
         self.url = ""
         self.log = directory / "collector.log"
@@ -159,9 +168,10 @@ def running(
     directory: Path,
     arguments: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
+    defaults: Mapping[str, int] | None = None,
 ) -> Iterator[CollectorProcess]:
     """Run a collector; at the end it must stop in order."""
-    collector = CollectorProcess(bootstrap_servers, directory, arguments, environment)
+    collector = CollectorProcess(bootstrap_servers, directory, arguments, environment, defaults)
     try:
         collector.start()
         yield collector

@@ -37,11 +37,10 @@ SECRETS = {
     "INDOUBT_MYSQL_PASSWORD": "secret-of-mysql",
     "INDOUBT_POSTGRES_PASSWORD": "secret-of-postgres",
 }
-WITHOUT_LIMITS = {
-    "INDOUBT_REQUESTS_PER_SECOND": "1000000",
-    "INDOUBT_ORDERS_PER_MINUTE": "1000000",
-    "INDOUBT_FAILED_AUTHENTICATIONS_PER_MINUTE": "1000000",
-}
+LIMITS = "collector.api.auth.rate_limits:RequestLimits"
+WITHOUT_LIMITS = dict.fromkeys(
+    (f"{LIMITS}.orders_per_minute", f"{LIMITS}.failed_authentications_per_minute"), 1_000_000
+)
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +84,11 @@ def collector(
     )  # fmt: skip
     arguments = ["--tls-certificate", str(authority / "cert.pem"), "--tls-key", str(authority / "key.pem")]
     arguments += ["--checkpoint", f"ip-count={directory / 'checkpoint'}", "--database-properties", str(databases)]
-    settings = {"INDOUBT_LIFECYCLE_TOPIC": LIFECYCLE, "INDOUBT_LOG_LEVEL": "debug", **SECRETS, **WITHOUT_LIMITS}
+    settings = {"INDOUBT_LIFECYCLE_TOPIC": LIFECYCLE, "INDOUBT_LOG_LEVEL": "debug", **SECRETS}
+    settings["INDOUBT_REQUESTS_PER_SECOND"] = "1000000"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_FILE", str(authority / "cert.pem"))
-        with running(broker.bootstrap_servers, directory / "collector", arguments, settings) as process:
+        with running(broker.bootstrap_servers, directory / "collector", arguments, settings, WITHOUT_LIMITS) as process:
             for slot in (0, 1):
                 process.wait_for(f"{sink.prefix}-{slot}-0")
             wait_until("the malformed record is quarantined", lambda: process.rows("quarantined"))

@@ -27,7 +27,6 @@ pytestmark = pytest.mark.integration
 LATE_RECORDS = {"transaction.partition.verification.enable": "false"}
 """Lets a late record of an ended transaction in, as brokers before 3.6 did: how transactions come to hang (KIP-890)."""
 QUICK = {
-    "INDOUBT_PARTITION_POLL_MS": "200",
     "INDOUBT_PARTITION_ROUND_MS": "600",
     "INDOUBT_READER_STALLED_MS": "1500",
     # The producers here commit first, and what such a one has just begun may not be aborted.

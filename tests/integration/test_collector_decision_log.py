@@ -63,7 +63,7 @@ def watching(connection: KafkaConnection, topic: str, directory: Path) -> Iterat
     with closing(Store(directory / "history.duckdb")) as store:
         current = CurrentState(store, settled_kept=100, checkpoints_kept=10, limits=Limits())
         current.load()
-        observer = DecisionTopic(current, store, connection, topic, 200)
+        observer = DecisionTopic(current, store, connection, topic)
         observer.start()
         try:
             yield current, observer

@@ -72,7 +72,7 @@ def spark_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def collector(
     broker: Broker, flink_url: str, spark_directory: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[CollectorProcess]:
-    settings = {"INDOUBT_OFFSETS_POLLING_MS": "200", "INDOUBT_FLINK_POLLING_MS": "200"}
+    settings = {"INDOUBT_FLINK_POLLING_MS": "200"}
     arguments = ["--flink", f"eu={flink_url}", "--checkpoint", f"any-query={spark_directory.as_uri()}"]
     directory = tmp_path_factory.mktemp("collector")
     with running(broker.bootstrap_servers, directory, arguments, settings) as process:

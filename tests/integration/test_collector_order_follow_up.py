@@ -19,7 +19,7 @@ from demo.broker import Broker
 from lifecycle.decisions import Settled
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
-from tests.integration.collector_process import LIMIT_S, CollectorProcess
+from tests.integration.collector_process import LIMIT_S, SHORT_ORDERS, CollectorProcess
 from tests.integration.cutting_proxy import END_TXN, CuttingProxy, broker_behind_proxy
 from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.integration.pipeline_process import read_committed
@@ -75,12 +75,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def _collector(connection: KafkaConnection, directory: Path) -> CollectorProcess:
-    settings = {
-        "INDOUBT_LIFECYCLE_TOPIC": LIFECYCLE,
-        "INDOUBT_ORDER_LIMIT_MS": "1000",
-        "INDOUBT_FOLLOW_UP_PAUSE_MS": "200",
-    }
-    return CollectorProcess(connection.bootstrap_servers, directory, environment=settings)
+    settings = {"INDOUBT_LIFECYCLE_TOPIC": LIFECYCLE}
+    return CollectorProcess(connection.bootstrap_servers, directory, environment=settings, defaults=SHORT_ORDERS)
 
 
 @pytest.mark.parametrize(

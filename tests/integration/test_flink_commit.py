@@ -61,9 +61,7 @@ def test_checkpoints_in_an_object_store_are_read(object_store: str, tmp_path: Pa
         stream.write(metadata_bytes(RECORDING))
     store = Store(tmp_path / "history.duckdb")
     current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
-    reader = FlinkCommittablesReader(
-        current, "shop", [f"{object_store}/flink"], interval_ms=10, remote_interval_ms=10, retry_max_ms=100
-    )
+    reader = FlinkCommittablesReader(current, "shop", [f"{object_store}/flink"], interval_ms=10, remote_interval_ms=10)
     row = next(row for row in coordinator(RECORDING) if row["state"] == "ONGOING")
     committable = Committable(row["transactional_id"], row["producer_id"], row["producer_epoch"])
 

@@ -13,7 +13,7 @@ import pytest
 
 from demo.broker import Broker
 from resource_managers.kafka.connection import KafkaConnection
-from tests.integration.collector_process import CollectorProcess, running
+from tests.integration.collector_process import FOLLOW_UP, SHORT_ORDERS, CollectorProcess, running
 from tests.integration.cutting_proxy import END_TXN, CuttingProxy, broker_behind_proxy
 from tests.integration.flink_transactions import NAME, Prepared, prepare, write_checkpoint
 from tests.integration.kafka_fixtures import wait_until
@@ -53,13 +53,9 @@ def site(directory: Path, max_ms: int) -> Iterator[Site]:
     with broker_behind_proxy(directory / "broker") as (broker, proxy, address):
         connection = KafkaConnection(address)
         prepared = prepare(connection, TIMEOUT_MS)
-        settings = {
-            "INDOUBT_ORDER_LIMIT_MS": "1000",
-            "INDOUBT_FOLLOW_UP_PAUSE_MS": "200",
-            "INDOUBT_FOLLOW_UP_MAX_MS": str(max_ms),
-        }
+        defaults = {**SHORT_ORDERS, f"{FOLLOW_UP}.max_ms": max_ms}
         options = ["--flink-checkpoints", f"shop={directory / 'flink'}"]
-        with running(address, directory / "collector", options, settings) as collector:
+        with running(address, directory / "collector", options, defaults=defaults) as collector:
             yield Site(
                 broker=broker,
                 proxy=proxy,

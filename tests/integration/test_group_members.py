@@ -20,7 +20,7 @@ from tests.integration.collector_process import LIMIT_S, CollectorProcess, runni
 from tests.integration.kafka_fixtures import wait_until
 
 pytestmark = pytest.mark.integration
-QUICK = {"INDOUBT_PARTITION_POLL_MS": "200", "INDOUBT_PARTITION_ROUND_MS": "600", "INDOUBT_ALERT_BLOCKED_MS": "1000"}
+QUICK = {"INDOUBT_PARTITION_ROUND_MS": "600", "INDOUBT_ALERT_BLOCKED_MS": "1000"}
 
 
 @pytest.fixture(scope="module")

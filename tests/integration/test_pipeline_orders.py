@@ -16,7 +16,7 @@ from demo.broker import Broker
 from lifecycle.pipeline_orders import TOPIC, PipelineAction, PipelineOrder, Run, encode
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
-from tests.integration.collector_process import running
+from tests.integration.collector_process import PIPELINE_ORDER_LIMIT, running
 from tests.integration.command_line_process import command
 from tests.integration.pipeline_process import (
     PipelineProcess,
@@ -51,9 +51,9 @@ def test_a_pipeline_with_a_frozen_driver_restarts_and_stops_by_order(
     settings: dict[str, Any] = {"source": source, "sink": sink, "prefix": name, "restart_delay_ms": 60_000}
     settings |= {"transaction_timeout_ms": 600_000}
     # Each answer is waited for: a first batch takes long on a busy machine.
-    limits = {"INDOUBT_PIPELINE_ORDER_LIMIT_MS": "100000"}
+    limits = {PIPELINE_ORDER_LIMIT: 100_000}
     with (
-        running(broker.bootstrap_servers, tmp_path / "collector", environment=limits) as collector,
+        running(broker.bootstrap_servers, tmp_path / "collector", defaults=limits) as collector,
         PipelineProcess(connection, tmp_path / "pipeline", **settings) as pipeline,
     ):
         produce(connection, source, values(0, 500))

@@ -12,7 +12,7 @@ from demo.broker import Broker
 from lifecycle.events import EventType
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
-from tests.integration.collector_process import ROOT, running
+from tests.integration.collector_process import PIPELINE_ORDER_LIMIT, ROOT, running
 from tests.integration.command_line_process import command
 from tests.integration.kafka_fixtures import wait_until
 from tests.integration.pipeline_process import make_topics
@@ -50,8 +50,8 @@ def test_a_pipeline_that_failed_is_started_by_the_collectors_command(
     failed.tell(EventType.PIPELINE_STARTED, failed.prefix, job="test")
     script = tmp_path / "start.py"
     starts = f"--start-command={failed.prefix}={shlex.join([sys.executable, str(script)])}"
-    limits = {"INDOUBT_PIPELINE_ORDER_LIMIT_MS": "30000"}
-    with running(broker.bootstrap_servers, tmp_path / "collector", [starts], environment=limits) as collector:
+    limits = {PIPELINE_ORDER_LIMIT: 30_000}
+    with running(broker.bootstrap_servers, tmp_path / "collector", [starts], defaults=limits) as collector:
 
         def row() -> dict[str, object]:
             return next((row for row in collector.rows("pipelines") if row["pipeline"] == failed.prefix), {})

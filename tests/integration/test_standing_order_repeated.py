@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
-from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
+from tests.integration.collector_process import LIMIT_S, SHORT_ORDERS, CollectorProcess, running
 from tests.integration.command_line_process import command
 from tests.integration.cutting_proxy import END_TXN, broker_behind_proxy
 from tests.integration.flink_transactions import prepare
@@ -33,9 +33,9 @@ def test_a_commit_that_its_coordinator_never_got_is_given_again(tmp_path: Path) 
         file = standing_orders(tmp_path, ORDER)
         with job_manager(tmp_path, prepared) as manager:
             places = ["--flink", f"{CLUSTER}={manager.url}", "--flink-checkpoints", f"{CLUSTER}={tmp_path / 'flink'}"]
-            settings = {"INDOUBT_FLINK_POLLING_MS": "100", "INDOUBT_ORDER_LIMIT_MS": "1000"}
+            settings = {"INDOUBT_FLINK_POLLING_MS": "100"}
             options = [*places, "--standing-orders", str(file)]
-            with running(address, tmp_path / "collector", options, settings) as collector:
+            with running(address, tmp_path / "collector", options, settings, SHORT_ORDERS) as collector:
                 for id_ in prepared.ids:
                     collector.wait_for(id_, verdict="commit it", may_commit=True, commit_confirmation="")
                 cut = proxy.at_next(END_TXN, broker.kill, answer_lost=False)
@@ -65,13 +65,9 @@ def test_once_stopped_no_pending_act_is_given_again(tmp_path: Path) -> None:
         DecisionLog(connection).ensure_topic()
         make_topic(connection, topic)
         pipeline = ReportedPipeline(connection, topic, TIMEOUT_MS)
-        settings = {
-            "INDOUBT_LIFECYCLE_TOPIC": topic,
-            "INDOUBT_ORDER_LIMIT_MS": "1000",
-            "INDOUBT_FOLLOW_UP_PAUSE_MS": "200",
-        }
+        settings = {"INDOUBT_LIFECYCLE_TOPIC": topic}
         options = ["--standing-orders", str(standing_orders(tmp_path, text))]
-        collector = CollectorProcess(address, tmp_path / "collector", options, settings)
+        collector = CollectorProcess(address, tmp_path / "collector", options, settings, SHORT_ORDERS)
         try:
             collector.start()
             handle = pipeline.prepare(b"held back")

@@ -54,9 +54,9 @@ def test_what_was_never_there_is_absent_and_nobody_misses_it(tmp_path: Path) -> 
         current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
         nowhere = KafkaConnection("127.0.0.1:1")
         observers = [
-            GoneTransactionLog(current, store, nowhere, 100),
-            GoneDecisionLog(current, store, nowhere, "decisions", 100),
-            GoneEvents(current, store, nowhere, "events", 100),
+            GoneTransactionLog(current, store, nowhere),
+            GoneDecisionLog(current, store, nowhere, "decisions"),
+            GoneEvents(current, store, nowhere, "events"),
         ]
         seen = [started(observer, ObserverState.ABSENT) for observer in observers]
         assert seen[0].error == "not there yet: no transaction was ever made on this cluster"
@@ -74,7 +74,7 @@ def test_what_was_there_and_is_gone_is_missed(tmp_path: Path) -> None:
         read = Observed(position=Position(source=TOPIC, partition=0, offset=0), observation=IdExpired(transaction="t"))
         current.observe([read])
         wait_until("history written", lambda: store.next_offsets(TOPIC))
-        observer = GoneTransactionLog(current, store, KafkaConnection("127.0.0.1:1"), 100)
+        observer = GoneTransactionLog(current, store, KafkaConnection("127.0.0.1:1"))
         seen = started(observer, ObserverState.DOWN)
         observer.stop()
         found = snapshot_at(current, [seen], LIMITS, seen.since_ms + LIMITS.observer_down_ms)
@@ -87,7 +87,7 @@ def test_events_are_missed_where_the_decision_log_is_there(tmp_path: Path) -> No
     with closing(Store(tmp_path / "history.duckdb")) as store:
         current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
         current.see_decision_log(DecisionLogStatus.READABLE)
-        observer = GoneEvents(current, store, KafkaConnection("127.0.0.1:1"), "events", 100)
+        observer = GoneEvents(current, store, KafkaConnection("127.0.0.1:1"), "events")
         assert started(observer, ObserverState.DOWN).source_is_missing
         current.see_decision_log(DecisionLogStatus.ABSENT)
         wait_until("absent", lambda: observer.status.state is ObserverState.ABSENT)

@@ -54,7 +54,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reader(current: CurrentState, *directories: Path) -> FlinkCommittablesReader:
     places = map(str, directories)
-    return FlinkCommittablesReader(current, CLUSTER, places, interval_ms=0, remote_interval_ms=0, retry_max_ms=1)
+    return FlinkCommittablesReader(current, CLUSTER, places, interval_ms=0, remote_interval_ms=0)
 
 
 def found(current: CurrentState, reading: FlinkCommittablesReader) -> list[Finding]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from collector.api.auth.rate_limits import RequestLimits
-from collector.api.middleware import SECURITY_HEADERS
+from collector.api.middleware import MAX_BODY_BYTES, SECURITY_HEADERS
 from collector.runtime.logs import REQUEST_ID
 from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api
 
@@ -42,7 +42,7 @@ def test_https_has_strict_transport_security(api: Api) -> None:
 
 
 def test_a_body_that_is_too_long_is_refused_with_or_without_a_length(api: Api) -> None:
-    most = api.client.app.state.dependencies.max_body_bytes
+    most = MAX_BODY_BYTES
     told = api.client.post("/api/v1/orders", headers=OPERATOR, content=b" " * (most + 1))
     untold = api.client.post("/api/v1/orders", headers=OPERATOR, content=iter([b" " * most, b" "]))
     for answer in (told, untold):

@@ -61,7 +61,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reader(current: CurrentState, *directories: Path | str) -> FlinkCommittablesReader:
     places = map(str, directories)
-    return FlinkCommittablesReader(current, CLUSTER, places, interval_ms=0, remote_interval_ms=0, retry_max_ms=100)
+    return FlinkCommittablesReader(current, CLUSTER, places, interval_ms=0, remote_interval_ms=0)
 
 
 def put(directory: Path, name: str = RECORDING) -> Path:

@@ -267,7 +267,7 @@ class Watched:
         self.current.load()
         transport = httpx.MockTransport(self.flink)
         self.observer = FlinkRest(
-            self.current, self.store, CLUSTER, "http://flink:8081/", interval_ms=1, retry_max_ms=1, transport=transport
+            self.current, self.store, CLUSTER, "http://flink:8081/", interval_ms=1, transport=transport
         )
 
     def restart(self) -> None:

@@ -60,7 +60,6 @@ def make_observer(current: CurrentState, store: Store, directory: Path, url: str
         read.flink[CLUSTER],
         access=read.flink_access[CLUSTER],
         interval_ms=1,
-        retry_max_ms=1,
     )
 
 

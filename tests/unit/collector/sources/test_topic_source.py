@@ -36,7 +36,7 @@ class Topic(LifecycleTopic):
     """Notes what is handed over, and how often it was told to have been read to its end."""
 
     def __init__(self, current: CurrentState, store: Store) -> None:
-        super().__init__(current, store, KafkaConnection("127.0.0.1:1"), "events", 100)
+        super().__init__(current, store, KafkaConnection("127.0.0.1:1"), "events")
         self.handed_over: list[int] = []
         self.ends: list[bool] = []
         self.fails_at: int | None = None
