@@ -35,11 +35,6 @@ class SettingsTable:
         """Return a key's value as text. Raises SettingsError unless it is a text or a whole number."""
         return _text(self.origin(key), self.keys[key])
 
-    def number(self, key: str) -> str:
-        """Return a key's value as text, which may be a fraction. Raises SettingsError unless it is a text or a number."""
-        value = self.keys[key]
-        return str(value) if isinstance(value, float) else self.text(key)
-
     def set_defaults(self, parser: argparse.ArgumentParser) -> list[str]:
         """Give the parser's flags the values of their keys; return the keys that are no flag's. Raises SettingsError."""
         flags = {action.dest: action for action in parser._actions if action.dest not in ("help", "version")}

@@ -104,6 +104,10 @@ class PlainWriters:
         return sum(writer.bytes for writer in self._writers.values())
 
 
+COMMIT_LIMIT_S = 30.0
+"""How long transient answers to a commit of a batch are retried."""
+
+
 class ResourceManagers(Settlers[ResourceManager]):
     """The resource managers of one pipeline, in the order in which its sinks were given."""
 

@@ -24,6 +24,7 @@ _CHECKOUT = (ROOT / "ivy.xml").exists()
 KEPT = ROOT / ".run" if _CHECKOUT else Path(sys.prefix) / "var" / "indoubt"
 """What is made once and used by each start; beside the interpreter that it is made for."""
 SPARK_CLASSES = KEPT / "classes" / "spark.jsa"
+"""Class data archive of Spark's JVM, which starts faster with it; where it is missing it starts without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +63,6 @@ class PipelineSettings(SinkSettings):
     spark_jars: str = setting(
         "directory of the Kafka source's jars; empty: Spark fetches them (spark.jars.packages)",
         default=str(KEPT / "jars" / "spark") if _CHECKOUT else "",
-    )
-    spark_classes: str = setting(
-        "class data archive of Spark's JVM, which starts faster with it; empty, or no such file: none",
-        default=str(SPARK_CLASSES),
     )
     status_file: str = setting("file that always says how the pipeline stands, as JSON; empty: none", default="")
 
@@ -124,7 +121,7 @@ def add_file(
         raise SettingsError(
             f"{table.origin(unknown[0])} is not a setting of the pipeline; it knows: {', '.join(kinds)}"
         )
-    values = {key: table.number(key) if kinds[key] is float else table.text(key) for key in table.keys}
+    values = {key: table.text(key) for key in table.keys}
     return {**values, **given}, {key: table.origin(key) for key in values.keys() - given.keys()}
 
 

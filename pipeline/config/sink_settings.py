@@ -14,6 +14,8 @@ from lifecycle.resource_manager_kinds import DATABASES, KINDS
 from pipeline.config.sinks import KAFKA, read_sinks
 
 APPEND, UPDATE = "append", "update"
+COMMIT_MARGIN_MS = 2_000
+"""A batch is not decided when one of its transactions has less time left."""
 
 
 def setting(help_: str, **options: Any) -> Any:
@@ -46,13 +48,6 @@ class SinkSettings:
         "after this long the broker aborts an open transaction; at most the broker's transaction.max.timeout.ms",
         default=60_000,
     )
-    timeout_warning_ratio: float = setting(
-        "warn when a transaction's age passes this part of its timeout (0 to 1)", default=0.5
-    )
-    commit_margin_ms: int = setting(
-        "a batch is not decided when one of its transactions has less time left than this", default=2_000
-    )
-    commit_limit_ms: int = setting("how long transient answers to a commit are retried", default=30_000)
     trigger_interval_ms: int = setting("time between checkpoints; 0: as fast as they go", default=5_000)
     sweep_interval_ms: int = setting(
         "how often the pipeline searches for transactions without an owner", default=30_000
@@ -97,16 +92,12 @@ class SinkSettings:
             )
         for name in names:
             KINDS[name].check_prefix(self.prefix)
-        if not 0 < self.timeout_warning_ratio <= 1:
+        if self.transaction_timeout_ms <= COMMIT_MARGIN_MS:
             raise SettingsError(
-                f"timeout_warning_ratio is {self.timeout_warning_ratio}; it takes more than 0, at most 1"
+                f"transaction_timeout_ms is {self.transaction_timeout_ms}; it takes more than {COMMIT_MARGIN_MS}: a batch "
+                "is not decided with less time left"
             )
-        if self.commit_margin_ms >= self.transaction_timeout_ms:
-            raise SettingsError(
-                f"commit_margin_ms ({self.commit_margin_ms}) must be below transaction_timeout_ms "
-                f"({self.transaction_timeout_ms}): no batch could be decided"
-            )
-        self._require_positive("transaction_timeout_ms", "commit_limit_ms", "sweep_interval_ms")
+        self._require_positive("sweep_interval_ms")
         for name in ("decisions_replication_factor", "decisions_min_insync_replicas"):
             if getattr(self, name) != -1 and getattr(self, name) < 1:
                 raise SettingsError(
@@ -151,8 +142,7 @@ class SinkSettings:
                 typed[name] = kinds[name](value)
             except ValueError:
                 origin = (origins or {}).get(name, name)
-                kind = "whole number" if kinds[name] is int else "number"
-                raise SettingsError(f"{origin} is {value!r}; it takes a {kind}") from None
+                raise SettingsError(f"{origin} is {value!r}; it takes a whole number") from None
         return cls(**typed)
 
 

@@ -18,7 +18,7 @@ from pipeline.config.sinks import SinkTarget, make_resource_managers, read_sinks
 from pipeline.runtime.crash_points import NO_STEPS, CrashPoint, Steps
 from pipeline.runtime.event_sender import EventSender
 from resource_managers.database.connection import DatabaseConnection
-from resource_managers.global_transaction import ResourceManagers
+from resource_managers.global_transaction import COMMIT_LIMIT_S, ResourceManagers
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 
@@ -124,7 +124,7 @@ class Settlement:
         if asked:
             handles = [handle for _, handle in asked]
             markers = [marker_of(decision) for decision, _ in asked]
-            found = self._managers(handles).commit(handles, markers, self._settings.commit_limit_ms / 1000)
+            found = self._managers(handles).commit(handles, markers, COMMIT_LIMIT_S)
             answers = {outcome.handle.key: outcome for outcome in found}
         return [answers.get(handle.key, AlreadyCommitted(handle=handle)) for _, handle in unsettled]
 

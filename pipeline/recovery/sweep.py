@@ -23,6 +23,7 @@ from pipeline.config.sinks import KAFKA, SinkTarget, make_resource_managers, rea
 from pipeline.recovery.settlement import Settlement
 from pipeline.runtime.event_sender import EventSender
 from resource_managers.database.connection import DatabaseConnection
+from resource_managers.global_transaction import COMMIT_LIMIT_S
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.protocol import OpenTransactionView
 from resource_managers.topics.decision_log import DecisionLog
@@ -206,7 +207,7 @@ class Sweep:
     def _roll_back(self, views: Sequence[OpenTransactionView], ledger: DecisionLedger) -> int:
         """Roll back those of these that no decision lists. ``ledger`` was read after they were listed."""
         left = [view for view in views if must_commit(ledger, view.key) is None]
-        errors = [error for error in self._managers.fence(left, self._settings.commit_limit_ms / 1000) if error]
+        errors = [error for error in self._managers.fence(left, COMMIT_LIMIT_S) if error]
         if errors:
             raise ResourceManagerError(
                 f"{len(errors)} of {len(left)} open transactions were not rolled back: {errors[0]}"

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lifecycle.errors import CheckpointUnwritable, IndoubtError, SettingsError
 from pipeline.config.connections import connect
-from pipeline.config.settings import ROOT, PipelineSettings
+from pipeline.config.settings import ROOT, SPARK_CLASSES, PipelineSettings
 from pipeline.config.sink_settings import pairs
 from pipeline.jobs.job import Job, find_job
 from pipeline.recovery.recovery import Recovered
@@ -65,9 +65,7 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
         # objects are garbage after a batch of rows: with half of the heap instead of a third it collects half as often.
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:NewRatio=1",
         # Default ones: they stay where a user sets the extra ones.
-        "spark.driver.defaultJavaOptions": " ".join(
-            filter(None, [_class_archive(settings.spark_classes), _temporary_files(), for_kafka])
-        ),
+        "spark.driver.defaultJavaOptions": " ".join(filter(None, [_class_archive(), _temporary_files(), for_kafka])),
         **({"spark.executor.defaultJavaOptions": for_kafka} if for_kafka else {}),
         "spark.speculation": "false",
         "spark.sql.shuffle.partitions": str(settings.tasks),
@@ -144,9 +142,9 @@ def _temporary_files() -> str:
     return f'"-Djava.io.tmpdir={directory}"' if len(os.fsencode(directory)) <= LONGEST_SOCKET_DIRECTORY else ""
 
 
-def _class_archive(path: str) -> str:
+def _class_archive() -> str:
     # A JVM passes over an archive that is not there or does not fit, and with the log off it does so without a word.
-    return f'"-XX:SharedArchiveFile={path}" -Xlog:cds=off,cds+dynamic=off' if path else ""
+    return f'"-XX:SharedArchiveFile={SPARK_CLASSES}" -Xlog:cds=off,cds+dynamic=off'
 
 
 class Driver:

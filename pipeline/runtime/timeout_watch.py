@@ -12,6 +12,8 @@ from lifecycle.identity import Handle
 from pipeline.runtime.event_sender import EventSender
 
 log = logging.getLogger(__name__)
+WARNING_RATIO = 0.5
+"""A transaction that has used up this part of its timeout is warned of."""
 
 
 def report_timeout_near(events: EventSender, handle: Handle, batch: int, age_ms: int) -> None:
@@ -21,13 +23,13 @@ def report_timeout_near(events: EventSender, handle: Handle, batch: int, age_ms:
 
 
 class TimeoutWatch:
-    """Calls ``tell(handle, age_ms)`` once for each transaction that is still watched at ``ratio`` of its timeout.
+    """Calls ``tell(handle, age_ms)`` once for each transaction that is still watched at WARNING_RATIO of its timeout.
 
     ``tell`` runs in a thread of the watch, so that rows which do not come, or a full queue, do not hold it up.
     """
 
-    def __init__(self, ratio: float, tell: Callable[[Handle, int], None]) -> None:
-        self._ratio, self._tell = ratio, tell
+    def __init__(self, tell: Callable[[Handle, int], None]) -> None:
+        self._tell = tell
         self._timers: list[threading.Timer] = []
         self.started = False
         self.reported: frozenset[str] = frozenset()
@@ -40,7 +42,7 @@ class TimeoutWatch:
             if handle.timeout_ms > 0:
                 age_ms = now_ms() - handle.opened_at_ms
                 timer = threading.Timer(
-                    max(0.0, handle.timeout_ms * self._ratio - age_ms) / 1000, self._warn, (handle,)
+                    max(0.0, handle.timeout_ms * WARNING_RATIO - age_ms) / 1000, self._warn, (handle,)
                 )
                 timer.daemon = True
                 timer.start()

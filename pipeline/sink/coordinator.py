@@ -14,11 +14,13 @@ from lifecycle.events import EventType
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, RolledBack, Unknown
+from pipeline.config.sink_settings import COMMIT_MARGIN_MS
 from pipeline.runtime.crash_points import NO_STEPS, CrashPoint, Steps
 from pipeline.runtime.event_sender import EventSender
-from pipeline.runtime.timeout_watch import report_timeout_near
+from pipeline.runtime.timeout_watch import WARNING_RATIO, report_timeout_near
 from pipeline.sink.sink_options import SinkOptions
 from pipeline.sink.slot_writer import SlotMessage
+from resource_managers.global_transaction import COMMIT_LIMIT_S
 from resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
@@ -119,13 +121,13 @@ class Coordinator:
                 raise BatchAborted(f"batch {batch}: {handle.transaction} cannot be committed: {readiness.reason}")
             if handle.timeout_ms <= 0:
                 continue
-            if left_ms < self._options.commit_margin_ms:
+            if left_ms < COMMIT_MARGIN_MS:
                 raise BatchAborted(
                     f"batch {batch}: {handle.transaction} has {left_ms} ms left of {handle.timeout_ms} ms, less than "
-                    f"commit_margin_ms ({self._options.commit_margin_ms}): raise transaction_timeout_ms or make batches smaller"
+                    f"{COMMIT_MARGIN_MS}: raise transaction_timeout_ms or make batches smaller"
                 )
             age_ms = handle.timeout_ms - left_ms
-            if age_ms > handle.timeout_ms * self._options.timeout_warning_ratio and handle.key not in reported:
+            if age_ms > handle.timeout_ms * WARNING_RATIO and handle.key not in reported:
                 report_timeout_near(self._events, handle, batch, age_ms)
 
     def _decide(self, handles: Sequence[Handle], batch: int) -> None:
@@ -145,7 +147,7 @@ class Coordinator:
         errors: list[str] = []
         for part in steps.in_parts(CrashPoint.MID_COMMIT, handles, lambda handle: handle.resource_manager):
             marker = Marker(batch=batch, attempt=self._options.attempt, checkpoint_id=self._options.checkpoint_id)
-            outcomes = self._managers.commit(part, [marker] * len(part), self._options.commit_limit_ms / 1000)
+            outcomes = self._managers.commit(part, [marker] * len(part), COMMIT_LIMIT_S)
             self._record(outcomes, batch)
             errors += filter(None, (self._tell(outcome, batch) for outcome in outcomes))
         if errors:
@@ -191,7 +193,7 @@ class Coordinator:
                 assert_never(other)
 
     def _roll_back(self, handles: Sequence[Handle], batch: int) -> None:
-        for outcome in self._managers.rollback(handles, self._options.commit_limit_ms / 1000):
+        for outcome in self._managers.rollback(handles, COMMIT_LIMIT_S):
             if isinstance(outcome, RolledBack):
                 self._events.transaction(EventType.TRANSACTION_ABORTED, outcome.handle, batch)
             else:

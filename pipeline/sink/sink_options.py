@@ -33,9 +33,6 @@ class SinkOptions:
     replay: str
     delivery_guarantee: str
     transaction_timeout_ms: int
-    timeout_warning_ratio: float
-    commit_margin_ms: int
-    commit_limit_ms: int
     decisions_topic: str
     lifecycle_topic: str
     producer_properties: str

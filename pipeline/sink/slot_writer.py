@@ -58,7 +58,6 @@ class SlotWriter:
             attempt=options.attempt,
         )
         self._watch = TimeoutWatch(
-            options.timeout_warning_ratio,
             lambda handle, age_ms: report_timeout_near(self._events, handle, batch, age_ms),
         )
 

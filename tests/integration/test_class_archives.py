@@ -18,11 +18,11 @@ pytestmark = pytest.mark.integration
 
 STARTS_SPARK = """
 import sys
-from pipeline.run.driver import make_spark
+from pipeline.run import driver
 from pipeline.config.settings import PipelineSettings
-settings = PipelineSettings(job="passthrough", bootstrap_servers="b:1", checkpoint="c", prefix="p", source="s", sink="k",
-                            spark_classes=sys.argv[1])
-spark = make_spark(settings)
+settings = PipelineSettings(job="passthrough", bootstrap_servers="b:1", checkpoint="c", prefix="p", source="s", sink="k")
+driver.SPARK_CLASSES = sys.argv[1]
+spark = driver.make_spark(settings)
 print(open(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/maps").read())
 def found(_):
     import pyspark

@@ -14,6 +14,7 @@ import pytest
 from lifecycle.decisions import RunStarted, Settled
 from lifecycle.errors import DecisionLogUnreadable, DecisionVoid, ResourceManagerError
 from pipeline.runtime.crash_points import CrashPoint
+from pipeline.sink import coordinator
 from pipeline.sink.coordinator import BatchAborted
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import wait_until
@@ -192,10 +193,11 @@ def test_check_comes_before_the_decision(sinks):
     sinks.expect(pending=0)
 
 
-def test_a_batch_with_too_little_time_left_is_not_decided(topic_sink):
-    run = topic_sink.run(transaction_timeout_ms=60_000, commit_margin_ms=59_999)
+def test_a_batch_with_too_little_time_left_is_not_decided(topic_sink, monkeypatch):
+    monkeypatch.setattr(coordinator, "COMMIT_MARGIN_MS", 59_999)
+    run = topic_sink.run(transaction_timeout_ms=60_000)
     message = run.slot(0, b"a")
-    with pytest.raises(BatchAborted, match=r"ms left of 60000 ms, less than commit_margin_ms"):
+    with pytest.raises(BatchAborted, match=r"ms left of 60000 ms, less than 59999: raise transaction_timeout_ms"):
         run.commit(message)
     assert topic_sink.ledger().first(run.batch_attempt()) is None
     run.abort(message)

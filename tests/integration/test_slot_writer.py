@@ -16,6 +16,8 @@ from lifecycle.errors import ResourceManagerError, SettingsError
 from lifecycle.events import EventType, LifecycleEvent, decode
 from pipeline.config.settings import PipelineSettings
 from pipeline.recovery.recovery import Recovery
+from pipeline.runtime import timeout_watch
+from pipeline.sink import coordinator
 from pipeline.sink.coordinator import Coordinator
 from pipeline.sink.slot_writer import SlotWriter
 from resource_managers.kafka.connection import KafkaConnection
@@ -47,9 +49,11 @@ def events_of(connection: KafkaConnection, topic: str, kind: EventType) -> list[
     return [event for value in read_committed(connection, topic) if (event := decode(value)).type is kind]
 
 
-def test_a_near_timeout_is_reported_once_while_the_slot_still_writes(connection, tmp_path, caplog):
+def test_a_near_timeout_is_reported_once_while_the_slot_still_writes(connection, tmp_path, caplog, monkeypatch):
     sink = make_sink(connection)
-    settings = settings_for(sink, tmp_path, transaction_timeout_ms=20_000, timeout_warning_ratio=0.05)
+    settings = settings_for(sink, tmp_path, transaction_timeout_ms=20_000)
+    for module in (timeout_watch, coordinator):
+        monkeypatch.setattr(module, "WARNING_RATIO", 0.05)
     recovery = Recovery(settings, connection)
     options = recovery.options(recovery.recover())
 

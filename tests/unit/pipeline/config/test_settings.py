@@ -53,8 +53,7 @@ WRONG = [
     ({"source_reader": "java"}, "arrow or spark"),
     ({"max_offsets_per_trigger": "0"}, "max_offsets_per_trigger"),
     ({"transaction_timeout_ms": "soon"}, "transaction_timeout_ms"),
-    ({"transaction_timeout_ms": "1000"}, "commit_margin_ms"),
-    ({"timeout_warning_ratio": "1.5"}, "timeout_warning_ratio"),
+    ({"transaction_timeout_ms": "2000"}, "transaction_timeout_ms is 2000; it takes more than 2000"),
     ({"starting_offsets": "middle"}, "starting_offsets"),
     ({"tasks": "0"}, "tasks"),
     ({"source_tasks": "-1"}, "source_tasks is -1"),
@@ -120,10 +119,10 @@ def test_pairs():
 
 def test_a_file_sets_what_flags_leave_open(tmp_path):
     file = tmp_path / "indoubt.toml"
-    file.write_text('[pipeline]\nprefix = "q"\ntasks = 3\ntimeout_warning_ratio = 0.25\n[app]\nport = 1\n')
+    file.write_text('[pipeline]\nprefix = "q"\ntasks = 3\n[app]\nport = 1\n')
     given, origins = add_file(GOOD, ["run", "--settings-file", str(file)], {})
     settings = PipelineSettings.read(given, origins)
-    assert (settings.prefix, settings.tasks, settings.timeout_warning_ratio) == ("p", 3, 0.25)
+    assert (settings.prefix, settings.tasks) == ("p", 3)
     assert add_file(GOOD, ["run"], {"INDOUBT_SETTINGS_FILE": str(file)}) == (given, origins)
     assert add_file(GOOD, ["run"], {}) == (GOOD, {})
 
@@ -135,7 +134,7 @@ def test_a_file_sets_what_flags_leave_open(tmp_path):
         ("yes = true", "pipeline.yes in FILE is not a setting of the pipeline"),
         ("tasks = 1.5", "pipeline.tasks in FILE is 1.5; it takes a text or a whole number"),
         ('tasks = "two"', "pipeline.tasks in FILE is 'two'; it takes a whole number"),
-        ("timeout_warning_ratio = true", "pipeline.timeout_warning_ratio in FILE is True; it takes"),
+        ("tasks = true", "pipeline.tasks in FILE is True; it takes a text or a whole number"),
     ],
 )
 def test_a_wrong_key_of_the_file_is_named_with_the_file(tmp_path, line, said):

@@ -36,7 +36,7 @@ def test_each_transaction_is_reported_once_with_its_age():
         if len(told) == 2:
             both.set()
 
-    watch = TimeoutWatch(0.5, tell)
+    watch = TimeoutWatch(tell)
     soon, late = handle(200), handle(60_000, slot=1, age_ms=45_000)
     watch.start([soon, late, handle(0, slot=2)])
     assert both.wait(LIMIT_S)
@@ -47,10 +47,10 @@ def test_each_transaction_is_reported_once_with_its_age():
 
 def test_a_transaction_that_ends_in_time_is_not_reported():
     told: list[Handle] = []
-    near, stopped = threading.Event(), TimeoutWatch(0.5, lambda one, _: told.append(one))
+    near, stopped = threading.Event(), TimeoutWatch(lambda one, _: told.append(one))
     stopped.start([handle(400)])
     stopped.stop()
-    other = TimeoutWatch(0.5, lambda *_: near.set())
+    other = TimeoutWatch(lambda *_: near.set())
     other.start([handle(800)])
     assert near.wait(LIMIT_S), "a watch that began later and goes on has told"
     assert told == []
