@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import ssl
 from ipaddress import ip_network
 from pathlib import Path
@@ -15,6 +14,7 @@ from app.__main__ import command_line, main
 from app.settings import COLLECTOR_CA, COLLECTOR_URL, FAULT_INJECTION_URL, TOKEN, TOKEN_FILE, Settings
 from app.sign_in.settings import CLIENT_SECRET
 from lifecycle.errors import SettingsError
+from tests.unit.settings_page import documented
 
 ROOT = Path(__file__).parents[3]
 
@@ -158,7 +158,6 @@ def test_the_secret_of_the_client_is_shown_by_no_text(monkeypatch):
 
 
 def test_every_option_of_the_app_has_its_line_and_no_line_is_left_over():
-    section = (ROOT / "docs" / "settings.md").read_text().split("\n## App\n")[1].split("\n## ")[0]
-    documented = set(re.findall(r"`(--[a-z-]+)`", section))
+    lines = {name for name in documented("app") if name.startswith("--")}
     options = {name for action in command_line()._actions for name in action.option_strings if name.startswith("--")}
-    assert documented == options - {"--help", "--version"}
+    assert lines == options - {"--help", "--version", "--settings-file"}

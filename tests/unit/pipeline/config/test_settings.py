@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from pathlib import Path
 
 import pytest
 
 from lifecycle.errors import SettingsError
 from lifecycle.guarantees import DeliveryGuarantee
-from pipeline.config.settings import ROOT, PipelineSettings, add_file
+from pipeline.config.settings import PipelineSettings, add_file
 from pipeline.config.sink_settings import pairs
 from pipeline.config.sinks import make_resource_managers, read_sinks, same_sinks
 from pipeline.sink.sink_options import SinkOptions
 from resource_managers.database.connection import DatabaseConnection
 from resource_managers.kafka.connection import KafkaConnection
+from tests.unit.settings_page import PAGE, documented
 
 GOOD = {
     "job": "passthrough",
@@ -145,14 +145,16 @@ def test_a_wrong_key_of_the_file_is_named_with_the_file(tmp_path, line, said):
 
 
 def test_the_file_on_the_page_is_one_that_a_pipeline_starts_with(tmp_path):
-    page = (Path(ROOT) / "docs" / "settings.md").read_text()
     file = tmp_path / "indoubt.toml"
-    file.write_text(page.partition("```toml\n")[2].partition("```")[0])
+    file.write_text(PAGE.partition("```toml\n")[2].partition("```")[0])
     assert PipelineSettings.read(*add_file({}, ["--settings-file", str(file)], {})).job == "word_count"
 
 
-def test_every_setting_is_documented():
-    documented = (Path(ROOT) / "docs" / "settings.md").read_text()
-    assert "`--settings-file FILE` | `INDOUBT_SETTINGS_FILE` | TOML file with a table `[pipeline]`" in documented
-    missing = [f.name for f in dataclasses.fields(PipelineSettings) if f"`{f.name}`" not in documented]
-    assert not missing, f"docs/settings.md has no line on {missing}"
+def test_every_setting_is_documented_with_its_default_and_nothing_else():
+    needed = {f.name for f in dataclasses.fields(PipelineSettings) if f.default is dataclasses.MISSING}
+    optional = {f.name: str(f.default) or "empty" for f in dataclasses.fields(PipelineSettings) if f.name not in needed}
+    shown = documented("pipeline")
+    assert shown.keys() == needed | optional.keys()
+    assert {name: shown[name] for name in needed} == dict.fromkeys(needed, "")
+    for name in optional.keys() - {"source", "spark_jars"}:
+        assert shown[name] == optional[name], name
