@@ -36,9 +36,11 @@ def main() -> int:
     except TestsFail as failed:
         print(failed, file=sys.stderr)
         return 2
-    stale = [one for one in REVIEWED if one not in used and one.module in (given.modules or JUDGED)]
-    for one in stale:
-        print(f"not_counted.py: nothing matches {one.module} {one.function} {one.change}")
+    stale = [
+        (path, one) for path in given.modules or JUDGED for one in REVIEWED.get(path, ()) if (path, one) not in used
+    ]
+    for path, one in stale:
+        print(f"not_counted.py: nothing matches {path} {one.function} {one.change}")
     return 1 if lived or stale else 0
 
 
@@ -50,8 +52,8 @@ def _judge(path: str, at_once: int, used: set[object]) -> int:
         if mutant.reason:
             reasons[mutant.reason] += 1
             continue
-        known = [one for one in REVIEWED if one.matches(path, mutant)]
-        used.update(known)
+        known = [one for one in REVIEWED.get(path, ()) if one.matches(mutant)]
+        used.update((path, one) for one in known)
         if known:
             reasons[known[0].reason] += 1
         else:

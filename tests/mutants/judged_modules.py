@@ -51,7 +51,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
     ),
     "collector/verdicts/flink_cases.py": (f"{VERDICTS}/test_flink_lines_of_work.py", *FLINK_COMMITS),
     "collector/verdicts/flink_rivals.py": (f"{VERDICTS}/test_flink_rivals.py",),
-    "collector/verdicts/flink_successors.py": (f"{VERDICTS}/test_flink_lines_of_work.py", *FLINK_COMMITS),
+    "collector/verdicts/flink_line.py": (f"{VERDICTS}/test_flink_lines_of_work.py", *FLINK_COMMITS),
     "collector/verdicts/flink_commits.py": FLINK_COMMITS,
     "collector/verdicts/flink_checkpoints.py": (
         f"{VERDICTS}/test_flink_job_cases.py",
