@@ -10,11 +10,10 @@ DECISIONS = (
     f"{LIFECYCLE}/test_decision_snapshot.py",
 )
 FLINK_COMMITS = (
-    f"{VERDICTS}/test_flink_commit_rules.py",
-    f"{VERDICTS}/test_flink_branches.py",
-    f"{VERDICTS}/test_flink_unread_lists.py",
+    f"{VERDICTS}/test_flink_commit_limits.py",
     f"{VERDICTS}/test_flink_commits.py",
-    f"{VERDICTS}/test_flink_same_job_ids.py",
+    f"{VERDICTS}/test_flink_lines_of_work.py",
+    f"{VERDICTS}/test_flink_branches.py",
     f"{VERDICTS}/test_flink_histories.py",
 )
 LOSSES = (
@@ -32,8 +31,9 @@ FLINK_STATES = (
     "tests/unit/collector/records/test_flink_what_is_kept.py",
     "tests/unit/collector/records/test_flink_checkpoint_rows.py",
     "tests/unit/collector/state/test_applications.py",
-    f"{VERDICTS}/test_flink_same_job_ids.py",
-    f"{VERDICTS}/test_flink_commit_rules.py",
+    f"{VERDICTS}/test_flink_commit_limits.py",
+    f"{VERDICTS}/test_flink_commits.py",
+    f"{VERDICTS}/test_flink_lines_of_work.py",
     f"{VERDICTS}/test_flink_branches.py",
     f"{VERDICTS}/test_flink_job_cases.py",
     f"{VERDICTS}/test_flink_lists_not_read.py",
@@ -49,9 +49,10 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_young_transactions.py",
         f"{VERDICTS}/test_flink_commits.py",
     ),
-    "collector/verdicts/flink_cases.py": (f"{VERDICTS}/test_flink_lines_of_work.py", *FLINK_COMMITS),
+    "collector/verdicts/flink_cases.py": FLINK_COMMITS,
     "collector/verdicts/flink_rivals.py": (f"{VERDICTS}/test_flink_rivals.py",),
-    "collector/verdicts/flink_line.py": (f"{VERDICTS}/test_flink_lines_of_work.py", *FLINK_COMMITS),
+    "collector/verdicts/flink_known.py": FLINK_COMMITS,
+    "collector/verdicts/flink_line.py": FLINK_COMMITS,
     "collector/verdicts/flink_commits.py": FLINK_COMMITS,
     "collector/verdicts/flink_checkpoints.py": (
         f"{VERDICTS}/test_flink_job_cases.py",
@@ -69,7 +70,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/verdicts/flink_jobs_of_sinks.py": (
         f"{VERDICTS}/test_flink_restored_jobs.py",
         f"{VERDICTS}/test_flink_checkpoints.py",
-        f"{VERDICTS}/test_flink_unread_lists.py",
+        f"{VERDICTS}/test_flink_commits.py",
         f"{VERDICTS}/test_flink_duplicates.py",
         f"{VERDICTS}/test_flink_set_backs.py",
         f"{VERDICTS}/test_losses_of_flink.py",
@@ -81,7 +82,6 @@ JUDGED: dict[str, tuple[str, ...]] = {
     ),
     "collector/verdicts/flink_unread_lists.py": (
         f"{VERDICTS}/test_flink_lists_not_read.py",
-        f"{VERDICTS}/test_flink_unread_lists.py",
         f"{VERDICTS}/test_flink_commits.py",
     ),
     "collector/verdicts/loss_cases.py": (
@@ -161,7 +161,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
     ),
     "collector/records/flink_clusters.py": (
         "tests/unit/collector/records/test_flink_clusters.py",
-        f"{VERDICTS}/test_flink_same_job_ids.py",
+        f"{VERDICTS}/test_flink_lines_of_work.py",
     ),
     "collector/records/flink_checkpoint_rows.py": (
         "tests/unit/collector/records/test_flink_checkpoint_rows.py",

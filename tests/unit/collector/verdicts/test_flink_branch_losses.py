@@ -23,17 +23,9 @@ from lifecycle.verdicts import Certainty
 from tests.unit.collector.assessments import snapshot_at
 from tests.unit.collector.flink_observations import checkpoint
 from tests.unit.collector.observations import T0, branch_gone, branch_listed, database_handle, folded
+from tests.unit.collector.verdicts.flink_given import FAILED, FROM_2, FROM_3, STARTED_ANEW, THIRD, heir, itself
 from tests.unit.collector.verdicts.loss_observations import judged
-from tests.unit.collector.verdicts.test_flink_branches import (
-    BANK,
-    FAILED_AGAIN_FROM_2,
-    FAILED_JOB,
-    FUNCTION,
-    LISTS,
-    PREPARED,
-    STARTED_ANEW,
-    other_job,
-)
+from tests.unit.collector.verdicts.test_flink_branches import BANK, FUNCTION, LISTS, PREPARED
 
 LOST, HARMLESS, TWICE = LossVerdict.LOST, LossVerdict.HARMLESS, LossVerdict.DUPLICATED
 UNKNOWN, NOT_LOST = LossVerdict.UNKNOWN, LossVerdict.NOT_LOST
@@ -50,23 +42,23 @@ def ended(action: str, xid: Any = FUNCTION) -> list[Observation]:
     return [listed, *([ordered] if action else []), branch_gone(of, None, at=ENDED)]
 
 
-BACK_TO_IT = replace(other_job(3), job="c" * 32, started_ms=T0 + 69_000, restored_ms=T0 + 70_000)
-COMPLETED = [FAILED_JOB, checkpoint(3), LISTS]
+BACK_TO_IT = heir(3, 70_000, id_=THIRD)
+COMPLETED = [FAILED, checkpoint(3), LISTS]
 CASES: list[tuple[str, str, list[Any], LossVerdict, Certainty, str]] = [
     # name, what was ordered, what was seen of Flink, whether data was lost
     ("rolled back, its checkpoint completed", "abort", COMPLETED, LOST, CERTAIN, "checkpoint 3 of eu/orders lists it, and counts"),
-    ("rolled back, restored from it", "abort", [FAILED_JOB, other_job(3), LISTS], LOST, LIKELY, "restored from checkpoint 3"),
-    ("rolled back, set back", "abort", [*COMPLETED, other_job(2)], HARMLESS, LIKELY, "its rows are written again"),
-    ("rolled back, set back itself", "abort", [FAILED_AGAIN_FROM_2, *COMPLETED[1:]], HARMLESS, CERTAIN, "set back to checkpoint 2"),
+    ("rolled back, restored from it", "abort", [FAILED, FROM_3, LISTS], LOST, LIKELY, "restored from checkpoint 3"),
+    ("rolled back, set back", "abort", [*COMPLETED, FROM_2], HARMLESS, LIKELY, "its rows are written again"),
+    ("rolled back, set back itself", "abort", [itself(2), *COMPLETED[1:]], HARMLESS, CERTAIN, "set back to checkpoint 2"),
     ("rolled back, its end not seen", "abort", [LISTS], UNKNOWN, GUESS, "anna ordered it"),
     ("rolled back, a job of its name since", "abort", [*COMPLETED, STARTED_ANEW], UNKNOWN, GUESS, "is not known"),
-    ("rolled back, no list", "abort", [FAILED_JOB, checkpoint(3)], UNKNOWN, GUESS, "no checkpoint that was read lists its xid"),
+    ("rolled back, no list", "abort", [FAILED, checkpoint(3)], UNKNOWN, GUESS, "no checkpoint that was read lists its xid"),
     ("committed", "commit", COMPLETED, NOT_LOST, CERTAIN, "its records were made visible"),
-    ("committed, restored from it", "commit", [*COMPLETED, other_job(3)], NOT_LOST, CERTAIN, "its records were made visible"),
-    ("committed, set back", "commit", [*COMPLETED, other_job(2)], TWICE, LIKELY, "set back to checkpoint 2"),
-    ("committed, set back itself", "commit", [FAILED_AGAIN_FROM_2, *COMPLETED[1:]], TWICE, CERTAIN, "set back to checkpoint 2"),
-    ("committed, set back, then restored from it", "commit", [*COMPLETED, other_job(2), BACK_TO_IT], TWICE, LIKELY, "checkpoint 2"),
-    ("committed, no list", "commit", [FAILED_JOB, checkpoint(3), other_job(2)], NOT_LOST, CERTAIN, "its records were made visible"),
+    ("committed, restored from it", "commit", [*COMPLETED, FROM_3], NOT_LOST, CERTAIN, "its records were made visible"),
+    ("committed, set back", "commit", [*COMPLETED, FROM_2], TWICE, LIKELY, "set back to checkpoint 2"),
+    ("committed, set back itself", "commit", [itself(2), *COMPLETED[1:]], TWICE, CERTAIN, "set back to checkpoint 2"),
+    ("committed, set back, then restored from it", "commit", [*COMPLETED, FROM_2, BACK_TO_IT], TWICE, LIKELY, "checkpoint 2"),
+    ("committed, no list", "commit", [FAILED, checkpoint(3), FROM_2], NOT_LOST, CERTAIN, "its records were made visible"),
 ]  # fmt: skip
 
 
@@ -89,26 +81,26 @@ def test_a_branch_that_is_seen_gone_before_its_order_is_noted_was_ended_by_it() 
     assert isinstance(ordered, OperatorOrder)
     for late, is_ended in ((5_000, True), (30_000, False)):
         noted = replace(ordered, at_ms=T0 + ENDED + late)
-        assert bool(judged(folded(listed, noted, gone, FAILED_JOB, checkpoint(3)))) is is_ended
+        assert bool(judged(folded(listed, noted, gone, FAILED, checkpoint(3)))) is is_ended
 
 
 def test_of_a_branch_that_left_by_itself_nothing_is_claimed() -> None:
-    assert judged(folded(*ended(""), FAILED_JOB, checkpoint(3))) == {}
+    assert judged(folded(*ended(""), FAILED, checkpoint(3))) == {}
 
 
 def test_a_branch_of_another_program_is_not_flinks() -> None:
-    (loss,) = judged(folded(*ended("abort", BANK), FAILED_JOB, checkpoint(3))).values()
+    (loss,) = judged(folded(*ended("abort", BANK), FAILED, checkpoint(3))).values()
     assert (loss.verdict, loss.certainty) == (UNKNOWN, GUESS)
     assert "only its owner knows" in loss.why
 
 
-@pytest.mark.parametrize(("action", "seen", "rule"), [("abort", [], "A7"), ("commit", [other_job(2)], "A12")])
+@pytest.mark.parametrize(("action", "seen", "rule"), [("abort", [], "A7"), ("commit", [FROM_2], "A12")])
 def test_both_are_listed_and_raise_alerts(tmp_path: Path, action: str, seen: list[Any], rule: str) -> None:
     with closing(Store(tmp_path / "history.duckdb")) as store:
         current = CurrentState(store, settled_kept=1_000, checkpoints_kept=100, limits=Limits())
         current.see_decision_log(DecisionLogStatus.ABSENT)
         current.flink.see_polled("eu", 0, answered=True)
-        for number, each in enumerate([*ended(action), FAILED_JOB, checkpoint(3), *seen]):
+        for number, each in enumerate([*ended(action), FAILED, checkpoint(3), *seen]):
             if isinstance(each, OperatorOrder):
                 current.carried_out(each)
             else:

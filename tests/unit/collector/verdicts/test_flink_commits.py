@@ -1,329 +1,280 @@
-"""Open transactions of Flink jobs: each rule by cases (random histories: test_flink_histories.py)."""
+"""Open transactions of Flink's Kafka sink: what jobs, checkpoints and lists tell, and what is then said and offered.
+
+Conditions at their limits: test_flink_commit_limits.py; other jobs: test_flink_lines_of_work.py; branches in databases:
+test_flink_branches.py; random histories: test_flink_histories.py.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
-from collector.records.flink_facts import FlinkState
 from collector.records.formats.flink_records import (
     Committable,
-    FlinkCommittables,
-    FlinkJob,
     FlinkKind,
     FlinkStatus,
 )
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.state.flink_sinks import Sink, SubtaskIds
 from collector.verdicts import flink_commits, verdict_rules
-from collector.verdicts.flink_cases import flink_case
-from collector.verdicts.flink_checkpoints import Fate, evidence
-from lifecycle.verdicts import Certainty, Judgement, Verdict
+from lifecycle.verdicts import Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
-from tests.unit.collector.flink_recordings import CLUSTER
-from tests.unit.collector.observations import T0, broker_record, only_view
-from tests.unit.collector.verdicts.test_verdict_rules import case
+from tests.unit.collector.observations import T0, case
+from tests.unit.collector.verdicts.case_tables import NO_VERDICT, table
+from tests.unit.collector.verdicts.flink_given import (
+    ABORT,
+    AWAY,
+    BEGUN,
+    COMMIT,
+    COMMIT_OF_4,
+    COMMIT_OF_SAVEPOINT,
+    COMPLETED_2,
+    COMPLETED_3,
+    COMPLETED_4,
+    DAMAGED_3,
+    DOUBT,
+    EPOCH,
+    FAILED,
+    FAILED_3,
+    FINISHED,
+    FROM_2,
+    FROM_3,
+    GOES_ON,
+    GONE_3,
+    HELD,
+    ITSELF,
+    JOB,
+    LIKELY_ABORT,
+    LIKELY_COMMIT,
+    LISTED_3,
+    LISTED_4,
+    NONE_IN_2,
+    NOT_LISTED,
+    NOT_OVER_3,
+    NUMBERED,
+    OTHER,
+    OTHERS_2,
+    OUT_OF_REACH,
+    PRODUCER,
+    RUNS,
+    SOLE,
+    STARTED_ANEW,
+    STRANGER_ID,
+    THIRD,
+    At,
+    begun,
+    check,
+    chk,
+    completed,
+    heir,
+    itself,
+    judged,
+    listing,
+    sure_case,
+)  # fmt: skip
 
-JOB, OTHER_JOB = "a" * 32, "b" * 32
-ID, PRODUCER, EPOCH = "orders-0-3", 7, 0
-OPENED, WRITTEN = 22_000, 30_100
-"""Checkpoint 3 is triggered 30 s after T0 and completed a second later (flink_observations)."""
-
-
-def open_view(opened: int = OPENED, epoch: int = EPOCH) -> Any:
-    return only_view(
-        broker_record(BrokerStatus.ONGOING, opened, transaction=ID, producer_id=PRODUCER, epoch=epoch, start=opened)
-    )
-
-
-def listing(
-    number: int = 3, *ids: Committable, written: int = WRITTEN, job: str = JOB, **fields: Any
-) -> FlinkCommittables:
-    """Return what checkpoint ``number`` lists: the transaction of these tests, or others."""
-    return FlinkCommittables(
-        cluster=CLUSTER,
-        job=job,
-        number=number,
-        path=f"file:///checkpoints/{job}/chk-{number}",
-        kind=FlinkKind.CHECKPOINT,
-        written_ms=T0 + written,
-        read_ms=T0 + written,
-        committables=frozenset(ids or (Committable(ID, PRODUCER, EPOCH),)),
-        prefixes=frozenset({"orders"}),
-        **fields,
-    )
-
-
-NOT_LISTED = Committable("orders-0-2", 5, 0)
-RUNS, FAILED_JOB = job(), job(state="FAILED")
-
-
-def restored_job(id_: str, number: int, at: int) -> FlinkJob:
-    """Return a job that was restored from a checkpoint of the first one."""
-    return job(
-        id_, restored=number, restored_at=at, restored_path=f"file:///c/{JOB}/chk-{number}", started_ms=T0 + at - 1_000
-    )
-
-
-RESTORED_FROM_3, RESTORED_FROM_2 = restored_job(OTHER_JOB, 3, 60_000), restored_job(OTHER_JOB, 2, 60_000)
-LATER_FROM_4, AGAIN_FROM_3 = restored_job("c" * 32, 4, 80_000), restored_job("c" * 32, 3, 80_000)
-STARTED_ANEW, LATER_ANEW = job(OTHER_JOB, started_ms=T0 + 59_000), job("c" * 32, started_ms=T0 + 79_000)
-GOES_ON_FROM_5 = replace(LATER_FROM_4, restored_number=5, restored_path=f"file:///c/{OTHER_JOB}/chk-5")
-FROM_SAVEPOINT = replace(LATER_FROM_4, restored_path="file:///c/savepoint-aaaaaa-0123")
-SAVEPOINT = checkpoint(3, kind=FlinkKind.SAVEPOINT)
-STOPS_WITH = checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)
-FINISHED_JOB = job(state="FINISHED")
-
-IN_SAVEPOINT = replace(listing(), path="file:///c/savepoint-aaaaaa-0123", kind=None)
+LATER_FROM_3, LATER_FROM_4 = heir(3, 80_000, id_=THIRD), heir(4, 80_000, id_=THIRD)
+LATER_ANEW, GOES_ON_FROM_5 = heir(0, 80_000, "", id_=THIRD), heir(5, 80_000, chk(5, OTHER), id_=THIRD)
+FROM_SAVEPOINT = heir(4, 80_000, "file:///c/savepoint-aaaaaa-0123", id_=THIRD)
+SAVEPOINT, STOPS_WITH = checkpoint(3, kind=FlinkKind.SAVEPOINT), checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)
 LATER_STOP = replace(STOPS_WITH, number=4, triggered_ms=T0 + 40_000, ended_ms=T0 + 41_000)
-STRANGER = job("d" * 32, name="refunds")
-LISTED_BY_STRANGER = listing(9, NOT_LISTED, job="d" * 32, written=29_000)
-LISTED_EARLIER = replace(LISTED_BY_STRANGER, written_ms=T0 + 15_000)
-OF_STRANGER = checkpoint(9, job="d" * 32, job_name="refunds", triggered_ms=T0 + 28_000, ended_ms=T0 + 29_000)
-
-NOT_OVER, FAILED_3 = checkpoint(3, FlinkStatus.IN_PROGRESS), checkpoint(3, FlinkStatus.FAILED)
+IN_SAVEPOINT = replace(LISTED_3, path="file:///c/savepoint-aaaaaa-0123", kind=None)
 FAILED_4 = checkpoint(4, FlinkStatus.FAILED, reason="Could not finalize")
 EARLIER_3 = checkpoint(3, triggered_ms=T0, ended_ms=T0 + 500)
 EARLIER_FAILED = replace(EARLIER_3, status=FlinkStatus.FAILED)
-LISTED_2, LISTED_4 = listing(2, NOT_LISTED, written=20_000), listing(4, written=40_100)
-LISTED_BY_OTHER = listing(3, NOT_LISTED, job=OTHER_JOB, written=65_000)
-OTHER_EPOCH = listing(3, Committable(ID, PRODUCER, EPOCH + 1))
-PATH_3 = f"file:///checkpoints/{JOB}/chk-3"
-COMPLETED_3 = checkpoint(3, path=PATH_3)
-EARLIER_2 = checkpoint(2)
-GONE_3 = replace(listing(), is_gone=True)
 TAKEN_AGAIN_3 = checkpoint(3, triggered_ms=T0 + 500_000, ended_ms=T0 + 501_000)
-RESTORED_SOON = restored_job(OTHER_JOB, 2, 40_000)
-SET_BACK_ITSELF = job(state="FAILED", restored=2, restored_at=60_000)
-SET_BACK_BEFORE = job(state="FAILED", restored=2, restored_at=28_000)
-OUT_OF_REACH: dict[tuple[str, int | None], str] = {(JOB, 3): "permission denied"}
-DAMAGED_3 = replace(listing(), committables=frozenset(), prefixes=frozenset(), error="byte 17: damaged")
-COMMIT, ABORT, GOES_ON, DOUBT = Verdict.COMMIT_IT, Verdict.ABORT_IT, Verdict.IN_PROGRESS, Verdict.UNKNOWN
+OTHER_EPOCH = listing(3, Committable(ITSELF.transaction, PRODUCER, EPOCH + 1))
+STRANGER, STRANGERS_LIST = job(STRANGER_ID, name="refunds"), listing(9, NOT_LISTED, job=STRANGER_ID, written=29_000)
+STRANGERS_9 = checkpoint(9, job=STRANGER_ID, job_name="refunds", triggered_ms=T0 + 28_000, ended_ms=T0 + 29_000)
 
-CASES: list[tuple[str, list[Any], bool, int, Verdict | None, int, str]] = [
-    # name, what was seen of Flink, whether REST answers now, ms after T0, verdict, rule, what must be typed
-    ("completed, job gone", [FAILED_JOB, checkpoint(3), listing()], False, 40_000, COMMIT, 23, ""),
-    ("completed, job alive and late", [RUNS, checkpoint(3), listing()], True, 40_000, COMMIT, 23, ""),
-    ("completed a moment ago", [RUNS, checkpoint(3), listing()], True, 32_000, GOES_ON, 23, ""),
-    ("a later one that lists it completed", [FAILED_JOB, checkpoint(4), listing(), LISTED_4], False, 50_000, COMMIT, 23, ""),
-    ("a later one that does not list it completed", [FAILED_JOB, checkpoint(4), listing()], False, 50_000, COMMIT, 25, "chk-3"),
-    ("set back and restored from a later one", [FAILED_JOB, RESTORED_FROM_2, LATER_FROM_4, listing()], True, 90_000, DOUBT, 21, ""),
-    ("set back and restored from it again", [FAILED_JOB, RESTORED_FROM_2, AGAIN_FROM_3, listing()], True, 90_000, DOUBT, 21, ""),
-    ("restored from it", [FAILED_JOB, RESTORED_FROM_3, listing()], True, 70_000, COMMIT, 23, "chk-3"),
-    ("set back to before it", [FAILED_JOB, checkpoint(3), RESTORED_FROM_2, listing()], True, 70_000, ABORT, 22, ""),
-    ("it was set back itself", [SET_BACK_ITSELF, checkpoint(3), listing()], True, 70_000, ABORT, 22, ""),
-    ("so it was, and it runs", [replace(SET_BACK_ITSELF, state="RUNNING"), checkpoint(3), listing()], True, 70_000, ABORT, 22, ""),
-    ("it lingers after its own restore", [SET_BACK_ITSELF, LISTED_2], True, 70_000, ABORT, 26, ""),
-    ("a job of that name from nowhere", [FAILED_JOB, checkpoint(3), STARTED_ANEW, listing()], True, 70_000, DOUBT, 21, ""),
-    ("restored from it, REST never told of it", [RESTORED_FROM_3, listing()], True, 70_000, COMMIT, 23, "chk-3"),
-    ("so it was, then one from nowhere", [RESTORED_FROM_3, LATER_ANEW, listing()], True, 90_000, DOUBT, 21, ""),
-    ("restored from it, and on from there", [FAILED_JOB, RESTORED_FROM_3, GOES_ON_FROM_5, listing()], True,
-        90_000, COMMIT, 23, "chk-3"),
-    ("its job runs, it is not over", [RUNS, NOT_OVER, listing()], True, 40_000, GOES_ON, 24, ""),
-    ("its checkpoint failed", [RUNS, FAILED_3, listing()], True, 40_000, GOES_ON, 24, ""),
-    ("its checkpoint failed, its job is gone", [FAILED_JOB, FAILED_3, listing()], True, 40_000, DOUBT, 34, ""),
-    ("its checkpoint failed, REST is away", [RUNS, FAILED_3, listing()], False, 40_000, DOUBT, 34, ""),
-    ("it failed, the next one completed", [FAILED_JOB, FAILED_3, checkpoint(4), listing(), LISTED_4], True, 50_000, COMMIT, 23, ""),
-    ("it failed, the next one's end not seen", [FAILED_JOB, FAILED_3, listing(), LISTED_4], True, 50_000, COMMIT, 25, "chk-4"),
-    ("its end not seen, the next one failed", [FAILED_JOB, FAILED_4, listing(), LISTED_4], True, 50_000, COMMIT, 25, "chk-3"),
-    ("both failed", [FAILED_JOB, FAILED_3, FAILED_4, listing(), LISTED_4], True, 50_000, DOUBT, 34, ""),
-    ("an earlier chk-3 failed", [FAILED_JOB, EARLIER_FAILED, listing()], True, 40_000, COMMIT, 25, "chk-3"),
-    ("it failed, and a job was restored from it", [FAILED_JOB, FAILED_3, RESTORED_FROM_3, listing()],
-        True, 70_000, COMMIT, 23, "chk-3"),
-    ("it failed, and the work was set back", [FAILED_JOB, FAILED_3, RESTORED_FROM_2, listing()], True, 70_000, ABORT, 22, ""),
-    ("completed, before Flink 1.15", [FAILED_JOB, checkpoint(3), replace(listing(), kind=None)], True, 40_000, COMMIT, 23, "chk-3"),
-    ("a savepoint commits nothing", [RUNS, SAVEPOINT, listing()], True, 40_000, GOES_ON, 24, ""),
-    ("a savepoint, its job is gone", [FAILED_JOB, SAVEPOINT, IN_SAVEPOINT], True, 40_000, COMMIT, 25, "savepoint-aaaaaa-0123"),
-    ("it stops with a savepoint", [RUNS, STOPS_WITH, IN_SAVEPOINT], True, 40_000, GOES_ON, 24, ""),
-    ("it failed as it stopped", [FAILED_JOB, STOPS_WITH, IN_SAVEPOINT], True, 40_000, COMMIT, 25, "savepoint-aaaaaa-0123"),
-    ("it was stopped with a savepoint", [FINISHED_JOB, STOPS_WITH, IN_SAVEPOINT], True, 40_000, COMMIT, 23, ""),
-    ("so it was, with a later one", [FINISHED_JOB, STOPS_WITH, LATER_STOP, IN_SAVEPOINT], True, 60_000, COMMIT, 25,
-        "savepoint-aaaaaa-0123"),
-    ("restored from it, then from a later one", [RESTORED_FROM_3, LATER_FROM_4, listing()], True, 90_000, DOUBT, 21, ""),
-    ("so it was, and it was completed", [FAILED_JOB, checkpoint(3), RESTORED_FROM_3, LATER_FROM_4, listing()], True, 90_000,
-        COMMIT, 23, "chk-3"),
-    ("lingers, another job uses its prefix", [FAILED_JOB, LISTED_2, STRANGER, LISTED_BY_STRANGER, RESTORED_FROM_2,
-        LISTED_BY_OTHER], True, 70_000, None, 0, ""),
-    ("so it does, and REST never told of it", [FAILED_JOB, LISTED_2, LISTED_BY_STRANGER, RESTORED_FROM_2, LISTED_BY_OTHER],
-        True, 70_000, None, 0, ""),
-    ("lingers, another job's list is not read", [FAILED_JOB, LISTED_2, STRANGER, OF_STRANGER, RESTORED_FROM_2,
-        LISTED_BY_OTHER], True, 70_000, None, 0, ""),
-    ("its list is out of reach, another job uses its prefix",
-        [FAILED_JOB, EARLIER_2, COMPLETED_3, STRANGER, LISTED_EARLIER, LISTED_2, OUT_OF_REACH], True, 40_000, DOUBT, 31, ""),
-    ("REST is away, its end not seen", [RUNS, NOT_OVER, listing()], False, 40_000, COMMIT, 25, "chk-3"),
-    ("no REST at all", [listing()], False, 40_000, COMMIT, 25, "chk-3"),
-    ("no REST at all, just written", [listing()], False, 31_000, GOES_ON, 25, ""),
-    ("REST knows the earlier chk-3 alone", [FAILED_JOB, EARLIER_3, listing()], False, 40_000, COMMIT, 25, "chk-3"),
-    ("lingers after a restore", [FAILED_JOB, LISTED_2, RESTORED_FROM_2, LISTED_BY_OTHER], True, 70_000, ABORT, 26, ""),
-    ("lingers, and one from a savepoint since", [FAILED_JOB, LISTED_2, RESTORED_FROM_2, FROM_SAVEPOINT, LISTED_BY_OTHER],
-        True, 90_000, None, 0, ""),
-    ("its job runs", [RUNS, LISTED_2], True, 40_000, GOES_ON, 27, ""),
-    ("its job does not answer", [RUNS, LISTED_2], False, 40_000, None, 0, ""),
-    ("another epoch is listed", [RUNS, checkpoint(3), OTHER_EPOCH], False, 40_000, None, 0, ""),
-    ("its list is out of reach", [FAILED_JOB, EARLIER_2, COMPLETED_3, LISTED_2, OUT_OF_REACH], True, 40_000, COMMIT, 30, "chk-3"),
-    ("its list is damaged", [FAILED_JOB, checkpoint(2), COMPLETED_3, LISTED_2, DAMAGED_3], True, 40_000, DOUBT, 31, ""),
-    ("its list is gone", [FAILED_JOB, checkpoint(2), COMPLETED_3, LISTED_2], True, 40_000, DOUBT, 31, ""),
-    ("its list is not read yet", [FAILED_JOB, checkpoint(2), COMPLETED_3, LISTED_2], True, 32_000, GOES_ON, 31, ""),
-    ("its number was taken before, and completed now", [FAILED_JOB, EARLIER_3, checkpoint(3), listing()], False, 40_000,
-        COMMIT, 23, ""),
-    ("its number was taken again, and completed", [FAILED_JOB, FAILED_3, TAKEN_AGAIN_3, listing()], False, 600_000, DOUBT, 34, ""),
-    ("the store's clock is ahead", [FAILED_JOB, COMPLETED_3, listing(written=51_000)], False, 60_000, COMMIT, 23, ""),
-    ("so it is, and the work was set back", [FAILED_JOB, COMPLETED_3, RESTORED_SOON, listing(written=51_000)], True, 60_000,
-        ABORT, 22, ""),
-    ("the store's clock is behind, a restore before", [SET_BACK_BEFORE, COMPLETED_3, listing(written=27_000)], False, 60_000,
-        COMMIT, 23, ""),
-    ("its list is deleted", [FAILED_JOB, checkpoint(3), GONE_3], True, 40_000, DOUBT, 36, ""),
-    ("its list is deleted, its end not seen", [FAILED_JOB, GONE_3], False, 40_000, DOUBT, 36, ""),
-    ("its list is deleted, and a job was restored from it", [FAILED_JOB, RESTORED_FROM_3, GONE_3], True, 70_000, DOUBT, 36, ""),
-    ("its list is deleted, and the work was set back", [FAILED_JOB, RESTORED_FROM_2, GONE_3], True, 70_000, ABORT, 22, ""),
-    ("its list is deleted, its job runs", [RUNS, checkpoint(3), GONE_3], True, 40_000, GOES_ON, 24, ""),
-    ("of two lists one is deleted", [FAILED_JOB, checkpoint(4), GONE_3, LISTED_4], True, 50_000, COMMIT, 23, ""),
-    ("nothing of its prefix is known", [RUNS, checkpoint(3)], True, 40_000, None, 0, ""),
+ODD = Committable("odd", 0, 4)
+LATE_JOB = job(state="FAILED", started_ms=T0 + 21_001)
+LISTED = [
+    # name; what is known of jobs, checkpoints and lists; the rule, and its verdict, certainty and offers
+    ("completed, its job is over", SOLE, 23, COMMIT),
+    ("completed, its job runs and is late", [RUNS, COMPLETED_3, LISTED_3], 23, COMMIT),
+    ("completed a moment ago", [RUNS, COMPLETED_3, LISTED_3, At(32_000)], 23, GOES_ON),
+    ("a later one that lists it completed", [FAILED, COMPLETED_4, LISTED_3, LISTED_4], 23, COMMIT),
+    ("a later one that does not list it completed", [FAILED, COMPLETED_4, LISTED_3], 25, LIKELY_COMMIT),
+    ("set back, then restored from a later one", [FAILED, FROM_2, LATER_FROM_4, LISTED_3], 21, DOUBT),
+    ("set back, then restored from it", [FAILED, FROM_2, LATER_FROM_3, LISTED_3], 21, DOUBT),
+    ("restored from it", [FAILED, FROM_3, LISTED_3], 23, LIKELY_COMMIT),
+    ("set back to before it", [FAILED, COMPLETED_3, FROM_2, LISTED_3], 22, LIKELY_ABORT),
+    ("its job was set back itself", [itself(2), COMPLETED_3, LISTED_3], 22, ABORT),
+    ("so it was, and it runs", [itself(2, state="RUNNING"), COMPLETED_3, LISTED_3], 22, ABORT),
+    ("a job of that name from nothing", [FAILED, COMPLETED_3, STARTED_ANEW, LISTED_3], 21, DOUBT),
+    ("restored from it, REST never told of its job", [FROM_3, LISTED_3], 23, LIKELY_COMMIT),
+    ("so it was, then one from nothing", [FROM_3, LATER_ANEW, LISTED_3], 21, DOUBT),
+    ("restored from it, and on from there", [FAILED, FROM_3, GOES_ON_FROM_5, LISTED_3], 23, LIKELY_COMMIT),
+    ("its job runs, its checkpoint is not over", [RUNS, NOT_OVER_3, LISTED_3], 24, GOES_ON),
+    ("its checkpoint failed", [RUNS, FAILED_3, LISTED_3], 24, GOES_ON),
+    ("its checkpoint failed, its job is over", [FAILED, FAILED_3, LISTED_3], 34, DOUBT),
+    ("its checkpoint failed, REST is away", [RUNS, FAILED_3, LISTED_3, AWAY], 34, DOUBT),
+    ("it failed, the next one completed", [FAILED, FAILED_3, COMPLETED_4, LISTED_3, LISTED_4], 23, COMMIT),
+    ("it failed, the next one's end not seen", [FAILED, FAILED_3, LISTED_3, LISTED_4], 25, COMMIT_OF_4),
+    ("its end not seen, the next one failed", [FAILED, FAILED_4, LISTED_3, LISTED_4], 25, LIKELY_COMMIT),
+    ("both failed", [FAILED, FAILED_3, FAILED_4, LISTED_3, LISTED_4], 34, DOUBT),
+    ("an earlier chk-3 failed", [FAILED, EARLIER_FAILED, LISTED_3], 25, LIKELY_COMMIT),
+    ("it failed, and a job was restored from it", [FAILED, FAILED_3, FROM_3, LISTED_3], 23, LIKELY_COMMIT),
+    ("it failed, and the work was set back", [FAILED, FAILED_3, FROM_2, LISTED_3], 22, LIKELY_ABORT),
+    ("completed, before Flink 1.15", [FAILED, COMPLETED_3, replace(LISTED_3, kind=None)], 23, LIKELY_COMMIT),
+    ("a savepoint commits nothing", [RUNS, SAVEPOINT, LISTED_3], 24, GOES_ON),
+    ("a savepoint, its job is over", [FAILED, SAVEPOINT, IN_SAVEPOINT], 25, COMMIT_OF_SAVEPOINT),
+    ("it stops with a savepoint", [RUNS, STOPS_WITH, IN_SAVEPOINT], 24, GOES_ON),
+    ("it failed as it stopped", [FAILED, STOPS_WITH, IN_SAVEPOINT], 25, COMMIT_OF_SAVEPOINT),
+    ("it was stopped with a savepoint", [FINISHED, STOPS_WITH, IN_SAVEPOINT], 23, COMMIT),
+    ("so it was, with a later one", [FINISHED, STOPS_WITH, LATER_STOP, IN_SAVEPOINT], 25, COMMIT_OF_SAVEPOINT),
+    ("restored from it, then from a later one", [FROM_3, LATER_FROM_4, LISTED_3], 21, DOUBT),
+    ("so it was, and it was completed", [FAILED, COMPLETED_3, FROM_3, LATER_FROM_4, LISTED_3], 23, LIKELY_COMMIT),
+    ("REST is away, its end not seen", [RUNS, NOT_OVER_3, LISTED_3, AWAY], 25, LIKELY_COMMIT),
+    ("REST was never there", [LISTED_3, AWAY], 25, LIKELY_COMMIT),
+    ("so it was, and its list was just written", [LISTED_3, AWAY, At(31_000)], 25, GOES_ON),
+    ("REST knows an earlier chk-3 alone", [FAILED, EARLIER_3, LISTED_3], 25, LIKELY_COMMIT),
+    ("its number was taken before, and completed now", [FAILED, EARLIER_3, checkpoint(3), LISTED_3], 23, COMMIT),
+    ("its number was taken again, and completed", [FAILED, FAILED_3, TAKEN_AGAIN_3, LISTED_3], 34, DOUBT),
+    ("the store's clock is ahead", [FAILED, COMPLETED_3, listing(written=51_000)], 23, COMMIT),
+    ("so it is, and the work was set back", [FAILED, COMPLETED_3, heir(2, 40_000), listing(written=51_000)], 22, LIKELY_ABORT),
+    ("the store's clock is behind, a restore before", [itself(2, 28_000), COMPLETED_3, listing(written=27_000)], 23, COMMIT),
+    ("its list is deleted", [FAILED, COMPLETED_3, GONE_3], 36, DOUBT),
+    ("its list is deleted, its end not seen", [FAILED, GONE_3], 36, DOUBT),
+    ("its list is deleted, and a job was restored from it", [FAILED, FROM_3, GONE_3], 36, DOUBT),
+    ("its list is deleted, and the work was set back", [FAILED, FROM_2, GONE_3], 22, LIKELY_ABORT),
+    ("its list is deleted, its job runs", [RUNS, COMPLETED_3, GONE_3], 24, GOES_ON),
+    ("of two lists one is deleted", [FAILED, COMPLETED_4, GONE_3, LISTED_4], 23, COMMIT),
+    ("another epoch is listed", [FAILED, COMPLETED_3, OTHER_EPOCH], 0, NO_VERDICT),
+    ("one that began later at the same epoch", [begun(35_000), FAILED, COMPLETED_3, LISTED_3], 0, NO_VERDICT),
+    ("its list was written again without it", [*SOLE, listing(3, NOT_LISTED)], 0, NO_VERDICT),
+    ("an id of another form is listed", [begun(0, of=ODD), FAILED, listing(3, ODD)], 25, LIKELY_COMMIT),
+    ("an id of another form", [begun(0, of=ODD)], 0, NO_VERDICT),
+]  # fmt: skip
+
+UNLISTED = [
+    ("its job runs", [RUNS, NONE_IN_2], 27, GOES_ON),
+    ("its job does not answer", [RUNS, NONE_IN_2, AWAY], 0, NO_VERDICT),
+    ("nothing of its prefix is known", [RUNS, COMPLETED_3], 0, NO_VERDICT),
+    ("it lingers after its own restore", [itself(2), NONE_IN_2], 26, ABORT),
+    ("so it does, and the restore's path is not told", [itself(2, path=""), NONE_IN_2], 26, ABORT),
+    ("it lingers after a restore", [FAILED, NONE_IN_2, FROM_2, OTHERS_2], 26, LIKELY_ABORT),
+    ("so it does, REST never told of its job", [NONE_IN_2, FROM_2, OTHERS_2], 26, LIKELY_ABORT),
+    ("so it does, and one from a savepoint since", [FAILED, NONE_IN_2, FROM_2, FROM_SAVEPOINT, OTHERS_2], 0, NO_VERDICT),
+    ("it lingers, another job uses its prefix", [FAILED, NONE_IN_2, STRANGER, STRANGERS_LIST, FROM_2, OTHERS_2], 0, NO_VERDICT),
+    ("so it does, and REST never told of it", [FAILED, NONE_IN_2, STRANGERS_LIST, FROM_2, OTHERS_2], 0, NO_VERDICT),
+    ("so it does, and its list is not read", [FAILED, NONE_IN_2, STRANGER, STRANGERS_9, FROM_2, OTHERS_2], 0, NO_VERDICT),
+    ("restored from one of several lists", [*(listing(n, NOT_LISTED, written=n * 10_000) for n in (1, 2, 4)), itself(2)],
+        26, ABORT),
+    # Rules 30 and 31: a completed checkpoint must hold it, and its list is not read.
+    ("its list is out of reach", [*HELD, OUT_OF_REACH], 30, LIKELY_COMMIT),
+    ("its list is out of reach, just completed", [*HELD, OUT_OF_REACH, At(32_999)], 31, GOES_ON),
+    ("its list is out of reach, overdue", [*HELD, OUT_OF_REACH, At(33_000)], 30, LIKELY_COMMIT),
+    ("its list is damaged", [*HELD, DAMAGED_3], 31, DOUBT),
+    ("its list is damaged, then out of reach", [*HELD, OUT_OF_REACH, DAMAGED_3], 31, DOUBT),
+    ("its list is gone", HELD, 31, DOUBT),
+    ("its list is not read yet", [*HELD, At(32_000)], 31, GOES_ON),
+    ("all lists of its job are out of reach", [*HELD, {(JOB, None): "no route to host"}], 30, LIKELY_COMMIT),
+    ("all lists are out of reach", [*HELD, {("", None): "no route to host"}], 30, LIKELY_COMMIT),
+    ("lists of others are out of reach", [*HELD, {(OTHER, None): "no route to host", (JOB, 2): "denied"}], 31, DOUBT),
+    ("another job uses its prefix", [*HELD, OUT_OF_REACH, STRANGER, replace(STRANGERS_LIST, written_ms=T0 + 15_000)], 31, DOUBT),
+    ("its ids are pooled", [*NUMBERED, replace(NONE_IN_2, pooled=frozenset({"orders"})), OUT_OF_REACH], 31, DOUBT),
+    ("no checkpoint before it", [FAILED, COMPLETED_3, NONE_IN_2, OUT_OF_REACH], 31, DOUBT),
+    ("a savepoint before it", [FAILED, checkpoint(2, kind=FlinkKind.SAVEPOINT), COMPLETED_3, NONE_IN_2, OUT_OF_REACH], 31, DOUBT),
+    ("its job may have started after it", [LATE_JOB, COMPLETED_2, COMPLETED_3, NONE_IN_2, OUT_OF_REACH], 31, DOUBT),
+    ("its job may have been restored after it", [*HELD, OUT_OF_REACH, itself(2, 21_001)], 31, DOUBT),
+    ("a job was restored from it", [*HELD, OUT_OF_REACH, FROM_3], 31, DOUBT),
+    ("the work was set back", [*HELD, OUT_OF_REACH, FROM_2], 31, DOUBT),
+    ("so it was, and what was restored was read", [*HELD, OUT_OF_REACH, FROM_2, listing(2, NOT_LISTED, job=OTHER)], 31, DOUBT),
+    ("its job was set back itself", [*HELD, OUT_OF_REACH, itself(2)], 26, ABORT),
+    ("a job of that name from nothing", [*HELD, OUT_OF_REACH, STARTED_ANEW], 31, DOUBT),
+    ("a later list does not name it", [*HELD, OUT_OF_REACH, listing(4, NOT_LISTED, written=40_000)], 31, DOUBT),
+    ("begun before it was triggered", [begun(29_000), *HELD, OUT_OF_REACH], 30, LIKELY_COMMIT),
+    ("begun perhaps after it was triggered", [begun(29_001), *HELD, OUT_OF_REACH], 31, DOUBT),
+    ("begun as it ended", [begun(31_000), *HELD, OUT_OF_REACH], 31, DOUBT),
+    ("begun after it ended", [begun(31_001), *HELD, OUT_OF_REACH], 0, NO_VERDICT),
+    ("it failed", [FAILED, COMPLETED_2, completed(3, status=FlinkStatus.FAILED), NONE_IN_2, OUT_OF_REACH], 0, NO_VERDICT),
+    ("it is not over", [FAILED, COMPLETED_2, NOT_OVER_3, NONE_IN_2, OUT_OF_REACH], 0, NO_VERDICT),
+    ("it is a savepoint", [FAILED, COMPLETED_2, completed(3, kind=FlinkKind.SAVEPOINT), NONE_IN_2, OUT_OF_REACH], 0, NO_VERDICT),
+    ("its list is read and does not name it", [*HELD, OUT_OF_REACH, listing(3, NOT_LISTED)], 0, NO_VERDICT),
+    ("an older list of its number is read", [*HELD, OUT_OF_REACH, listing(3, NOT_LISTED, written=28_999)], 31, DOUBT),
+    ("it failed, a later one holds it", [FAILED, COMPLETED_2, FAILED_3, COMPLETED_4, NONE_IN_2, {(JOB, None): "denied"}],
+        30, COMMIT_OF_4),
+    ("and its job runs", [RUNS, COMPLETED_2, COMPLETED_3, NONE_IN_2, OUT_OF_REACH], 27, GOES_ON),
+    # No list names its prefix: its number and its time may tie it to one job.
+    ("number and time fit", NUMBERED, 31, DOUBT),
+    ("it began before the checkpoint before", [begun(18_999), *NUMBERED], 0, NO_VERDICT),
+    ("it began after the checkpoint", [begun(31_001), *NUMBERED], 0, NO_VERDICT),
+    ("the checkpoint before is not known", [FAILED, COMPLETED_3], 0, NO_VERDICT),
+    ("two jobs fit", [*NUMBERED, *(replace(each, job=OTHER) for each in NUMBERED)], 0, NO_VERDICT),
+    ("a list names another prefix", [*NUMBERED, listing(2, Committable("others-0-2", 1, 1), written=20_000)], 31, DOUBT),
+    ("number and time fit, its job runs", [RUNS, COMPLETED_2, COMPLETED_3], 0, NO_VERDICT),
 ]  # fmt: skip
 
 
-def flink_state(seen: list[Any], polled: bool) -> FlinkState:
-    state = FlinkState(answered={CLUSTER})
-    for observation in seen:
-        if isinstance(observation, FlinkCommittables):
-            state.see_committables(observation)
-        elif isinstance(observation, dict):
-            state.out_of_reach[CLUSTER] = observation
-        elif hasattr(observation, "triggered_ms"):
-            state.see_checkpoint(observation)
-        else:
-            state.see_job(observation)
-    if polled:
-        state.polled_ms[CLUSTER] = T0
-    return state
-
-
-def judged(state: FlinkState, view: Any, at: int) -> Judgement | None:
-    found = flink_case(state, view, commit_overdue_ms=2_000, now_ms=T0 + at)
-    return flink_commits.judge(found) if found is not None else None
-
-
-@pytest.mark.parametrize(
-    ("seen", "polled", "at", "verdict", "rule", "typed"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
-)
-def test_case(seen: list[Any], polled: bool, at: int, verdict: Verdict | None, rule: int, typed: str) -> None:
-    found = judged(flink_state(seen, polled), open_view(), at)
-    if verdict is None:
-        assert found is None
-        return
-    assert found is not None
-    assert (found.verdict, found.rule, found.commit_confirmation) == (verdict, rule, typed)
-    assert found.evidence, "a verdict shows what it rests on"
-    assert found.may_commit is (verdict is Verdict.COMMIT_IT)
-    is_certain = found.certainty is Certainty.CERTAIN
-    assert found.loses_data is not (verdict is Verdict.ABORT_IT and is_certain)
-    assert found.may_abort is (verdict in (Verdict.ABORT_IT, Verdict.UNKNOWN) or bool(typed))
-    assert is_certain is (verdict in (COMMIT, ABORT) and not typed and not _is_by_another(seen))
-
-
-def _is_by_another(seen: list[Any]) -> bool:
-    """Say whether another job was restored: whether it goes on in place of the first one is not told."""
-    return any(isinstance(each, FlinkJob) and each.job == OTHER_JOB for each in seen)
-
-
-def test_a_checkpoint_that_failed_is_said_to_have_failed() -> None:
-    found = judged(flink_state([FAILED_JOB, FAILED_3, FAILED_4, listing(), LISTED_4], True), open_view(), 50_000)
-    assert found is not None
-    assert found.evidence[1].fact == "REST reported checkpoint 4 of eu/orders as failed (Could not finalize)"
-    assert found.evidence[1].at_ms == FAILED_4.ended_ms
-    assert "until a job is restored from chk-4" in found.evidence[2].fact
-    unseen = judged(flink_state([FAILED_JOB, FAILED_3, listing(), LISTED_4], True), open_view(), 50_000)
-    assert unseen is not None
-    assert "the end of chk-4 was not seen" in unseen.evidence[1].fact
-    assert "restored from checkpoint 4, Flink logs" in unseen.evidence[2].fact
-
-
-def test_a_list_that_is_deleted_is_said_to_be() -> None:
-    for seen, ended in (([checkpoint(3)], "counted (REST reported"), ([], "its end was not seen")):
-        found = judged(flink_state([FAILED_JOB, *seen, GONE_3], True), open_view(), 40_000)
-        assert found is not None
-        assert found.evidence[1].fact.startswith(f"{GONE_3.path} is not there any more")
-        assert ended in found.evidence[1].fact
-    running = judged(flink_state([RUNS, checkpoint(3), GONE_3], True), open_view(), 40_000)
-    assert running is not None
-    assert "the checkpoints that listed it are deleted" in running.evidence[1].fact
-
-
-def test_what_a_savepoint_lists_is_said_to_be_in_a_savepoint() -> None:
-    found = judged(flink_state([FAILED_JOB, STOPS_WITH, IN_SAVEPOINT], True), open_view(), 40_000)
-    assert found is not None
-    assert "savepoint-aaaaaa-0123 is a savepoint, and no restart of the job goes on from it" in found.evidence[1].fact
-    runs = judged(flink_state([RUNS, STOPS_WITH, IN_SAVEPOINT], True), open_view(), 40_000)
-    assert runs is not None
-    assert "it commits what savepoint 3 lists, or its next checkpoint lists it again" in runs.evidence[1].fact
-    over = judged(flink_state([FINISHED_JOB, STOPS_WITH, IN_SAVEPOINT], True), open_view(), 40_000)
-    assert over is not None
-    assert "the job was stopped with it, and is finished" in over.evidence[1].fact
+@table("given, rule, then", [*LISTED, *UNLISTED])
+def test_an_open_transaction(given: list[Any], rule: int, then: str) -> None:
+    check(judged(given), rule, then)
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {f"{rule}" for *_, rule, _ in CASES if rule} == {each.__name__.split("_")[1] for each in flink_commits.RULES}
+    rules = {int(each.__name__.split("_")[1]) for each in flink_commits.RULES}
+    assert {rule for *_, rule, _ in (*LISTED, *UNLISTED)} == {0, *rules}
 
 
-def test_a_later_transaction_at_the_same_epoch_is_not_the_listed_one() -> None:
-    state = flink_state([FAILED_JOB, checkpoint(3), listing()], False)
-    found = judged(state, open_view(opened=35_000), 50_000)
-    assert found is None
+SAYS = [
+    # name, what is known, the number of the evidence, what it says
+    ("both failed", [FAILED, FAILED_3, FAILED_4, LISTED_3, LISTED_4], 1,
+        "REST reported checkpoint 4 of eu/orders as failed (Could not finalize)"),
+    ("so they did, until a restore", [FAILED, FAILED_3, FAILED_4, LISTED_3, LISTED_4], 2,
+        "until a job is restored from chk-4"),
+    ("it failed, the next one's end not seen", [FAILED, FAILED_3, LISTED_3, LISTED_4], 1, "the end of chk-4 was not seen"),
+    ("so it did, what follows", [FAILED, FAILED_3, LISTED_3, LISTED_4], 2, "restored from checkpoint 4, Flink logs"),
+    ("its list is deleted", [FAILED, COMPLETED_3, GONE_3], 1, f"{GONE_3.path} is not there any more"),
+    ("so it is, and it counted", [FAILED, COMPLETED_3, GONE_3], 1, "counted (REST reported"),
+    ("so it is, its end not seen", [FAILED, GONE_3], 1, "its end was not seen"),
+    ("so it is, its job runs", [RUNS, COMPLETED_3, GONE_3], 1, "the checkpoints that listed it are deleted"),
+    ("in a savepoint", [FAILED, STOPS_WITH, IN_SAVEPOINT], 1,
+        "savepoint-aaaaaa-0123 is a savepoint, and no restart of the job goes on from it"),
+    ("in a savepoint as its list alone says", [replace(LISTED_3, kind=FlinkKind.SAVEPOINT)], 1,
+        "chk-3 is a savepoint, and no restart of the job goes on from it"),
+    ("in a savepoint, its job runs", [RUNS, STOPS_WITH, IN_SAVEPOINT], 1,
+        "it commits what savepoint 3 lists, or its next checkpoint lists it again"),
+    ("stopped with a savepoint", [FINISHED, STOPS_WITH, IN_SAVEPOINT], 1,
+        "the job was stopped with it, and is finished"),
+    ("its job runs", [RUNS, LISTED_3], 1, "eu/orders runs, and Flink has not reported checkpoint 3 as completed"),
+    ("set back and restored again", [itself(2), itself(4, 80_000), LISTED_3], 1,
+        "was set back to before checkpoint 3 and restored again since"),
+    ("restored from it, then from a later one", [itself(3), itself(4, 80_000), LISTED_3], 1,
+        "restored from checkpoint 3, which lists it, and since then from a later one that does not"),
+    ("two heirs", [FAILED, FROM_2, LATER_FROM_3, LISTED_3], 1, "was restored from checkpoint 3 at "),
+    ("two heirs disagree", [FAILED, FROM_2, LATER_FROM_3, LISTED_3], 1, "another restore tells otherwise"),
+    ("one from nothing", [FAILED, COMPLETED_3, STARTED_ANEW, LISTED_3], 1, OTHER),
+    ("out of reach, completed", [*HELD, OUT_OF_REACH], 0, "REST reported checkpoint 3 of eu/orders as completed"),
+    ("out of reach, why", [*HELD, OUT_OF_REACH], 1, f"{LISTED_3.path}/_metadata cannot be read: permission denied"),
+    ("out of reach, what follows", [*HELD, OUT_OF_REACH], 2, "loses its rows"),
+    ("damaged", [*HELD, DAMAGED_3], 1, "cannot be read: byte 17: damaged"),
+    ("damaged, then out of reach", [*HELD, OUT_OF_REACH, DAMAGED_3], 2, "whether a job can be restored from that checkpoint"),
+    ("gone", HELD, 1, "it was not found there"),
+    ("pooled", [*NUMBERED, replace(NONE_IN_2, pooled=frozenset({"orders"})), OUT_OF_REACH], 2, "uses its ids again"),
+    ("no checkpoint before it", [FAILED, COMPLETED_3, NONE_IN_2, OUT_OF_REACH], 2, "was restarted before its first checkpoint"),
+    ("its job may have started later", [LATE_JOB, COMPLETED_2, COMPLETED_3, NONE_IN_2, OUT_OF_REACH], 2, "left from before"),
+    ("restored later", [*HELD, OUT_OF_REACH, itself(2, 21_001)], 2, "left from before"),
+    ("restored from it", [*HELD, OUT_OF_REACH, FROM_3], 2, "a job was restored from checkpoint 3"),
+    ("set back", [*HELD, OUT_OF_REACH, FROM_2], 2, "a job was restored from checkpoint 2"),
+    ("the same name", [*HELD, OUT_OF_REACH, STARTED_ANEW], 2, "has the same name and started at"),
+    ("a later list leaves it out", [*HELD, OUT_OF_REACH, listing(4, NOT_LISTED, written=40_000)], 2, "a list that must name it"),
+]  # fmt: skip
 
 
-def test_a_doubt_about_a_restore_says_what_it_is() -> None:
-    again = job(state="FAILED", restored=4, restored_at=80_000)
-    found = judged(flink_state([SET_BACK_ITSELF, again, listing()], True), open_view(), 90_000)
+@table("given, number, says", SAYS)
+def test_the_evidence_says_it(given: list[Any], number: int, says: str) -> None:
+    found = judged(given)
     assert found is not None
-    assert "was set back to before checkpoint 3 and restored again since" in found.evidence[1].fact
-    of_others = judged(flink_state([FAILED_JOB, RESTORED_FROM_2, AGAIN_FROM_3, listing()], True), open_view(), 90_000)
-    assert of_others is not None
-    assert "was restored from checkpoint 3 at " in of_others.evidence[1].fact
-    assert "another restore tells otherwise" in of_others.evidence[1].fact
+    assert says in found.rests_on[number].fact
 
 
-def test_what_is_not_listed_any_more_is_not_committed() -> None:
-    state = flink_state([FAILED_JOB, checkpoint(3), listing(), listing(3, NOT_LISTED)], False)
-    assert judged(state, open_view(), 40_000) is None
+def test_evidence_has_the_time_of_what_it_tells() -> None:
+    failed = judged([FAILED, FAILED_3, FAILED_4, LISTED_3, LISTED_4])
+    assert failed is not None
+    assert failed.evidence[1].at_ms == FAILED_4.ended_ms
 
 
 def test_a_verdict_of_flink_takes_the_place_of_foreign_and_of_nothing_else() -> None:
-    state = flink_state([FAILED_JOB, checkpoint(3), listing()], False)
-    view = open_view()
-    with_flink = replace(case(view, 40_000), flink=flink_case(state, view, commit_overdue_ms=2_000, now_ms=T0 + 40_000))
+    with_flink = case(BEGUN, 40_000, flink=sure_case(SOLE))
     assert verdict_rules.judge(with_flink).rule == 23
     assert verdict_rules.judge(replace(with_flink, flink=None)).verdict is Verdict.FOREIGN
-
-
-@pytest.mark.parametrize(
-    ("seen", "fate", "sure"),
-    [
-        ([FAILED_JOB, checkpoint(3), listing()], Fate.COMPLETED, True),
-        ([FAILED_JOB, RESTORED_FROM_3, listing()], Fate.COMPLETED, False),
-        ([FAILED_JOB, checkpoint(3), RESTORED_FROM_2, listing()], Fate.REPLAYED, False),
-        ([SET_BACK_ITSELF, checkpoint(3), listing()], Fate.REPLAYED, True),
-        ([FAILED_JOB, checkpoint(3), RESTORED_FROM_2], Fate.REPLAYED, False),
-        ([FAILED_JOB, checkpoint(3)], Fate.COMPLETED, False),
-    ],
-    ids=[
-        "completed",
-        "restored from it",
-        "set back",
-        "set back itself",
-        "set back, no list is known",
-        "no list is known",
-    ],
-)
-def test_whether_an_aborted_one_was_lost_follows_from_the_same_lists(seen: list[Any], fate: Fate, sure: bool) -> None:
-    aborted = only_view(
-        broker_record(BrokerStatus.ONGOING, OPENED, transaction=ID, producer_id=PRODUCER, epoch=EPOCH, start=OPENED),
-        broker_record(
-            BrokerStatus.COMPLETE_ABORT, 90_000, transaction=ID, producer_id=PRODUCER, epoch=EPOCH, start=OPENED
-        ),
-    )
-    assert aborted.broker is not None
-    numbers = {number: SubtaskIds(taken_ms={}, committed={1: 1, 2: 1, 4: 1}) for number in range(1)}
-    found = evidence(aborted.broker, Sink(prefix="orders", subtasks=numbers), flink_state(seen, False).copy())
-    assert (found.fate, found.sure) == (fate, sure)

@@ -14,7 +14,7 @@ from collector.verdicts.known_ends import KnownEnd, WrittenAt, known_end, writte
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0, broker_record, decided, folded, handle, run_started
 from tests.unit.collector.partition_sightings import producer
-from tests.unit.collector.verdicts.test_flink_commits import EPOCH, ID, JOB, NOT_LISTED, OPENED, PRODUCER, listing
+from tests.unit.collector.verdicts.flink_given import EPOCH, ITSELF, JOB, NOT_LISTED, OPENED, PRODUCER, listing
 
 COMMITTED = BrokerTransaction(
     identity=BrokerIdentity("billing", 7, T0),
@@ -138,14 +138,21 @@ def test_all_that_was_written_at_an_epoch_is_found() -> None:
         # The list still tells that it was Flink's once its checkpoint is deleted.
         (replace(listing(3), is_gone=True), f"chk-3 of the Flink job {CLUSTER}/{JOB} lists it"),
         (listing(3, NOT_LISTED), ""),
-        (listing(3, Committable(ID, PRODUCER, EPOCH + 1)), ""),
+        (listing(3, Committable(ITSELF.transaction, PRODUCER, EPOCH + 1)), ""),
         # It began after that list was written: another transaction of that epoch.
         (listing(3, written=OPENED - 60_000), ""),
     ],
 )
 def test_a_checkpoint_of_flink_lists_what_was_written_at_an_epoch(seen: FlinkCommittables, expected: str) -> None:
     state = folded(
-        broker_record(BrokerStatus.ONGOING, OPENED, transaction=ID, producer_id=PRODUCER, epoch=EPOCH, start=OPENED),
+        broker_record(
+            BrokerStatus.ONGOING,
+            OPENED,
+            transaction=ITSELF.transaction,
+            producer_id=PRODUCER,
+            epoch=EPOCH,
+            start=OPENED,
+        ),
     )
     state.flink.see_committables(seen)
     (written,) = written_at(state, [(PRODUCER, EPOCH)]).values()
