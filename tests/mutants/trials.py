@@ -37,7 +37,7 @@ LEFT_OUT = (
     "xdist",
 )
 # Without the fixtures of services the process is small: a fork of it takes a few milliseconds.
-ARGUMENTS = ["-x", "-s", "-o", "addopts=", "--noconftest", *(f"-pno:{name}" for name in LEFT_OUT)]
+ARGUMENTS = ["-x", "-s", "-o", "addopts=", "--noconftest", "-m", "not long", *(f"-pno:{name}" for name in LEFT_OUT)]
 
 
 class _WithoutTracebacks:
