@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from collector.records.application_ids import StreamsId
 from collector.records.facts import HandleIdentity
 from collector.records.formats.transaction_state import BrokerStatus
@@ -25,105 +23,40 @@ from collector.verdicts.read_process_write import (
 )
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from lifecycle.offsets_topics import CONSUMER_OFFSETS
-from lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
+from lifecycle.verdicts import Assumption, Judgement
 from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 from tests.unit.collector.observations import T0, branch_listed, broker_record, database_handle, folded, only_view
+from tests.unit.collector.verdicts.case_tables import table, told
 
 STREAMS, CONNECT = "shop-6c2a-1", "connect-cluster-lake-orders-0"
-OFFSETS = (f"{CONSUMER_OFFSETS}-7", "out-0")
+PROCESS, OTHER_PROCESS = "6c7e1f0a-91b4-4a55-8f0e-0123456789ab", "0d7e1f0a-91b4-4a55-8f0e-0123456789ab"
+ID = f"shop-{PROCESS}-1"
+CHANGELOG, OFFSETS = "shop-counts-changelog-0", f"{CONSUMER_OFFSETS}-7"
 
 
-def one(status: BrokerStatus, at: int, start: int, partitions: tuple[str, ...] = OFFSETS, **more: Any) -> BrokerRecord:
-    return broker_record(status, at, **{"transaction": STREAMS, "start": start, "partitions": partitions, **more})
+def one(status: BrokerStatus, at: int, start: int, *partitions: str, **more: Any) -> BrokerRecord:
+    """Return a record of a transaction of Kafka Streams, which holds offsets of its input unless it holds other partitions."""
+    held = partitions or (OFFSETS, "out-0")
+    return broker_record(status, at, **{"transaction": STREAMS, "start": start, "partitions": held, **more})
 
 
-LIVES, LATE = (Assumption.OWNER_ENDS_IT,), (Assumption.LATE_IS_GONE,)
-FOLLOW, REPLAYS = Assumption.OFFSETS_FOLLOW, Assumption.SOURCE_REPLAYS
-COMMITTED = [one(BrokerStatus.ONGOING, 0, 0), one(BrokerStatus.COMPLETE_COMMIT, 2_000, 0)]
-SHORT = [one(BrokerStatus.ONGOING, 0, 0), one(BrokerStatus.COMPLETE_COMMIT, 1_000, 0)]
-COMMITTED_WITH_OFFSETS_OF_CONNECT = [
-    one(BrokerStatus.ONGOING, 0, 0, ("out-0", "connect-offsets-24")),
-    one(BrokerStatus.COMPLETE_COMMIT, 2_000, 0, ()),
-]
-OPEN, OPEN_BEFORE_OFFSETS = (
-    one(BrokerStatus.ONGOING, 10_000, 10_000),
-    one(BrokerStatus.ONGOING, 10_000, 10_000, ("out-0",)),
-)
+def begun(*partitions: str, at: int = 10_000, **more: Any) -> BrokerRecord:
+    return one(BrokerStatus.ONGOING, at, at, *partitions, **more)
 
 
-CONNECT_BY_ID = one(BrokerStatus.ONGOING, 0, 0, ("out-0",), transaction=CONNECT)
+def ended(at: int, *partitions: str) -> list[BrokerRecord]:
+    """Return one of the same id that began at 0 and was committed then."""
+    return [one(BrokerStatus.ONGOING, 0, 0, *partitions), one(BrokerStatus.COMPLETE_COMMIT, at, 0, *partitions)]
 
 
-def judgement(
-    seen: list[Any], at: int, group: GroupMembers | None = None, held: HeldOffsets | None = None
-) -> Judgement:
-    """Return the verdict of the one open transaction."""
-    state = State()
-    for observation in seen:
-        apply(state, observation)
-    if group is not None:
-        state.groups[group.group] = group
-    if held is not None:
-        state.held_offsets[OFFSETS[0]] = held
-    context = EvaluationContext(limits=Limits(), log_status=(DecisionLogStatus.ABSENT, ""), now_ms=T0 + at)
-    (found,) = judged(context.cases(state, [view for view in views(state, settled=False) if view.is_running]))
-    return found.judgement
+def member(process: str = PROCESS, thread: int = 1) -> str:
+    return f"shop-{process}-StreamThread-{thread}-consumer"
 
 
-@pytest.mark.parametrize(
-    ("seen", "at", "verdict", "rule", "assumes"),
-    [
-        ([*COMMITTED, OPEN], 16_000, Verdict.IN_PROGRESS, 29, LIVES),
-        ([*COMMITTED, OPEN], 16_001, Verdict.ABORT_IT, 28, LATE),
-        ([*SHORT, OPEN], 15_000, Verdict.IN_PROGRESS, 29, LIVES),
-        ([*SHORT, OPEN], 15_001, Verdict.ABORT_IT, 28, LATE),
-        ([*COMMITTED, OPEN_BEFORE_OFFSETS], 16_100, Verdict.ABORT_IT, 28, (*LATE, FOLLOW)),
-        ([OPEN], 40_000, Verdict.IN_PROGRESS, 29, LIVES),
-        ([OPEN], 40_001, Verdict.ABORT_IT, 28, LATE),
-        ([OPEN_BEFORE_OFFSETS], 41_000, Verdict.FOREIGN, 7, ()),
-        ([*COMMITTED, IdExpired(transaction=STREAMS), OPEN_BEFORE_OFFSETS], 41_000, Verdict.FOREIGN, 7, ()),
-        (
-            [one(BrokerStatus.ONGOING, 0, 0, ("out-0",), transaction=CONNECT)],
-            31_000,
-            Verdict.ABORT_IT,
-            28,
-            (*LATE, FOLLOW, REPLAYS),
-        ),
-        (
-            [one(BrokerStatus.ONGOING, 0, 0, ("out-0", "connect-offsets-1"))],
-            31_000,
-            Verdict.ABORT_IT,
-            28,
-            (*LATE, REPLAYS),
-        ),
-        ([one(BrokerStatus.ONGOING, 0, 0, transaction="pipeline-0-1")], 31_000, Verdict.FOREIGN, 7, ()),
-        ([*COMMITTED_WITH_OFFSETS_OF_CONNECT, OPEN_BEFORE_OFFSETS], 15_900, Verdict.IN_PROGRESS, 29, LIVES),
-        ([*COMMITTED_WITH_OFFSETS_OF_CONNECT, OPEN_BEFORE_OFFSETS], 16_100, Verdict.ABORT_IT, 28, (*LATE, FOLLOW)),
-    ],
-    ids=[
-        "within 3 of its longest",
-        "longer than 3 of its longest",
-        "its longest is short, young",
-        "its longest is short, old",
-        "its offsets are yet to come",
-        "none committed yet, young",
-        "none committed yet, old",
-        "no offsets seen",
-        "its id was forgotten since",
-        "a task of Connect by its id",
-        "a task of Connect by its offsets",
-        "an id of our form, of another decision log perhaps",
-        "workers with another group, young",
-        "workers with another group, old",
-    ],
-)
-def test_case(seen: list[Any], at: int, verdict: Verdict, rule: int, assumes: tuple[Assumption, ...]) -> None:
-    found = judgement(seen, at)
-    assert (found.verdict, found.rule, found.assumes) == (verdict, rule, assumes)
-    assert found.may_abort is (verdict is not Verdict.IN_PROGRESS)
-    may_lose = verdict is Verdict.FOREIGN or FOLLOW in assumes or REPLAYS in assumes
-    assert found.loses_data is may_lose, "an abort that may lose rows takes a typed confirmation"
-    assert not found.may_commit
+def group(*client_ids: str, state: str = "Stable", at: int = 13_000, is_simple: bool = False) -> GroupMembers:
+    """Return what its coordinator said of the consumer group ``shop``."""
+    ids = frozenset(client_ids)
+    return GroupMembers(group="shop", state=state, client_ids=ids, at_ms=T0 + at, is_simple=is_simple)
 
 
 def left(name: str = "shop", **changes: Any) -> GroupMembers:
@@ -132,163 +65,175 @@ def left(name: str = "shop", **changes: Any) -> GroupMembers:
 
 
 def held(*groups: GroupMembers, quiet_ms: int = MIN_SILENT_MS, **changes: Any) -> HeldOffsets:
+    """Return whose offsets the producer 7 with epoch 4 holds in its partition of offsets, since when nothing was heard of them."""
     fields = {"producers": frozenset({(7, 4)}), "groups": groups, "written": frozenset(), "since_ms": T0 + 1, **changes}
     return HeldOffsets(at_ms=fields["since_ms"] + quiet_ms, **fields)
 
 
-PROCESS, OTHER_PROCESS = "6c7e1f0a-91b4-4a55-8f0e-0123456789ab", "0d7e1f0a-91b4-4a55-8f0e-0123456789ab"
-ID = f"shop-{PROCESS}-1"
+def judgement(given: list[Any], at: int) -> Judgement:
+    """Return the verdict of the one open transaction, ``at`` ms after T0."""
+    state = State()
+    for each in given:
+        if isinstance(each, GroupMembers):
+            state.groups[each.group] = each
+        elif isinstance(each, HeldOffsets):
+            state.held_offsets[OFFSETS] = each
+        else:
+            apply(state, each)
+    context = EvaluationContext(limits=Limits(), log_status=(DecisionLogStatus.ABSENT, ""), now_ms=T0 + at)
+    (found,) = judged(context.cases(state, [view for view in views(state, settled=False) if view.is_running]))
+    return found.judgement
 
 
-def member(process: str = PROCESS, thread: int = 1) -> str:
-    return f"shop-{process}-StreamThread-{thread}-consumer"
-
-
-def group(*client_ids: str, state: str = "Stable", at: int = 13_000, is_simple: bool = False) -> GroupMembers:
-    ids = frozenset(client_ids)
-    return GroupMembers(group="shop", state=state, client_ids=ids, at_ms=T0 + at, is_simple=is_simple)
-
-
-@pytest.mark.parametrize(
-    ("asked", "id_", "lives"),
-    [
-        (None, ID, None),
-        (group(state="Empty"), ID, False),
-        (group(state="Empty", at=12_001), ID, False),
-        (group(state="Empty", at=12_000), ID, None),
-        (group(state="Dead"), ID, None),
-        (group(state="Dead"), "shop-0_3", None),
-        (group(member()), ID, True),
-        (group(member(), state="PreparingRebalance"), ID, True),
-        (group(member(OTHER_PROCESS)), ID, False),
-        (group(member(OTHER_PROCESS), member()), ID, True),
-        (group(member(thread=12)), ID, False),
-        (group(member(thread=12)), f"shop-{PROCESS}", True),
-        (group("my-client-StreamThread-1-consumer"), ID, None),
-        (group(member(OTHER_PROCESS), "my-client"), ID, None),
-        (group(member(OTHER_PROCESS)), "shop-0_3", True),
-        (group(state="Empty"), "shop-0_3", False),
-    ],
-    ids=[
-        "not asked",
-        "no members",
-        "asked late enough to tell",
-        "asked too soon to tell",
-        "unknown to its coordinator, or of another protocol",
-        "the same of a task",
-        "its thread is a member",
-        "its thread is a member while the group rebalances",
-        "another process alone",
-        "its thread among others",
-        "another thread of its process: its own was replaced",
-        "an id without a thread",
-        "client ids of its own",
-        "some client ids tell nothing",
-        "one producer a task: whoever has the task",
-        "one producer a task, and no one is there",
-    ],
+LIVES, LATE, FOLLOW, REPLAYS, BY_NAME = (
+    Assumption.OWNER_ENDS_IT,
+    Assumption.LATE_IS_GONE,
+    Assumption.OFFSETS_FOLLOW,
+    Assumption.SOURCE_REPLAYS,
+    Assumption.STREAMS_BY_NAME,
 )
+GOES_ON, FOREIGN = "in progress, likely: no offer", "foreign, guess: typed abort"
+ABORT, LIKELY_ABORT, MAY_LOSE = "abort it, certain: abort", "abort it, likely: abort", "abort it, likely: typed abort"
+COMMITTED, SHORT, WITH_OFFSETS_OF_CONNECT = ended(2_000), ended(1_000), ended(2_000, "out-0", "connect-offsets-24")
+OPEN, BEFORE_OFFSETS = begun(), begun("out-0")
+BY_NAME_OPEN, BY_NAME_HOLDS = begun(CHANGELOG, transaction=ID), begun(transaction=ID)
+OPEN_7_4 = begun(producer_id=7, epoch=4)
+TWO_OF_OFFSETS = begun(OFFSETS, "out-0", f"{CONSUMER_OFFSETS}-8", producer_id=7, epoch=4)
+EMPTY, OTHERS = group(state="Empty"), group(member(OTHER_PROCESS))
+OPEN_OF_ID, EMPTY_LATER = replace(OPEN_7_4, transaction=ID), group(state="Empty", at=15_000)
+OF_ANOTHER = held(left("orders-v2", state="Stable", client_ids=frozenset({"consumer-orders-v2-1"})))
+
+CASES = [
+    # name; what was seen of transactions and groups; ms after T0; the rule, and what it says; what that assumes
+    ("within 3 of its longest", [*COMMITTED, OPEN], 16_000, 29, GOES_ON, (LIVES,)),
+    ("longer than 3 of its longest", [*COMMITTED, OPEN], 16_001, 28, LIKELY_ABORT, (LATE,)),
+    ("its longest is short, young", [*SHORT, OPEN], 15_000, 29, GOES_ON, (LIVES,)),
+    ("its longest is short, old", [*SHORT, OPEN], 15_001, 28, LIKELY_ABORT, (LATE,)),
+    ("its offsets are yet to come", [*COMMITTED, BEFORE_OFFSETS], 16_100, 28, MAY_LOSE, (LATE, FOLLOW)),
+    ("none committed yet, young", [OPEN], 40_000, 29, GOES_ON, (LIVES,)),
+    ("none committed yet, old", [OPEN], 40_001, 28, LIKELY_ABORT, (LATE,)),
+    ("no offsets seen", [BEFORE_OFFSETS], 41_000, 7, FOREIGN, ()),
+    ("its id was forgotten since", [*COMMITTED, IdExpired(transaction=STREAMS), BEFORE_OFFSETS], 41_000, 7, FOREIGN, ()),
+    ("a task of Connect by its id", [begun("out-0", at=0, transaction=CONNECT)], 31_000, 28, MAY_LOSE, (LATE, FOLLOW, REPLAYS)),
+    ("a task of Connect by its offsets", [begun("out-0", "connect-offsets-1", at=0)], 31_000, 28, MAY_LOSE, (LATE, REPLAYS)),
+    ("a worker of Connect itself", [begun("connect-configs-0", at=0, transaction="connect-cluster-eu")], 41_000, 7, FOREIGN, ()),
+    ("an id of our form, of another decision log perhaps", [begun(at=0, transaction="pipeline-0-1")], 31_000, 7, FOREIGN, ()),
+    ("workers with another group, young", [*WITH_OFFSETS_OF_CONNECT, BEFORE_OFFSETS], 15_900, 29, GOES_ON, (LIVES,)),
+    ("workers with another group, old", [*WITH_OFFSETS_OF_CONNECT, BEFORE_OFFSETS], 16_100, 28, MAY_LOSE, (LATE, FOLLOW)),
+    # The group that its id names: it holds no offsets yet.
+    ("no members", [BY_NAME_OPEN, EMPTY], 13_100, 33, MAY_LOSE, (BY_NAME, FOLLOW)),
+    ("another process", [BY_NAME_OPEN, OTHERS], 13_100, 33, MAY_LOSE, (BY_NAME, FOLLOW)),
+    ("it lives", [BY_NAME_OPEN, group(member())], 13_100, 29, GOES_ON, (LIVES,)),
+    ("it lives and is late", [BY_NAME_OPEN, group(member())], 41_000, 29, GOES_ON, (LIVES,)),
+    ("its clients tell nothing, and it is silent", [BY_NAME_OPEN, group("my-client")], 41_000, 28, MAY_LOSE, (LATE, FOLLOW)),
+    ("a group that never had members", [BY_NAME_OPEN, group(state="Empty", is_simple=True)], 13_100, 29, GOES_ON, (LIVES,)),
+    ("so it is, and its owner is silent", [BY_NAME_OPEN, group(state="Empty", is_simple=True)],
+        41_000, 28, MAY_LOSE, (LATE, FOLLOW)),
+    ("nothing is known", [BY_NAME_OPEN, group(state="Dead")], 13_100, 29, GOES_ON, (LIVES,)),
+    ("no members, and it writes to no topic of Streams", [begun("out-0", transaction=ID), EMPTY], 13_100, 7, FOREIGN, ()),
+    ("its repartition topic", [begun("shop-by-user-repartition-11", transaction=ID), EMPTY],
+        13_100, 33, MAY_LOSE, (BY_NAME, FOLLOW)),
+    ("the changelog of another application", [begun("other-counts-changelog-0", transaction=ID), EMPTY], 13_100, 7, FOREIGN, ()),
+    ("no changelog, by its name's end", [begun("shop-changelog-reports-0", transaction=ID), EMPTY], 13_100, 7, FOREIGN, ()),
+    # The groups whose offsets it holds.
+    ("it lives, and holds offsets", [BY_NAME_HOLDS, group(member())], 40_000, 29, GOES_ON, (LIVES,)),
+    ("so it does, and is late", [BY_NAME_HOLDS, group(member())], 40_001, 29, GOES_ON, (LIVES,)),
+    ("its group was left", [OPEN_7_4, held(left())], 16_000, 33, ABORT, ()),
+    ("whatever its name", [OPEN_7_4, held(left("any name"))], 16_000, 33, ABORT, ()),
+    ("both groups were left", [OPEN_7_4, held(left(), left("another"))], 16_000, 33, ABORT, ()),
+    ("not for long enough", [OPEN_7_4, held(left(), quiet_ms=MIN_SILENT_MS - 1)], 16_000, 29, GOES_ON, (LIVES,)),
+    ("its owner assigns itself partitions", [OPEN_7_4, held(left(is_simple=True))], 16_000, 29, GOES_ON, (LIVES,)),
+    ("a group of another protocol", [OPEN_7_4, held(left(state="Dead"))], 16_000, 29, GOES_ON, (LIVES,)),
+    ("one of its groups has members", [OPEN_7_4, held(left(), left("b", state="Stable", client_ids=frozenset({"c"})))],
+        16_000, 29, GOES_ON, (LIVES,)),
+    ("no group has offsets that are held", [OPEN_7_4, held()], 16_000, 29, GOES_ON, (LIVES,)),
+    ("another one is open there: whose they are is not known", [OPEN_7_4, held(left(), producers=frozenset({(7, 4), (8, 0)}))],
+        16_000, 29, GOES_ON, (LIVES,)),
+    ("its producer has a newer epoch", [OPEN_7_4, held(left(), producers=frozenset({(7, 5)}))], 16_000, 29, GOES_ON, (LIVES,)),
+    ("it is not open there", [OPEN_7_4, held(left(), producers=frozenset())], 16_000, 29, GOES_ON, (LIVES,)),
+    ("another partition of offsets is not answered for", [TWO_OF_OFFSETS, held(left())], 16_000, 29, GOES_ON, (LIVES,)),
+    # The group that its id names was left, but the offsets that it holds may be another one's.
+    ("it holds another group's offsets", [OPEN_OF_ID, EMPTY_LATER, OF_ANOTHER], 16_000, 29, GOES_ON, (LIVES,)),
+    ("so it does, and is late", [OPEN_OF_ID, EMPTY_LATER, OF_ANOTHER], 41_000, 28, LIKELY_ABORT, (LATE,)),
+    ("whose offsets it holds is not known", [OPEN_OF_ID, EMPTY_LATER], 16_000, 29, GOES_ON, (LIVES,)),
+]  # fmt: skip
+
+
+@table("given, at, rule, then, assumes", CASES)
+def test_case(given: list[Any], at: int, rule: int, then: str, assumes: tuple[Assumption, ...]) -> None:
+    found = judgement(given, at)
+    assert told(found) == (rule, then)
+    assert found.assumes == assumes
+    if rule in (28, 29):
+        assert found.loses_data is (FOLLOW in assumes or REPLAYS in assumes)
+
+
+RESTORE_OF_TWO = begun(CHANGELOG, "shop-by-user-repartition-0", "out-0", transaction=ID)
+SAYS = [
+    # name, what was seen, ms after T0, what the evidence says, and whether it does
+    ("no members", [BY_NAME_OPEN, EMPTY], 13_100, "an abort unblocks the restore", True),
+    ("it lives", [BY_NAME_OPEN, group(member())], 13_100, "an abort unblocks the restore", False),
+    ("which changelog", [RESTORE_OF_TWO, EMPTY], 13_100, f"an abort unblocks the restore from {CHANGELOG}:", True),
+    ("it lives, and is not late", [BY_NAME_HOLDS, group(member())], 40_000, "longer than usual (30 s). Its owner is there", False),
+    ("it lives, and is late", [BY_NAME_HOLDS, group(member())], 40_001, "longer than usual (30 s). Its owner is there", True),
+    ("so it is, how that is known", [BY_NAME_HOLDS, group(member())], 41_000, "is a member of its consumer group", True),
+    ("it is young", [BY_NAME_HOLDS, group(member())], 13_100, "open for less than", True),
+    ("another group's offsets", [OPEN_OF_ID, EMPTY_LATER, OF_ANOTHER], 41_000, "the offsets of consumer group orders-v2", True),
+]  # fmt: skip
+
+
+@table("given, at, text, is_said", SAYS)
+def test_the_evidence_says_it(given: list[Any], at: int, text: str, is_said: bool) -> None:
+    assert any(text in each.fact for each in judgement(given, at).rests_on) is is_said
+
+
+OF_GROUPS = [
+    # name; what its coordinator says of the group that an id names; the id; whether its owner lives, as far as that tells
+    ("not asked", None, ID, None),
+    ("no members", EMPTY, ID, False),
+    ("asked late enough to tell", group(state="Empty", at=12_001), ID, False),
+    ("asked too soon to tell", group(state="Empty", at=12_000), ID, None),
+    ("unknown to its coordinator, or of another protocol", group(state="Dead"), ID, None),
+    ("the same of a task", group(state="Dead"), "shop-0_3", None),
+    ("its thread is a member", group(member()), ID, True),
+    ("its thread is a member while the group rebalances", group(member(), state="PreparingRebalance"), ID, True),
+    ("another process alone", OTHERS, ID, False),
+    ("its thread among others", group(member(OTHER_PROCESS), member()), ID, True),
+    ("another thread of its process: its own was replaced", group(member(thread=12)), ID, False),
+    ("an id without a thread", group(member(thread=12)), f"shop-{PROCESS}", True),
+    ("client ids of its own", group("my-client-StreamThread-1-consumer"), ID, None),
+    ("some client ids tell nothing", group(member(OTHER_PROCESS), "my-client"), ID, None),
+    ("one producer a task: whoever has the task", OTHERS, "shop-0_3", True),
+    ("one producer a task, and no one is there", EMPTY, "shop-0_3", False),
+]
+
+
+@table("asked, id_, lives", OF_GROUPS)
 def test_what_its_group_says_of_an_owner(asked: GroupMembers | None, id_: str, lives: bool | None) -> None:
     streams = StreamsId.parse(id_)
     assert streams is not None
     owner = owner_in_group(streams, asked, T0 + 10_000)
-    if lives is None or asked is None:
-        assert owner is None
-        return
-    assert owner is not None
-    assert (owner.lives, owner.at_ms, owner.is_proven) == (lives, asked.at_ms, False)
-    assert owner.fact, "what tells it is said"
+    assert (owner.lives if owner is not None else None) is lives
+    if owner is not None:
+        assert asked is not None
+        assert (owner.at_ms, owner.is_proven) == (asked.at_ms, False)
+        assert owner.fact, "what tells it is said"
 
 
-@pytest.mark.parametrize(
-    ("asked", "at", "verdict", "rule"),
-    [
-        (group(state="Empty"), 13_100, Verdict.ABORT_IT, 33),
-        (group(member(OTHER_PROCESS)), 13_100, Verdict.ABORT_IT, 33),
-        (group(member()), 13_100, Verdict.IN_PROGRESS, 29),
-        (group(member()), 41_000, Verdict.IN_PROGRESS, 29),
-        (group("my-client"), 41_000, Verdict.ABORT_IT, 28),
-        (group(state="Empty", is_simple=True), 13_100, Verdict.IN_PROGRESS, 29),
-        (group(state="Empty", is_simple=True), 41_000, Verdict.ABORT_IT, 28),
-        (group(state="Dead"), 13_100, Verdict.IN_PROGRESS, 29),
-    ],
-    ids=[
-        "no members",
-        "another process",
-        "it lives",
-        "it lives and is late",
-        "its clients tell nothing, and it is silent",
-        "a group that never had members",
-        "so it is, and its owner is silent",
-        "nothing is known",
-    ],
-)
-def test_a_group_without_its_owner_makes_it_abort_at_once(
-    asked: GroupMembers, at: int, verdict: Verdict, rule: int
-) -> None:
-    opened = one(BrokerStatus.ONGOING, 10_000, 10_000, ("shop-counts-changelog-0",), transaction=ID)
-    found = judgement([opened], at, asked)
-    assert (found.verdict, found.rule, found.may_abort) == (verdict, rule, verdict is Verdict.ABORT_IT)
-    assert found.certainty is Certainty.LIKELY, "names are no proof"
-    assert rule != 33 or found.assumes == (Assumption.STREAMS_BY_NAME, FOLLOW)
-    assert found.loses_data is (verdict is Verdict.ABORT_IT), "it holds no offsets yet"
-    facts = [evidence.fact for evidence in found.evidence]
-    assert any("an abort unblocks the restore" in fact for fact in facts) is (verdict is Verdict.ABORT_IT)
+TIES = [
+    # name, the id, the partitions of this very transaction, what its tie to its input assumes; None: there is none
+    ("its own offsets", "any-program", ("out-0", OFFSETS), ()),
+    ("a changelog of Kafka Streams", ID, (CHANGELOG,), (FOLLOW,)),
+    ("a changelog and offsets", ID, (CHANGELOG, OFFSETS), ()),
+    ("a Connect source's offsets", "any-program", ("connect-offsets-1",), (REPLAYS,)),
+    ("a Connect source task by its id", CONNECT, ("out-0",), (FOLLOW, REPLAYS)),
+    ("the form of an id alone", ID, ("out-0",), None),
+    ("offsets of earlier ones of its id", STREAMS, ("out-0",), None),
+    ("an id that is not of Kafka Streams", "shop", (CHANGELOG,), None),
+]
 
 
-@pytest.mark.parametrize(("at", "is_late"), [(40_000, False), (40_001, True)])
-def test_an_owner_that_is_there_is_said_to_be_late_once_it_is(at: int, is_late: bool) -> None:
-    found = judgement([one(BrokerStatus.ONGOING, 10_000, 10_000, transaction=ID)], at, group(member()))
-    assert (found.verdict, found.rule, found.assumes) == (Verdict.IN_PROGRESS, 29, LIVES)
-    assert (
-        any("longer than usual (30 s). Its owner is there" in evidence.fact for evidence in found.evidence) is is_late
-    )
-
-
-def test_a_group_proves_nothing_of_who_holds_no_offsets() -> None:
-    found = judgement(
-        [one(BrokerStatus.ONGOING, 10_000, 10_000, ("out-0",), transaction=ID)], 13_100, group(state="Empty")
-    )
-    assert (found.verdict, found.rule) == (Verdict.FOREIGN, 7)
-
-
-@pytest.mark.parametrize(
-    ("partition", "verdict"),
-    [
-        ("shop-counts-changelog-0", Verdict.ABORT_IT),
-        ("shop-by-user-repartition-11", Verdict.ABORT_IT),
-        ("other-counts-changelog-0", Verdict.FOREIGN),
-        ("shop-changelog-reports-0", Verdict.FOREIGN),
-    ],
-)
-def test_a_topic_that_streams_keeps_for_itself_shows_what_wrote(partition: str, verdict: Verdict) -> None:
-    opened = one(BrokerStatus.ONGOING, 10_000, 10_000, (partition,), transaction=ID)
-    assert judgement([opened], 13_100, group(state="Empty")).verdict is verdict
-
-
-@pytest.mark.parametrize(
-    ("id_", "partitions", "assumes"),
-    [
-        ("any-program", ("out-0", f"{CONSUMER_OFFSETS}-7"), ()),
-        (ID, ("shop-counts-changelog-0",), (FOLLOW,)),
-        (ID, ("shop-counts-changelog-0", f"{CONSUMER_OFFSETS}-7"), ()),
-        ("any-program", ("connect-offsets-1",), (REPLAYS,)),
-        (CONNECT, ("out-0",), (FOLLOW, REPLAYS)),
-        (ID, ("out-0",), None),
-        (STREAMS, ("out-0",), None),
-        ("shop", ("shop-counts-changelog-0",), None),
-    ],
-    ids=[
-        "its own offsets",
-        "a changelog of Kafka Streams",
-        "a changelog and offsets",
-        "a Connect source's offsets",
-        "a Connect source task by its id",
-        "the form of an id alone",
-        "offsets of earlier ones of its id",
-        "an id that is not of Kafka Streams",
-    ],
-)
+@table("id_, partitions, assumes", TIES)
 def test_what_ties_it_to_its_input_is_read_of_this_very_transaction(
     id_: str, partitions: tuple[str, ...], assumes: tuple[Assumption, ...] | None
 ) -> None:
@@ -296,69 +241,18 @@ def test_what_ties_it_to_its_input_is_read_of_this_very_transaction(
     assert (found.assumes if found is not None else None) == assumes
 
 
-OPEN_7_4 = one(BrokerStatus.ONGOING, 10_000, 10_000, producer_id=7, epoch=4)
+OF_HELD = [
+    # name, the client ids in the group whose offsets it holds, whether its owner lives, whether that is proven
+    ("another process", (member(OTHER_PROCESS),), False, True),
+    ("its own", (member(),), True, True),
+    ("both", (member(OTHER_PROCESS), member()), True, True),
+    ("another process, and a client of another name", (member(OTHER_PROCESS), "my-client"), None, False),
+    ("a client of another name", ("my-client",), None, False),
+    ("none", (), None, False),
+]
 
 
-@pytest.mark.parametrize(
-    ("asked", "rule", "certainty"),
-    [
-        (held(left()), 33, Certainty.CERTAIN),
-        (held(left("any name")), 33, Certainty.CERTAIN),
-        (held(left(), left("another")), 33, Certainty.CERTAIN),
-        (held(left(), quiet_ms=MIN_SILENT_MS - 1), 29, Certainty.LIKELY),
-        (held(left(is_simple=True)), 29, Certainty.LIKELY),
-        (held(left(state="Dead")), 29, Certainty.LIKELY),
-        (held(left(), left("another", state="Stable", client_ids=frozenset({"c"}))), 29, Certainty.LIKELY),
-        (held(), 29, Certainty.LIKELY),
-        (held(left(), producers=frozenset({(7, 4), (8, 0)})), 29, Certainty.LIKELY),
-        (held(left(), producers=frozenset({(7, 5)})), 29, Certainty.LIKELY),
-        (held(left(), producers=frozenset()), 29, Certainty.LIKELY),
-    ],
-    ids=[
-        "its group was left",
-        "whatever its name",
-        "both groups were left",
-        "not for long enough",
-        "a group that never had members: its owner assigns itself partitions",
-        "a group of another protocol",
-        "one of its groups has members",
-        "no group has offsets that are held",
-        "another transaction is open there: whose offsets they are is not known",
-        "its producer has a newer epoch",
-        "it is not open there",
-    ],
-)
-def test_an_owner_is_gone_once_the_group_whose_offsets_it_holds_was_left(
-    asked: HeldOffsets, rule: int, certainty: Certainty
-) -> None:
-    found = judgement([OPEN_7_4], 16_000, held=asked)
-    assert (found.rule, found.certainty) == (rule, certainty)
-    assert not found.loses_data
-
-
-def test_a_group_that_an_id_names_says_nothing_where_it_holds_the_offsets_of_another() -> None:
-    opened = replace(OPEN_7_4, transaction=ID)
-    others = held(left("orders-v2", state="Stable", client_ids=frozenset({"consumer-orders-v2-1"})))
-    found = judgement([opened], 16_000, group(state="Empty", at=15_000), others)
-    assert (found.verdict, found.rule) == (Verdict.IN_PROGRESS, 29)
-    late = judgement([opened], 41_000, group(state="Empty", at=15_000), others)
-    assert (late.verdict, late.rule, late.assumes) == (Verdict.ABORT_IT, 28, LATE)
-    assert any("it holds the offsets of consumer group orders-v2" in each.fact for each in late.rests_on)
-    unasked = judgement([opened], 16_000, group(state="Empty", at=15_000))
-    assert (unasked.verdict, unasked.rule) == (Verdict.IN_PROGRESS, 29), "whose offsets it holds is not known"
-
-
-@pytest.mark.parametrize(
-    ("clients", "lives", "is_proven"),
-    [
-        ((member(OTHER_PROCESS),), False, True),
-        ((member(),), True, True),
-        ((member(OTHER_PROCESS), member()), True, True),
-        ((member(OTHER_PROCESS), "my-client"), None, False),
-        (("my-client",), None, False),
-        ((), None, False),
-    ],
-)
+@table("clients, lives, is_proven", OF_HELD)
 def test_of_kafka_streams_other_processes_show_that_its_own_is_gone(
     clients: tuple[str, ...], lives: bool | None, is_proven: bool
 ) -> None:
@@ -384,60 +278,33 @@ def test_what_it_holds_of_several_groups_is_known_once_all_of_it_is() -> None:
         assert found.lives is None, "the last answer counts"
 
 
-def test_every_partition_of_offsets_that_it_holds_must_be_answered_for() -> None:
-    two = one(BrokerStatus.ONGOING, 10_000, 10_000, (*OFFSETS, f"{CONSUMER_OFFSETS}-8"), producer_id=7, epoch=4)
-    assert judgement([two], 16_000, held=held(left())).rule == 29
-
-
-def test_an_abort_names_the_changelog_whose_restore_it_unblocks() -> None:
-    held = ("shop-counts-changelog-0", "shop-by-user-repartition-0", "out-0")
-    opened = one(BrokerStatus.ONGOING, 10_000, 10_000, held, transaction=ID)
-    facts = [evidence.fact for evidence in judgement([opened], 13_100, group(state="Empty")).evidence]
-    assert any("an abort unblocks the restore from shop-counts-changelog-0:" in fact for fact in facts)
-
-
-def test_the_workers_own_producer_of_connect_writes_no_source_offsets() -> None:
-    found = judgement(
-        [one(BrokerStatus.ONGOING, 0, 0, ("connect-configs-0",), transaction="connect-cluster-eu")], 41_000
-    )
-    assert (found.verdict, found.rule) == (Verdict.FOREIGN, 7)
-
-
 def test_only_an_open_transaction_of_a_coordinator_is_a_case() -> None:
     opened = only_view(OPEN)
-    ended = only_view(OPEN, one(BrokerStatus.COMPLETE_COMMIT, 11_000, 10_000))
+    over = only_view(OPEN, one(BrokerStatus.COMPLETE_COMMIT, 11_000, 10_000))
     of_a_database = replace(only_view(branch_listed(database_handle())), transaction=CONNECT)
     assert of_a_database.is_running
     cases = [
         read_process_write_case(State(), view, driver_silent_ms=30_000, now_ms=T0 + 10_500)
-        for view in (opened, ended, of_a_database)
+        for view in (opened, over, of_a_database)
     ]
     assert [case is not None for case in cases] == [True, False, False]
     assert cases[0] is not None
     assert (cases[0].open_ms, cases[0].at_ms, cases[0].silent_after_ms) == (500, T0 + 10_000, 30_000)
 
 
-def test_an_owner_that_is_there_is_said_to_be_there() -> None:
-    late = judgement([one(BrokerStatus.ONGOING, 10_000, 10_000, transaction=ID)], 41_000, group(member()))
-    assert "longer than usual" in late.evidence[1].fact
-    assert "is a member of its consumer group" in late.evidence[2].fact
-    assert not late.may_abort
-    young = judgement([one(BrokerStatus.ONGOING, 10_000, 10_000, transaction=ID)], 13_100, group(member()))
-    assert "open for less than" in young.evidence[1].fact
+OF_STREAMS = [
+    # name, the id, what it writes to, what is known of its group, whether it is Kafka Streams'
+    ("its changelog", ID, CHANGELOG, None, True),
+    ("its id alone", ID, "out-0", None, False),
+    ("another process in its group", ID, "out-0", OTHERS, True),
+    ("another process beside a client of another name", ID, "out-0", group("my-client", member(OTHER_PROCESS)), True),
+    ("a client of another name", ID, "out-0", group("my-client"), False),
+    ("no members", ID, "out-0", EMPTY, False),
+    ("a task, and members", "shop-0_3", "out-0", group(member()), True),
+]
 
 
-@pytest.mark.parametrize(
-    ("id_", "partition", "asked", "is_its"),
-    [
-        (ID, "shop-counts-changelog-0", None, True),
-        (ID, "out-0", None, False),
-        (ID, "out-0", group(member(OTHER_PROCESS)), True),
-        (ID, "out-0", group("my-client", member(OTHER_PROCESS)), True),
-        (ID, "out-0", group("my-client"), False),
-        (ID, "out-0", group(state="Empty"), False),
-        ("shop-0_3", "out-0", group(member()), True),
-    ],
-)
+@table("id_, partition, asked, is_its", OF_STREAMS)
 def test_more_than_an_id_s_form_shows_that_it_is_of_streams(
     id_: str, partition: str, asked: GroupMembers | None, is_its: bool
 ) -> None:
