@@ -57,6 +57,8 @@ def is_clear(found: History, application: Application) -> bool:
     others = [each for each in found.applications if each is not application]
     is_alone = found.setting.beside in ("", "apart") and not found.copies
     is_alone = is_alone and all(found.world.flink.read_whole(found.world.flink.jobs[each.job]) for each in others)
+    # Whose copy another one was restored from is not told: it may go on with this work.
+    is_alone = is_alone and not any(each.is_moved for each in others)
     return found.setting.watched and found.setting.stated is not False and application.is_told() and is_alone
 
 
@@ -114,6 +116,9 @@ def hold(steps: list[Step], setting: Setting) -> None:
 @example([WRITTEN, COMMITTED, BACK, COMMITTED, BACK], Setting(watched=True))
 @example([COMMITTED, ("beside", OUT), COMMITTED], Setting(beside="same prefix"))
 @example([UNSURE_UNREAD, POLL, RECORDED, BACK], Setting(databases=(MYSQL.name,)))
+@example(
+    [COMMITTED, ("beside", RECORDED), ("restore as", 0, True, ""), COMMITTED], Setting(watched=True, beside="apart")
+)
 def test_no_history_gives_a_wrong_order_and_clear_ones_give_the_right_one(steps: list[Step], setting: Setting) -> None:
     hold(steps, setting)
 
