@@ -9,27 +9,30 @@ from typing import Any
 
 import pytest
 
-from collector.assess import rules
-from collector.assess.recent_losses import RecentLosses
-from collector.config.alerts import AlertSettings
 from collector.history.store import Store
-from collector.records.formats.flink_records import FlinkCommittables
-from collector.records.observations import Observation, Observed, OperatorOrder, Position
+from collector.records.observations import Observation, OperatorOrder
 from collector.verdicts.data_loss import LossVerdict
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views import aborts_and_losses
-from collector.views.current_state import CurrentState
 from lifecycle.verdicts import Certainty
-from tests.unit.collector.assessments import snapshot_at
 from tests.unit.collector.flink_observations import checkpoint
 from tests.unit.collector.observations import T0, branch_gone, branch_listed, database_handle, folded
+from tests.unit.collector.verdicts.case_tables import table
 from tests.unit.collector.verdicts.flink_given import FAILED, FROM_2, FROM_3, STARTED_ANEW, THIRD, heir, itself
-from tests.unit.collector.verdicts.loss_observations import judged
+from tests.unit.collector.verdicts.loss_observations import (
+    CERTAIN,
+    GUESS,
+    HARMLESS,
+    LIKELY,
+    LOST,
+    NOT_LOST,
+    TWICE,
+    UNKNOWN,
+    check,
+    folded_with_lists,
+    judged,
+)
 from tests.unit.collector.verdicts.test_flink_branches import BANK, FUNCTION, LISTS, PREPARED
+from tests.unit.collector.verdicts.watched_losses import Watched
 
-LOST, HARMLESS, TWICE = LossVerdict.LOST, LossVerdict.HARMLESS, LossVerdict.DUPLICATED
-UNKNOWN, NOT_LOST = LossVerdict.UNKNOWN, LossVerdict.NOT_LOST
-CERTAIN, LIKELY, GUESS = Certainty
 ENDED = 50_000
 
 
@@ -44,8 +47,8 @@ def ended(action: str, xid: Any = FUNCTION) -> list[Observation]:
 
 BACK_TO_IT = heir(3, 70_000, id_=THIRD)
 COMPLETED = [FAILED, checkpoint(3), LISTS]
-CASES: list[tuple[str, str, list[Any], LossVerdict, Certainty, str]] = [
-    # name, what was ordered, what was seen of Flink, whether data was lost
+CASES = [
+    # name, what was ordered, what was seen of Flink, whether data was lost, how sure that is, what tells it
     ("rolled back, its checkpoint completed", "abort", COMPLETED, LOST, CERTAIN, "checkpoint 3 of eu/orders lists it, and counts"),
     ("rolled back, restored from it", "abort", [FAILED, FROM_3, LISTS], LOST, LIKELY, "restored from checkpoint 3"),
     ("rolled back, set back", "abort", [*COMPLETED, FROM_2], HARMLESS, LIKELY, "its rows are written again"),
@@ -62,18 +65,10 @@ CASES: list[tuple[str, str, list[Any], LossVerdict, Certainty, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("action", "seen", "verdict", "certainty", "says"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
-)
+@table("action, seen, verdict, certainty, says", CASES)
 def test_case(action: str, seen: list[Any], verdict: LossVerdict, certainty: Certainty, says: str) -> None:
-    state = folded(*ended(action), *(each for each in seen if not isinstance(each, FlinkCommittables)))
-    state.flink.see_polled("eu", 0, answered=True)
-    for each in seen:
-        if isinstance(each, FlinkCommittables):
-            state.flink.see_committables(each)
-    (loss,) = judged(state).values()
-    assert (loss.verdict, loss.certainty) == (verdict, certainty), loss.why
-    assert says in loss.why
+    (loss,) = judged(folded_with_lists([*ended(action), *seen])).values()
+    check(loss, verdict, certainty, says)
 
 
 def test_a_branch_that_is_seen_gone_before_its_order_is_noted_was_ended_by_it() -> None:
@@ -90,30 +85,14 @@ def test_of_a_branch_that_left_by_itself_nothing_is_claimed() -> None:
 
 def test_a_branch_of_another_program_is_not_flinks() -> None:
     (loss,) = judged(folded(*ended("abort", BANK), FAILED, checkpoint(3))).values()
-    assert (loss.verdict, loss.certainty) == (UNKNOWN, GUESS)
-    assert "only its owner knows" in loss.why
+    check(loss, UNKNOWN, GUESS, "only its owner knows")
 
 
 @pytest.mark.parametrize(("action", "seen", "rule"), [("abort", [], "A7"), ("commit", [FROM_2], "A12")])
 def test_both_are_listed_and_raise_alerts(tmp_path: Path, action: str, seen: list[Any], rule: str) -> None:
     with closing(Store(tmp_path / "history.duckdb")) as store:
-        current = CurrentState(store, settled_kept=1_000, checkpoints_kept=100, limits=Limits())
-        current.see_decision_log(DecisionLogStatus.ABSENT)
-        current.flink.see_polled("eu", 0, answered=True)
-        for number, each in enumerate([*ended(action), FAILED, checkpoint(3), *seen]):
-            if isinstance(each, OperatorOrder):
-                current.carried_out(each)
-            else:
-                at = Position(source="test", partition=0, offset=number)
-                current.observe([Observed(position=at, observation=each)])
-        current.flink.see_committables([LISTS])
-        (listed,) = aborts_and_losses.losses_in_memory(current)[0]
+        watched = Watched(store)
+        watched.see(*ended(action), FAILED, checkpoint(3), *seen, LISTS)
+        (listed,) = watched.losses()
         assert listed.verdict is (LOST if action == "abort" else TWICE)
-        recent = RecentLosses(
-            lambda since_ms: aborts_and_losses.losses_in_memory(current, since_ms=since_ms)[0],
-            lambda since_ms: aborts_and_losses.duplicates(current, since_ms),
-        )
-        losses = recent.at(T0 + 90_000)
-        snapshot = snapshot_at(current, [], AlertSettings(), T0 + 90_000, losses=losses)
-        found = [each for each in rules.findings(snapshot, AlertSettings()) if each.rule in ("A7", "A12")]
-        assert [(each.rule, each.subject) for each in found] == [(rule, listed.view.key)]
+        assert [(each.rule, each.subject) for each in watched.findings(90_000)] == [(rule, listed.view.key)]

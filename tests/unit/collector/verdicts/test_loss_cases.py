@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation, OperatorOrder
 from collector.state.eviction import drop_transaction
 from collector.verdicts.loss_cases import clues, committed_and_written_again
-from tests.unit.collector.flink_observations import checkpoint, job
+from tests.unit.collector.flink_observations import checkpoint
 from tests.unit.collector.observations import T0, broker_record, folded, only_view
-from tests.unit.collector.verdicts.loss_observations import BEFORE, COMMITS, transaction
-from tests.unit.collector.verdicts.test_flink_set_backs import LATER, restored, taken
+from tests.unit.collector.verdicts.case_tables import table
+from tests.unit.collector.verdicts.loss_observations import BEFORE, COMMITS, OVER, restored, taken, transaction
 
 HANDLE = "kafka:sink-0-3:3:4"
 COMMITTED, ABORTED = transaction(3, 21_500, 40_000, committed=True), transaction(3, 21_500, 40_000)
@@ -23,16 +21,15 @@ def ordered(action: str = "commit", key: str = f"{HANDLE}@{T0 + 21_500}") -> Ope
     return OperatorOrder(key=key, action=action, who="anna", at_ms=T0 + 39_000, audit=1)
 
 
-@pytest.mark.parametrize(
-    ("orders", "action"),
+@table(
+    "orders, action",
     [
-        ([], None),
-        ([ordered()], "commit"),
-        ([ordered("abort", HANDLE)], "abort"),
-        ([ordered("abort", HANDLE), ordered()], "commit"),
-        ([ordered("abort", f"{HANDLE}@{T0}")], None),
+        ("none", [], None),
+        ("by its key", [ordered()], "commit"),
+        ("before its start was known", [ordered("abort", HANDLE)], "abort"),
+        ("both", [ordered("abort", HANDLE), ordered()], "commit"),
+        ("about an earlier one of the id", [ordered("abort", f"{HANDLE}@{T0}")], None),
     ],
-    ids=["none", "by its key", "before its start was known", "both", "about an earlier one of the id"],
 )
 def test_an_order_about_it_is_found(orders: list[OperatorOrder], action: str | None) -> None:
     state = folded(*COMMITTED, taken(95_000), *orders)
@@ -53,54 +50,35 @@ WITH_COLON = [
     *(replace(each, transaction=OF_TEAM) for each in [*COMMITTED, taken(95_000)]),  # type: ignore[type-var]
     ordered(key=f"kafka:{OF_TEAM}:3:4@{T0 + 21_500}"),
 ]
-BELOW, GONE = restored(LATER, 2, 90_000), [job(state="CANCELED"), *BEFORE, checkpoint(3)]
+BELOW, GONE = restored(2, 90_000), [OVER, *BEFORE, checkpoint(3)]
 ITSELF = ["sink-0-3"]
 
 
-@pytest.mark.parametrize(
-    ("seen", "since", "found"),
+@table(
+    "seen, since, found",
     [
-        ([*COMMITTED, ordered(), taken(95_000)], 0, ITSELF),
-        ([*COMMITTED, ordered(key=HANDLE), taken(95_000)], 0, ITSELF),
-        ([*COMMITTED, ordered(), *transaction(3, 50_000, 51_000, moved=1)], 0, ITSELF),
-        ([*COMMITTED, ordered(), taken(95_000)], 94_999, ITSELF),
-        ([*COMMITTED, ordered(), taken(95_000)], 95_000, []),
-        ([*COMMITTED, ordered(), taken(40_000)], 0, []),
-        ([*COMMITTED, ordered()], 0, []),
-        ([*COMMITTED, taken(95_000)], 0, []),
-        ([*COMMITTED, ordered("abort"), taken(95_000)], 0, []),
-        ([*COMMITTED, ordered(key=f"{HANDLE}@{T0}"), taken(95_000)], 0, []),
-        ([*ABORTED, ordered(), taken(95_000)], 0, []),
-        (SHOP, 0, []),
-        (WITH_COLON, 0, [OF_TEAM]),
+        ("an order committed it, its id is taken", [*COMMITTED, ordered(), taken(95_000)], 0, ITSELF),
+        ("the order came before its start was known", [*COMMITTED, ordered(key=HANDLE), taken(95_000)], 0, ITSELF),
+        ("its id is used again", [*COMMITTED, ordered(), *transaction(3, 50_000, 51_000, moved=1)], 0, ITSELF),
+        ("its id is taken since then", [*COMMITTED, ordered(), taken(95_000)], 94_999, ITSELF),
+        ("its id was taken before that", [*COMMITTED, ordered(), taken(95_000)], 95_000, []),
+        ("its id was taken as it ended", [*COMMITTED, ordered(), taken(40_000)], 0, []),
+        ("its id is not taken", [*COMMITTED, ordered()], 0, []),
+        ("its job committed it", [*COMMITTED, taken(95_000)], 0, []),
+        ("an order to abort", [*COMMITTED, ordered("abort"), taken(95_000)], 0, []),
+        ("an order about an earlier one", [*COMMITTED, ordered(key=f"{HANDLE}@{T0}"), taken(95_000)], 0, []),
+        ("it was aborted all the same", [*ABORTED, ordered(), taken(95_000)], 0, []),
+        ("an id of another form", SHOP, 0, []),
+        ("an id with a colon", WITH_COLON, 0, [OF_TEAM]),
         # A restore below its checkpoint writes it again, whoever committed it, and each is named once.
-        ([*COMMITS, *COMMITTED, *GONE, BELOW], 90_000, ITSELF),
-        ([*COMMITS, *COMMITTED, *GONE, BELOW], 90_001, []),
-        ([*COMMITS, *COMMITTED, *GONE, BELOW, ordered(), taken(95_000)], 0, ITSELF),
-        ([*COMMITS, *ABORTED, *GONE, BELOW], 0, []),
-        ([*COMMITS, *COMMITTED[:2], *GONE, BELOW], 0, []),
+        ("restored below it", [*COMMITS, *COMMITTED, *GONE, BELOW], 90_000, ITSELF),
+        ("restored below it before that", [*COMMITS, *COMMITTED, *GONE, BELOW], 90_001, []),
+        ("restored below it, and ordered and taken", [*COMMITS, *COMMITTED, *GONE, BELOW, ordered(), taken(95_000)], 0,
+            ITSELF),
+        ("aborted, and restored below it", [*COMMITS, *ABORTED, *GONE, BELOW], 0, []),
+        ("its commit is not over", [*COMMITS, *COMMITTED[:2], *GONE, BELOW], 0, []),
     ],
-    ids=[
-        "an order committed it, its id is taken",
-        "the order came before its start was known",
-        "its id is used again",
-        "its id is taken since then",
-        "its id was taken before that",
-        "its id was taken as it ended",
-        "its id is not taken",
-        "its job committed it",
-        "an order to abort",
-        "an order about an earlier one",
-        "it was aborted all the same",
-        "an id of another form",
-        "an id with a colon",
-        "restored below it",
-        "restored below it before that",
-        "restored below it, and ordered and taken",
-        "aborted, and restored below it",
-        "its commit is not over",
-    ],
-)
+)  # fmt: skip
 def test_what_may_be_written_again(seen: list[Observation], since: int, found: list[str]) -> None:
     again = committed_and_written_again(folded(*seen), T0 + since if since else 0)
     assert [identity.transaction for identity in again] == found

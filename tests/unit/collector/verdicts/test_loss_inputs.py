@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,10 +27,24 @@ from tests.unit.collector.observations import (
     handle,
     run_started,
 )
-from tests.unit.collector.verdicts.loss_observations import COMMITS, THIS, judged, transaction
+from tests.unit.collector.verdicts.case_tables import table
+from tests.unit.collector.verdicts.flink_given import FAILED, FROM_2
+from tests.unit.collector.verdicts.loss_observations import (
+    COMMITS,
+    HARMLESS,
+    LIKELY,
+    LOST,
+    THIS,
+    check,
+    folded_with_lists,
+    judged,
+    restored,
+    taken,
+    transaction,
+)
 from tests.unit.collector.verdicts.test_flink_branch_losses import ENDED, ended
-from tests.unit.collector.verdicts.test_flink_branches import BANK, FAILED_JOB, LISTS, PREPARED, other_job
-from tests.unit.collector.verdicts.test_flink_set_backs import GONE, loss_of, ordered, taken
+from tests.unit.collector.verdicts.test_flink_branches import BANK, LISTS, PREPARED
+from tests.unit.collector.verdicts.test_flink_set_backs import GONE, ordered
 
 COMMITTED, ABORTED = transaction(3, 21_500, 40_000, committed=True), transaction(3, 21_500, 40_000)
 RESTORED_MS = T0 + 60_000
@@ -54,29 +67,26 @@ def asked(state: State) -> int:
     return len(loss_inputs(state, DecisionLogStatus.READABLE, views(state, settled=True)).asks_flink)
 
 
-@pytest.mark.parametrize(
-    ("seen", "is_asked"),
+@table(
+    "seen, is_asked",
     [
-        (ABORTED, True),
-        (COMMITTED, False),
-        ([*COMMITTED, ordered("commit", 39_000)], True),
-        ([*COMMITTED, ordered("abort", 39_000)], False),
-        ([*COMMITTED, ordered("settle", 39_000)], False),
-        (of_id("writer"), False),
-        ([run_started(), *of_id("ip-count-0-1"), decided(1, handle())], False),
-        (ended("abort"), True),
-        (ended("abort", BANK), False),
+        ("aborted", ABORTED, True),
+        ("committed", COMMITTED, False),
+        ("by an order", [*COMMITTED, ordered("commit", 39_000)], True),
+        ("ordered to abort", [*COMMITTED, ordered("abort", 39_000)], False),
+        ("settled", [*COMMITTED, ordered("settle", 39_000)], False),
+        ("other form", of_id("writer"), False),
+        ("ours", [run_started(), *of_id("ip-count-0-1"), decided(1, handle())], False),
+        ("branch", ended("abort"), True),
+        ("other branch", ended("abort", BANK), False),
     ],
-    ids=["aborted", "committed", "by an order", "ordered to abort", "settled", "other form", "ours", "branch", "other branch"],
-)  # fmt: skip
+)
 def test_flink_is_asked_about_its_own_that_may_be_lost_or_twice(seen: list[Observation], is_asked: bool) -> None:
     assert asked(folded(*seen)) == int(is_asked)
 
 
 def test_a_committed_one_behind_a_restore_is_asked_about() -> None:
-    path = f"s3://b/{'a' * 32}/chk-2"
-    state = folded(*COMMITS, *COMMITTED, *GONE, replace(other_job(2), restored_ms=T0 + 90_000, restored_path=path))
-    assert asked(state) == 1
+    assert asked(folded(*COMMITS, *COMMITTED, *GONE, restored(2, 90_000))) == 1
 
 
 def test_what_is_open_is_not_judged() -> None:
@@ -85,15 +95,14 @@ def test_what_is_open_is_not_judged() -> None:
     assert [one.view.transaction for one in inputs.cases] == ["sink-0-3"]
 
 
-@pytest.mark.parametrize(
-    ("seen", "assumes"),
+@table(
+    "seen, assumes",
     [
-        (of_id("shop-1"), None),
-        (of_id("connect-cluster-lake-orders-0"), 2),
-        (with_offsets(1_000), 0),
-        ([*with_offsets(0, BrokerStatus.COMPLETE_COMMIT), *of_id("shop-1", at=5_000)], None),
+        ("no offsets", of_id("shop-1"), None),
+        ("of Connect", of_id("connect-cluster-lake-orders-0"), 2),
+        ("its own offsets", with_offsets(1_000), 0),
+        ("those of an earlier one", [*with_offsets(0, BrokerStatus.COMPLETE_COMMIT), *of_id("shop-1", at=5_000)], None),
     ],
-    ids=["no offsets", "of Connect", "its own offsets", "those of an earlier one"],
 )
 def test_what_an_aborted_one_reads_is_known_by_its_offsets(seen: list[Observation], assumes: int | None) -> None:
     state = folded(*seen)
@@ -130,19 +139,19 @@ def test_where_its_records_are_is_told_in_the_order_of_partitions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "at", "verdict", "certainty"),
+    ("action", "at", "verdict"),
     [
-        ("abort", 82_400 + TAKEN_BY_ORDER_MS, LossVerdict.LOST, Certainty.LIKELY),
-        ("abort", 82_400 + TAKEN_BY_ORDER_MS + 1, LossVerdict.HARMLESS, Certainty.LIKELY),
-        ("commit", 82_400 + TAKEN_BY_ORDER_MS, LossVerdict.HARMLESS, Certainty.LIKELY),
+        ("abort", 82_400 + TAKEN_BY_ORDER_MS, LOST),
+        ("abort", 82_400 + TAKEN_BY_ORDER_MS + 1, HARMLESS),
+        ("commit", 82_400 + TAKEN_BY_ORDER_MS, HARMLESS),
     ],
 )
 def test_a_take_within_two_seconds_of_an_order_to_abort_may_be_its_own(
-    action: str, at: int, verdict: LossVerdict, certainty: Certainty
+    action: str, at: int, verdict: LossVerdict
 ) -> None:
     assert TAKEN_BY_ORDER_MS == 2_000
-    loss = loss_of([*THIS], [*COMMITS, *GONE, ordered(action, 82_400), taken(at)])
-    assert (loss.verdict, loss.certainty) == (verdict, certainty), loss.why
+    given = folded_with_lists([*THIS, *COMMITS, *GONE, ordered(action, 82_400), taken(at)])
+    check(judged(given)[("sink-0-3", T0 + 21_500)], verdict, LIKELY, "")
 
 
 def ours_ended() -> list[Observation]:
@@ -155,25 +164,23 @@ def ours_ended() -> list[Observation]:
 
 
 UNKNOWN_KEY = OperatorOrder(key="mysql:never-seen", action="commit", who="anna", at_ms=T0, audit=2)
-BACK = [FAILED_JOB, other_job(2)]
+BACK = [FAILED, FROM_2]
 
 
-@pytest.mark.parametrize(
-    ("seen", "since_ms", "found"),
+@table(
+    "seen, since_ms, found",
     [
-        ([*ended("commit"), *BACK], 0, 1),
-        ([*ended("commit"), *BACK], RESTORED_MS, 1),
-        ([*ended("commit"), *BACK], RESTORED_MS + 1, 0),
-        ([*ended("commit"), *BACK, UNKNOWN_KEY], 0, 1),
-        ([*ended("commit"), FAILED_JOB], 0, 0),
-        ([*ended("commit")[:2], *BACK], 0, 0),
-        ([*ended("abort"), *BACK], 0, 0),
-        ([*ended("commit", BANK), *BACK], 0, 0),
-        ([*ours_ended(), *BACK], 0, 0),
+        ("committed", [*ended("commit"), *BACK], 0, 1),
+        ("restored just then", [*ended("commit"), *BACK], RESTORED_MS, 1),
+        ("restored before", [*ended("commit"), *BACK], RESTORED_MS + 1, 0),
+        ("and one not seen", [*ended("commit"), *BACK, UNKNOWN_KEY], 0, 1),
+        ("not restored", [*ended("commit"), FAILED], 0, 0),
+        ("not over", [*ended("commit")[:2], *BACK], 0, 0),
+        ("aborted", [*ended("abort"), *BACK], 0, 0),
+        ("another program's", [*ended("commit", BANK), *BACK], 0, 0),
+        ("ours", [*ours_ended(), *BACK], 0, 0),
     ],
-    ids=["committed", "restored just then", "restored before", "and one not seen", "not restored", "not over", "aborted",
-         "another program's", "ours"],
-)  # fmt: skip
+)
 def test_branches_that_an_order_committed_are_asked_about_after_a_restore(
     seen: list[Any], since_ms: int, found: int
 ) -> None:

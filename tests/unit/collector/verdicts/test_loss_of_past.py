@@ -54,8 +54,7 @@ from tests.unit.collector.observations import (
     run_started,
     transaction_event,
 )
-from tests.unit.collector.verdicts.loss_observations import transaction
-from tests.unit.collector.verdicts.test_flink_set_backs import taken
+from tests.unit.collector.verdicts.loss_observations import taken, transaction
 from tests.unit.collector.verdicts.test_loss_inputs import of_id
 
 MINE = database_handle()

@@ -22,10 +22,10 @@ from tests.unit.collector.observations import (
     T0,
     folded,
 )
+from tests.unit.collector.verdicts.case_tables import table
 from tests.unit.collector.verdicts.loss_observations import (
     BEFORE,
     CERTAIN,
-    COMMITS,
     FAILED,
     GONE,
     GUESS,
@@ -33,11 +33,15 @@ from tests.unit.collector.verdicts.loss_observations import (
     LIKELY,
     LOST,
     NOT_LOST,
+    OVER,
     PENDING,
     RESTORED,
+    SINK,
     THIS,
     UNKNOWN,
+    check,
     judged,
+    restored,
     told_by_rest,
     transaction,
 )
@@ -122,150 +126,49 @@ OTHER_JOB = [
     *(checkpoint(n, job="b" * 32, triggered_ms=T0 + 3_000 * n, ended_ms=T0 + 3_000 * n + 10) for n in range(30, 40)),
 ]
 
-CASES: list[tuple[str, list[Observation], LossVerdict, Certainty, str]] = [
-    (
-        "its checkpoint completed",
-        [*COMMITS, job(), *BEFORE, checkpoint(3)],
-        LOST,
-        LIKELY,
-        "checkpoint 3 of eu/orders holds it",
-    ),
-    (
-        "a later one completed, its own failed",
-        [*COMMITS, job(), *BEFORE, checkpoint(3, FAILED), checkpoint(4)],
-        LOST,
-        LIKELY,
-        "checkpoint 4",
-    ),
-    (
-        "a savepoint alone commits nothing",
-        [*COMMITS, job(), *BEFORE, checkpoint(3, kind=FlinkKind.SAVEPOINT)],
-        UNKNOWN,
-        GUESS,
-        "has ended, as far as Flink reported",
-    ),
-    (
-        "it stops with a savepoint, and may yet fail",
-        [*COMMITS, job(), *BEFORE, checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)],
-        UNKNOWN,
-        GUESS,
-        "has ended, as far as Flink reported",
-    ),
-    (
-        "it failed as it stopped with a savepoint",
-        [*COMMITS, job(state="FAILED"), *BEFORE, checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)],
-        UNKNOWN,
-        GUESS,
-        "it is held by a savepoint: what a job is restored from will tell",
-    ),
-    (
-        "stopped with a savepoint",
-        [*COMMITS, job(state="FINISHED"), *BEFORE, checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)],
-        LOST,
-        LIKELY,
-        "checkpoint 3",
-    ),
-    (
-        "its checkpoint runs",
-        [*COMMITS, job(), *BEFORE, checkpoint(3, PENDING)],
-        UNKNOWN,
-        GUESS,
-        "if one completes, this is lost",
-    ),
-    (
-        "it failed and the job was set back",
-        [*COMMITS, job(restored=2, restored_at=35_000), *BEFORE, checkpoint(3, FAILED)],
-        HARMLESS,
-        LIKELY,
-        "set back to checkpoint 2",
-    ),
-    (
-        "set back, and later ones completed",
-        [*COMMITS, job(restored=2, restored_at=35_000), *BEFORE, checkpoint(3, FAILED), checkpoint(4), checkpoint(5)],
-        HARMLESS,
-        LIKELY,
-        "set back to checkpoint 2",
-    ),
-    (
-        "restored from its own",
-        [*COMMITS, job(restored=3, restored_at=35_000), *BEFORE, checkpoint(3, PENDING)],
-        LOST,
-        LIKELY,
-        "a job was restored from it",
-    ),
-    (
-        "its job is over",
-        [*COMMITS, job(state="CANCELED"), *BEFORE, checkpoint(3, FAILED)],
-        HARMLESS,
-        LIKELY,
-        "eu/orders is CANCELED",
-    ),
-    (
-        "its job went while it ran",
-        [*COMMITS, job(state="GONE"), *BEFORE, checkpoint(3, PENDING)],
-        UNKNOWN,
-        GUESS,
-        "the end of its checkpoint was not seen",
-    ),
-    ("its job went, it never was seen", [*COMMITS, job(state="GONE"), *BEFORE], UNKNOWN, GUESS, "will tell"),
-    (
-        "another job was restored from it",
-        [
-            *COMMITS,
-            job(state="GONE"),
-            *BEFORE,
-            job(
-                "c" * 32,
-                restored=3,
-                restored_at=90_000,
-                started_ms=T0 + 89_000,
-                restored_path=f"s3://b/{'a' * 32}/chk-3",
-            ),
-        ],
-        LOST,
-        LIKELY,
-        "restored from it",
-    ),
-    (
-        "another job was restored from before it",
-        [
-            *COMMITS,
-            job(state="GONE"),
-            *BEFORE,
-            job(
-                "c" * 32,
-                restored=2,
-                restored_at=90_000,
-                started_ms=T0 + 89_000,
-                restored_path=f"s3://b/{'a' * 32}/chk-2",
-            ),
-        ],
-        HARMLESS,
-        LIKELY,
-        "set back to checkpoint 2",
-    ),
-    (
-        "two jobs, the commits tell which",
-        [*COMMITS, *OTHER_JOB, job(), *BEFORE, checkpoint(3)],
-        LOST,
-        LIKELY,
-        "eu/orders",
-    ),
+SET_BACK = job(restored=2, restored_at=35_000)
+CASES = [
+    # name; what was seen of jobs and checkpoints beside the aborted one; whether it was lost, how sure that is, what tells it
+    ("its checkpoint completed", [*SINK, job(), checkpoint(3)], LOST, LIKELY, "checkpoint 3 of eu/orders holds it"),
+    ("a later one completed, its own failed", [*SINK, job(), checkpoint(3, FAILED), checkpoint(4)],
+        LOST, LIKELY, "checkpoint 4"),
+    ("a savepoint alone commits nothing", [*SINK, job(), checkpoint(3, kind=FlinkKind.SAVEPOINT)],
+        UNKNOWN, GUESS, "has ended, as far as Flink reported"),
+    ("it stops with a savepoint, and may yet fail", [*SINK, job(), checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)],
+        UNKNOWN, GUESS, "has ended, as far as Flink reported"),
+    ("it failed as it stopped with a savepoint", [*SINK, job(state="FAILED"), checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)],
+        UNKNOWN, GUESS, "it is held by a savepoint: what a job is restored from will tell"),
+    ("stopped with a savepoint", [*SINK, job(state="FINISHED"), checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)],
+        LOST, LIKELY, "checkpoint 3"),
+    ("its checkpoint runs", [*SINK, job(), checkpoint(3, PENDING)],
+        UNKNOWN, GUESS, "if one completes, this is lost"),
+    ("it failed and the job was set back", [*SINK, SET_BACK, checkpoint(3, FAILED)],
+        HARMLESS, LIKELY, "set back to checkpoint 2"),
+    ("set back, and later ones completed", [*SINK, SET_BACK, checkpoint(3, FAILED), checkpoint(4), checkpoint(5)],
+        HARMLESS, LIKELY, "set back to checkpoint 2"),
+    ("restored from its own", [*SINK, job(restored=3, restored_at=35_000), checkpoint(3, PENDING)],
+        LOST, LIKELY, "a job was restored from it"),
+    ("its job is over", [*SINK, OVER, checkpoint(3, FAILED)],
+        HARMLESS, LIKELY, "eu/orders is CANCELED"),
+    ("its job went while it ran", [*SINK, job(state="GONE"), checkpoint(3, PENDING)],
+        UNKNOWN, GUESS, "the end of its checkpoint was not seen"),
+    ("its job went, it never was seen", [*SINK, job(state="GONE")], UNKNOWN, GUESS, "will tell"),
+    ("another job was restored from it", [*SINK, job(state="GONE"), restored(3, 90_000)],
+        LOST, LIKELY, "restored from it"),
+    ("another job was restored from before it", [*SINK, job(state="GONE"), restored(2, 90_000)],
+        HARMLESS, LIKELY, "set back to checkpoint 2"),
+    ("two jobs, the commits tell which", [*SINK, *OTHER_JOB, job(), checkpoint(3)], LOST, LIKELY, "eu/orders"),
     ("two jobs, nothing tells which", [*OTHER_JOB, job(), checkpoint(3)], UNKNOWN, GUESS, "2 Flink jobs ran then"),
     ("no Flink is watched", [], UNKNOWN, GUESS, "--flink NAME=URL"),
     ("the job known ran later", [job(started_ms=T0 + 100_000)], UNKNOWN, GUESS, "no Flink job that ran then"),
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("observed", "verdict", "certainty", "says"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
-)
+@table("given, verdict, certainty, says", CASES)
 def test_flinks_checkpoints_tell(
-    observed: list[Observation], verdict: LossVerdict, certainty: Certainty, says: str
+    given: list[Observation], verdict: LossVerdict, certainty: Certainty, says: str
 ) -> None:
-    loss = judged(folded(*THIS, *observed))[("sink-0-3", T0 + 21_500)]
-    assert (loss.verdict, loss.certainty) == (verdict, certainty), loss.why
-    assert says in loss.why
+    check(judged(folded(*THIS, *given))[("sink-0-3", T0 + 21_500)], verdict, certainty, says)
 
 
 def pooled(opened: int, *rest: Observation) -> Loss:
@@ -276,19 +179,18 @@ def pooled(opened: int, *rest: Observation) -> Loss:
     return judged(folded(*commits, *transaction(1, opened, opened + 61_000, moved=1), *rest))[("sink-0-1", T0 + opened)]
 
 
-@pytest.mark.parametrize(
-    ("opened", "rest", "verdict"),
-    [
-        (21_500, [job(), *BEFORE, checkpoint(3)], LOST),
-        (21_500, [job(), *BEFORE, checkpoint(3, FAILED)], UNKNOWN),
-        (21_500, [job(restored=2, restored_at=35_000), *BEFORE, checkpoint(3, FAILED), checkpoint(4)], HARMLESS),
-        (21_500, [job(restored=9, restored_at=35_000), *BEFORE], UNKNOWN),
-        (21_500, [], UNKNOWN),
-    ],
-    ids=["completed", "failed, the job goes on", "set back", "set back to one that is not known", "nothing known"],
-)
-def test_pooled_ids_are_judged_by_time(opened: int, rest: list[Observation], verdict: LossVerdict) -> None:
-    loss = pooled(opened, *rest)
+POOLED = [
+    ("completed", [job(), *BEFORE, checkpoint(3)], LOST),
+    ("failed, the job goes on", [job(), *BEFORE, checkpoint(3, FAILED)], UNKNOWN),
+    ("set back", [SET_BACK, *BEFORE, checkpoint(3, FAILED), checkpoint(4)], HARMLESS),
+    ("set back to one that is not known", [job(restored=9, restored_at=35_000), *BEFORE], UNKNOWN),
+    ("nothing known", [], UNKNOWN),
+]
+
+
+@table("rest, verdict", POOLED)
+def test_pooled_ids_are_judged_by_time(rest: list[Observation], verdict: LossVerdict) -> None:
+    loss = pooled(21_500, *rest)
     assert loss.verdict is verdict, loss.why
     assert loss.certainty is not CERTAIN
 
@@ -303,9 +205,7 @@ def test_few_commits_do_not_say_what_the_numbers_mean() -> None:
 
 
 def test_pooled_ids_do_not_tell_what_was_not_seen() -> None:
-    other = job(
-        "c" * 32, restored=4, restored_at=90_000, started_ms=T0 + 89_000, restored_path=f"s3://b/{'a' * 32}/chk-4"
-    )
+    other = restored(4, 90_000)
     unseen = pooled(21_500, job(state="GONE"), *BEFORE, other)
     assert unseen.verdict is UNKNOWN
     assert "a job was restored from checkpoint 4, but when that was taken was not seen" in unseen.why

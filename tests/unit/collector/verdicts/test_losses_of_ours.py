@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
-
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import (
     CheckpointFile,
@@ -33,6 +31,7 @@ from tests.unit.collector.observations import (
     run_started,
     transaction_event,
 )
+from tests.unit.collector.verdicts.case_tables import table
 from tests.unit.collector.verdicts.loss_observations import (
     CERTAIN,
     GUESS,
@@ -40,6 +39,7 @@ from tests.unit.collector.verdicts.loss_observations import (
     LIKELY,
     LOST,
     UNKNOWN,
+    check,
     judged,
 )
 
@@ -48,79 +48,28 @@ COMMITS_FILE = CheckpointFile(
 )
 REPLAY = handle("ip-count-1-1", slot=1, producer_id=9)
 REPLAYED = [run_started(2, at=70_000, run="run-2"), decided(3, REPLAY, at=90_000, attempt=2)]
-OURS: list[tuple[str, list[Observation], DecisionLogStatus, LossVerdict, Certainty, str]] = [
-    (
-        "decided and timed out",
-        [decided(1, handle())],
-        DecisionLogStatus.READABLE,
-        LOST,
-        CERTAIN,
-        "decision 1 lists it to be committed",
-    ),
-    ("never decided", [], DecisionLogStatus.READABLE, HARMLESS, CERTAIN, "its batch is written again"),
-    ("the log cannot be read", [], DecisionLogStatus.UNREADABLE, UNKNOWN, GUESS, "the decision log cannot be read"),
-    (
-        "a decision that counts, the log unreadable now",
-        [decided(1, handle())],
-        DecisionLogStatus.UNREADABLE,
-        LOST,
-        CERTAIN,
-        "decision 1",
-    ),
-    (
-        "outcome lost",
-        [decided(1, handle()), outcome(2, handle(), Settled.LOST)],
-        DecisionLogStatus.READABLE,
-        LOST,
-        CERTAIN,
-        "decision 1",
-    ),
-    (
-        "replayed since, as its checkpoint directory says",
-        [decided(1, handle()), COMMITS_FILE],
-        DecisionLogStatus.READABLE,
-        HARMLESS,
-        CERTAIN,
-        "its batch was completed again",
-    ),
-    (
-        "replayed since, as the log says",
-        [decided(1, handle()), *REPLAYED, outcome(4, REPLAY, Settled.COMMITTED)],
-        DecisionLogStatus.READABLE,
-        HARMLESS,
-        CERTAIN,
-        "its batch was completed again",
-    ),
-    (
-        "decided again, not committed yet",
-        [decided(1, handle()), *REPLAYED],
-        DecisionLogStatus.READABLE,
-        LOST,
-        CERTAIN,
-        "only a replay",
-    ),
-    (
-        "an event claims that it was replayed",
-        [decided(1, handle()), event(EventType.CHECKPOINT_COMPLETED, 90_000, batch=41)],
-        DecisionLogStatus.READABLE,
-        LOST,
-        CERTAIN,
-        "only a replay",
-    ),
-    (
-        "a later batch was decided",
-        [decided(1, handle()), decided(2, handle("ip-count-0-0", epoch=9), batch=42, at=95_000)],
-        DecisionLogStatus.READABLE,
-        HARMLESS,
-        CERTAIN,
-        "completed again",
-    ),
-]
+DECIDED = decided(1, handle())
+READABLE, UNREADABLE = DecisionLogStatus.READABLE, DecisionLogStatus.UNREADABLE
+OURS = [
+    # name; what else was seen of one that timed out; the decision log; whether it was lost, how sure that is, what tells it
+    ("decided and timed out", [DECIDED], READABLE, LOST, CERTAIN, "decision 1 lists it to be committed"),
+    ("never decided", [], READABLE, HARMLESS, CERTAIN, "its batch is written again"),
+    ("the log cannot be read", [], UNREADABLE, UNKNOWN, GUESS, "the decision log cannot be read"),
+    ("a decision that counts, the log unreadable now", [DECIDED], UNREADABLE, LOST, CERTAIN, "decision 1"),
+    ("outcome lost", [DECIDED, outcome(2, handle(), Settled.LOST)], READABLE, LOST, CERTAIN, "decision 1"),
+    ("replayed since, as its checkpoint directory says", [DECIDED, COMMITS_FILE],
+        READABLE, HARMLESS, CERTAIN, "its batch was completed again"),
+    ("replayed since, as the log says", [DECIDED, *REPLAYED, outcome(4, REPLAY, Settled.COMMITTED)],
+        READABLE, HARMLESS, CERTAIN, "its batch was completed again"),
+    ("decided again, not committed yet", [DECIDED, *REPLAYED], READABLE, LOST, CERTAIN, "only a replay"),
+    ("an event claims that it was replayed", [DECIDED, event(EventType.CHECKPOINT_COMPLETED, 90_000, batch=41)],
+        READABLE, LOST, CERTAIN, "only a replay"),
+    ("a later batch was decided", [DECIDED, decided(2, handle("ip-count-0-0", epoch=9), batch=42, at=95_000)],
+        READABLE, HARMLESS, CERTAIN, "completed again"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("observed", "status", "verdict", "certainty", "says"), [c[1:] for c in OURS], ids=[c[0] for c in OURS]
-)
+@table("observed, status, verdict, certainty, says", OURS)
 def test_the_decision_log_tells_of_ours(
     observed: list[Observation], status: DecisionLogStatus, verdict: LossVerdict, certainty: Certainty, says: str
 ) -> None:
@@ -131,8 +80,8 @@ def test_the_decision_log_tells_of_ours(
     ]
     told = transaction_event(EventType.TRANSACTION_PREPARED, 500, handle=handle().to_json())
     loss = judged(folded(run_started(0), *aborted, told, *observed), status)[("ip-count-0-1", T0)]
-    assert (loss.verdict, loss.certainty, loss.checkpoint) == (verdict, certainty, 41), loss.why
-    assert says in loss.why
+    check(loss, verdict, certainty, says)
+    assert loss.checkpoint == 41
 
 
 def foreign(ended: int, moved: int = 0, partitions: Iterable[str] = ("sink-0",), **fields: Any) -> Loss:
@@ -147,16 +96,20 @@ def foreign(ended: int, moved: int = 0, partitions: Iterable[str] = ("sink-0",),
     return loss
 
 
-def test_of_others_only_what_proves_itself_is_claimed() -> None:
-    assert (foreign(900).verdict, foreign(900).certainty) == (HARMLESS, LIKELY)
-    assert "its own client gave it up" in foreign(900).why
-    timed_out = foreign(61_000, moved=1)
-    assert timed_out.verdict is UNKNOWN
-    assert "only its owner knows" in timed_out.why
-    assert foreign(900, moved=1).verdict is UNKNOWN
-    with_offsets = foreign(61_000, moved=1, partitions=("out-0", "__consumer_offsets-7"))
-    assert (with_offsets.verdict, with_offsets.certainty) == (HARMLESS, LIKELY)
-    assert "reads that input again" in with_offsets.why
+OTHERS = [
+    ("its epoch stays", foreign(900), HARMLESS, LIKELY, "its own client gave it up"),
+    ("it timed out", foreign(61_000, moved=1), UNKNOWN, GUESS, "only its owner knows"),
+    ("another one ended it", foreign(900, moved=1), UNKNOWN, GUESS, "only its owner knows"),
+    ("it held offsets", foreign(61_000, moved=1, partitions=("out-0", "__consumer_offsets-7")), HARMLESS, LIKELY,
+        "reads that input again"),
+]  # fmt: skip
+
+
+@table("loss, verdict, certainty, says", OTHERS)
+def test_of_others_only_what_proves_itself_is_claimed(
+    loss: Loss, verdict: LossVerdict, certainty: Certainty, says: str
+) -> None:
+    check(loss, verdict, certainty, says)
 
 
 def test_an_abort_before_the_first_write_held_nothing() -> None:
