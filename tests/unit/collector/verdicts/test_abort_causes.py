@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from collector.records.facts import Init
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import DecisionSeen, Observation, OperatorOrder
@@ -26,6 +24,7 @@ from tests.unit.collector.observations import (
     run_started,
     transaction_event,
 )
+from tests.unit.collector.verdicts.case_tables import table
 
 FOREIGN = "flink-orders-3"
 LOG, POLLED = "__transaction_state", "transaction polling"
@@ -188,9 +187,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("observed", "inits", "order", "cause", "certainty"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
-)
+@table("observed, inits, order, cause, certainty", CASES)
 def test_cause(
     observed: list[Observation],
     inits: tuple[Init, ...],

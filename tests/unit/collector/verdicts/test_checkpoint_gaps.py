@@ -10,6 +10,7 @@ import pytest
 from collector.records.facts import CheckpointFacts
 from collector.verdicts.checkpoint_gaps import SHORTEST_MS, checkpoint_gaps
 from tests.unit.collector.observations import PREFIX, T0
+from tests.unit.collector.verdicts.case_tables import table
 
 SECOND = 1_000
 
@@ -25,7 +26,7 @@ def each(interval_s: int, *, of: int, first: int = 0) -> list[CheckpointFacts]:
     return [done(first + n, (first + n) * interval_s) for n in range(of)]
 
 
-GAPS: list[tuple[str, list[CheckpointFacts], int | None, int, list[tuple[int, int, bool]]]] = [
+GAPS = [
     ("none known", [], 5, 600, []),
     ("one alone, long ago", [done(1, 0)], 5, 600, [(0, 600, True)]),
     ("one alone, its interval unknown", [done(1, 0)], None, 600, []),
@@ -40,9 +41,7 @@ GAPS: list[tuple[str, list[CheckpointFacts], int | None, int, list[tuple[int, in
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("checkpoints", "interval_s", "now_s", "gaps"), [c[1:] for c in GAPS], ids=[c[0] for c in GAPS]
-)
+@table("checkpoints, interval_s, now_s, gaps", GAPS)
 def test_a_time_without_a_checkpoint_is_a_gap_when_it_is_unusual(
     checkpoints: list[CheckpointFacts], interval_s: int | None, now_s: int, gaps: list[tuple[int, int, bool]]
 ) -> None:
@@ -64,10 +63,14 @@ def test_a_gap_says_how_long_it_was_and_what_failed_meanwhile() -> None:
     assert (row.pipeline, row.usual_ms, row.hung) == (PREFIX, 5_000, ())
 
 
-@pytest.mark.parametrize(
-    ("later", "now_s", "until_s"), [([], 100, 100), ([40], 100, 40), ([12], 100, None)],
-    ids=["until now", "until a later one", "overtaken at once"],
-)  # fmt: skip
+@table(
+    "later, now_s, until_s",
+    [
+        ("until now", [], 100, 100),
+        ("until a later one", [40], 100, 40),
+        ("overtaken at once", [12], 100, None),
+    ],
+)
 def test_one_that_began_and_did_not_end_hangs(later: Sequence[int], now_s: int, until_s: int | None) -> None:
     begun = CheckpointFacts(pipeline=PREFIX, number=3, started_ms=T0 + 11_000)
     checkpoints = [*each(5, of=3), begun, *(done(4 + n, at) for n, at in enumerate(later))]
@@ -85,14 +88,13 @@ def test_a_young_checkpoint_does_not_hang() -> None:
     assert checkpoint_gaps([*each(5, of=3), begun], 1_000, T0 + 11_000 + SHORTEST_MS).hung == ()
 
 
-@pytest.mark.parametrize(
-    ("unobserved", "name"),
+@table(
+    "unobserved, name",
     [
-        ([(15, 55)], "not observed for 50 s"),
-        ([(15, 25)], "no checkpoint for 50 s"),
-        ([], "no checkpoint for 50 s"),
+        ("most of it", [(15, 55)], "not observed for 50 s"),
+        ("a part of it", [(15, 25)], "no checkpoint for 50 s"),
+        ("nothing", [], "no checkpoint for 50 s"),
     ],
-    ids=["most of it", "a part of it", "nothing"],
 )
 def test_what_the_collector_could_not_see_is_not_called_missing(unobserved: list[tuple[int, int]], name: str) -> None:
     spans = [(T0 + begin * SECOND, T0 + end * SECOND) for begin, end in unobserved]

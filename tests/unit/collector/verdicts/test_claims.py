@@ -41,6 +41,7 @@ from tests.unit.collector.observations import (
     run_started,
     transaction_event,
 )
+from tests.unit.collector.verdicts.case_tables import table
 
 RUN = run_started(0)
 FOREIGN = "flink-orders-3"
@@ -190,15 +191,14 @@ def test_a_branch_is_of_the_batch_that_its_name_says() -> None:
     assert not list(of_batches(state, lambda of: of.batch == 57))
 
 
-@pytest.mark.parametrize(
-    ("data", "shown"),
+@table(
+    "data, shown",
     [
-        ({"batch": 41}, batch_attempt(41)),
-        ({"batch": 42}, None),
-        ({"batch": 41, "attempt": 9}, None),
-        ({"batch": 41, "checkpoint_id": "another"}, None),
+        ("it fits", {"batch": 41}, batch_attempt(41)),
+        ("wrong parity", {"batch": 42}, None),
+        ("no such run", {"batch": 41, "attempt": 9}, None),
+        ("another checkpoint id", {"batch": 41, "checkpoint_id": "another"}, None),
     ],
-    ids=["it fits", "wrong parity", "no such run", "another checkpoint id"],
 )
 def test_a_claimed_batch_is_shown_where_it_fits_the_log(data: dict[str, Any], shown: object) -> None:
     ongoing = broker_record(BrokerStatus.ONGOING, 0)

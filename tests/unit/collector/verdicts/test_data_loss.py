@@ -32,6 +32,7 @@ from tests.unit.collector.observations import (
     only_view,
     run_started,
 )
+from tests.unit.collector.verdicts.case_tables import table
 from tests.unit.collector.verdicts.loss_observations import (
     CERTAIN,
     GUESS,
@@ -200,15 +201,14 @@ def test_offsets_of_input_are_known_by_their_topics(partitions: tuple[str, ...],
     assert holds_offsets(state, partitions) is holds
 
 
-@pytest.mark.parametrize(
-    ("changes", "is_empty"),
+@table(
+    "changes, is_empty",
     [
-        ({}, True),
-        ({"partitions": frozenset({"sink-0"})}, False),
-        ({"ongoing_epoch": 4}, False),
-        ({"prepare_abort_ms": T0 + 6, "complete_abort_ms": T0 + 6}, False),
+        ("empty", {}, True),
+        ("a partition", {"partitions": frozenset({"sink-0"})}, False),
+        ("it was seen open", {"ongoing_epoch": 4}, False),
+        ("it ended later than it began", {"prepare_abort_ms": T0 + 6, "complete_abort_ms": T0 + 6}, False),
     ],
-    ids=["empty", "a partition", "it was seen open", "it ended later than it began"],
 )
 def test_nothing_was_written_only_where_its_end_opened_it(changes: dict[str, Any], is_empty: bool) -> None:
     fields: dict[str, Any] = {"transaction": "shop-writer", "start": 5, "epoch": 5, "version": 2, "partitions": ()}

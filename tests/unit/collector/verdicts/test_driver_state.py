@@ -20,6 +20,7 @@ from collector.verdicts.driver_state import (
 from collector.verdicts.judging import PipelineNow
 from collector.verdicts.verdict_case import Limits
 from tests.unit.collector.observations import CHECKPOINT_ID, PREFIX, T0, pipeline
+from tests.unit.collector.verdicts.case_tables import table
 
 ALIVE, STOPPED, FROZEN, STUCK, SILENT, FAILED = (
     DriverCondition.ALIVE,
@@ -55,69 +56,44 @@ SAYS_SO = {**RUNNING, "settings": {"alive_ms": 10_000}}
 STOPPED_AT_5 = {**RUNNING, "stopped_ms": 5_000, "last_seen_ms": 5_000}
 
 
-@pytest.mark.parametrize(
-    ("now", "unfinished", "times", "condition"),
+@table(
+    "now, unfinished, times, condition",
     [
-        (31_000, 500, RUNNING, ALIVE),
-        (31_001, 500, RUNNING, FROZEN),
-        (240_000, None, RUNNING, ALIVE),
-        (30_000, None, {}, ALIVE),
-        (30_001, None, {}, SILENT),
-        (126_000, None, {**RUNNING, "restarting_ms": 6_000, "last_seen_ms": 6_000}, ALIVE),
-        (126_001, None, {**RUNNING, "restarting_ms": 6_000, "last_seen_ms": 6_000}, SILENT),
-        (20_000, None, STOPPED_AT_5, ALIVE),
-        (20_001, None, STOPPED_AT_5, FAILED),
-        (20_001, 500, {**STOPPED_AT_5, "stopped_on_request_ms": 5_000}, STOPPED),
-        (20_001, None, {**STOPPED_AT_5, "stopped_on_request_ms": 2_000}, FAILED),
-        (20_001, None, {**STOPPED_AT_5, "stop_answer": (T0 + 5_000, "order")}, STOPPED),
-        (20_001, None, {**STOPPED_AT_5, "stop_answer": (T0 + 5_000, "")}, FAILED),
-        (20_001, None, {**STOPPED_AT_5, "stop_answer": (T0 + 4_000, "order")}, FAILED),
-        (240_000, 500, {**RUNNING, "alive_ms": 239_998}, FROZEN),
-        (RETIRED_MS + 999, 500, RUNNING, FROZEN),
-        (RETIRED_MS + 1_000, 500, RUNNING, STOPPED),
-        (40_000, 500, {**RUNNING, "last_seen_ms": 900_000, "logged_ms": 11_000}, ALIVE),
-        (41_001, 500, {**RUNNING, "last_seen_ms": 900_000, "logged_ms": 11_000}, FROZEN),
-        (240_000, None, {**SAYS_SO, "alive_ms": 210_000}, ALIVE),
-        (240_001, None, {**SAYS_SO, "alive_ms": 210_000}, SILENT),
-        (31_001, None, SAYS_SO, SILENT),
-        (240_001, None, {**RUNNING, "alive_ms": 210_000}, ALIVE),
-        (240_000, 500, {**SAYS_SO, "alive_ms": 210_000}, STUCK),
-        (240_001, 500, {**SAYS_SO, "alive_ms": 210_000}, FROZEN),
-        (240_000, None, {**SAYS_SO, "alive_ms": 900_000}, SILENT),
-        (71_000, None, {**SAYS_SO, "last_seen_ms": 41_000, "alive_ms": 11_000}, ALIVE),
-        (RETIRED_MS + 9_000, None, {**SAYS_SO, "alive_ms": RETIRED_MS}, ALIVE),
+        ("as long as it may be silent", 31_000, 500, RUNNING, ALIVE),
+        ("silent in a batch", 31_001, 500, RUNNING, FROZEN),
+        ("no input and no batch", 240_000, None, RUNNING, ALIVE),
+        ("recovers", 30_000, None, {}, ALIVE),
+        ("never comes back from its recovery", 30_001, None, {}, SILENT),
+        ("waits for its restart", 126_000, None, {**RUNNING, "restarting_ms": 6_000, "last_seen_ms": 6_000}, ALIVE),
+        ("never comes back from its restart", 126_001, None, {**RUNNING, "restarting_ms": 6_000, "last_seen_ms": 6_000},
+            SILENT),
+        ("failed a moment ago", 20_000, None, STOPPED_AT_5, ALIVE),
+        ("failed and nobody starts it again", 20_001, None, STOPPED_AT_5, FAILED),
+        ("stopped on request in a batch", 20_001, 500, {**STOPPED_AT_5, "stopped_on_request_ms": 5_000}, STOPPED),
+        ("stopped on request before it failed", 20_001, None, {**STOPPED_AT_5, "stopped_on_request_ms": 2_000}, FAILED),
+        ("stopped by an order", 20_001, None, {**STOPPED_AT_5, "stop_answer": (T0 + 5_000, "order")}, STOPPED),
+        ("stopped without an order", 20_001, None, {**STOPPED_AT_5, "stop_answer": (T0 + 5_000, "")}, FAILED),
+        ("failed after an order that it answered", 20_001, None, {**STOPPED_AT_5, "stop_answer": (T0 + 4_000, "order")},
+            FAILED),
+        ("it says that it runs, but not how often", 240_000, 500, {**RUNNING, "alive_ms": 239_998}, FROZEN),
+        ("nearly a week", RETIRED_MS + 999, 500, RUNNING, FROZEN),
+        ("nobody missed it for a week", RETIRED_MS + 1_000, 500, RUNNING, STOPPED),
+        ("a time that is still to come counts not, the log does", 40_000, 500,
+            {**RUNNING, "last_seen_ms": 900_000, "logged_ms": 11_000}, ALIVE),
+        ("silent since the log's record", 41_001, 500, {**RUNNING, "last_seen_ms": 900_000, "logged_ms": 11_000},
+            FROZEN),
+        ("no batch, and it says that it runs", 240_000, None, {**SAYS_SO, "alive_ms": 210_000}, ALIVE),
+        ("no batch, and it says no more that it runs", 240_001, None, {**SAYS_SO, "alive_ms": 210_000}, SILENT),
+        ("no batch, and it never said that it runs", 31_001, None, SAYS_SO, SILENT),
+        ("no batch, and this version of it says nothing", 240_001, None, {**RUNNING, "alive_ms": 210_000}, ALIVE),
+        ("it says that it runs, and its batch stands still", 240_000, 500, {**SAYS_SO, "alive_ms": 210_000}, STUCK),
+        ("it says no more that it runs, and its batch stands still", 240_001, 500, {**SAYS_SO, "alive_ms": 210_000},
+            FROZEN),
+        ("it runs by a time that is still to come", 240_000, None, {**SAYS_SO, "alive_ms": 900_000}, SILENT),
+        ("a batch since it said so last", 71_000, None, {**SAYS_SO, "last_seen_ms": 41_000, "alive_ms": 11_000}, ALIVE),
+        ("a week without a batch", RETIRED_MS + 9_000, None, {**SAYS_SO, "alive_ms": RETIRED_MS}, ALIVE),
     ],
-    ids=[
-        "as long as it may be silent",
-        "silent in a batch",
-        "no input and no batch",
-        "recovers",
-        "never comes back from its recovery",
-        "waits for its restart",
-        "never comes back from its restart",
-        "failed a moment ago",
-        "failed and nobody starts it again",
-        "stopped on request in a batch",
-        "stopped on request before it failed",
-        "stopped by an order",
-        "stopped without an order",
-        "failed after an order that it answered",
-        "it says that it runs, but not how often",
-        "nearly a week",
-        "nobody missed it for a week",
-        "a time that is still to come counts not, the log does",
-        "silent since the log's record",
-        "no batch, and it says that it runs",
-        "no batch, and it says no more that it runs",
-        "no batch, and it never said that it runs",
-        "no batch, and this version of it says nothing",
-        "it says that it runs, and its batch stands still",
-        "it says no more that it runs, and its batch stands still",
-        "it runs by a time that is still to come",
-        "a batch since it said so last",
-        "a week without a batch",
-    ],
-)
+)  # fmt: skip
 def test_a_driver_is_judged_by_its_last_sign(
     now: int, unfinished: int | None, times: dict[str, Any], condition: DriverCondition
 ) -> None:
@@ -153,44 +129,32 @@ def test_what_it_reported_last_is_how_it_stands(run: int, times: dict[str, Any],
     assert state_of(run_of(run, **times)) == found
 
 
-@pytest.mark.parametrize(
-    ("now", "times", "gives"),
+@table(
+    "now, times, gives",
     [
-        (31_000, RUNNING, True),
-        (31_001, RUNNING, False),
-        (61_000, {**RUNNING, "alive_ms": 31_000}, True),
-        (61_001, {**RUNNING, "alive_ms": 31_000}, False),
-        (6_000, STOPPED_AT_5, False),
+        ("heard of lately", 31_000, RUNNING, True),
+        ("silent", 31_001, RUNNING, False),
+        ("it says that it runs", 61_000, {**RUNNING, "alive_ms": 31_000}, True),
+        ("it said so long ago", 61_001, {**RUNNING, "alive_ms": 31_000}, False),
+        ("it reported its end", 6_000, STOPPED_AT_5, False),
     ],
-    ids=["heard of lately", "silent", "it says that it runs", "it said so long ago", "it reported its end"],
 )
 def test_a_pipeline_gives_signs_until_its_end_or_its_silence(now: int, times: dict[str, Any], gives: bool) -> None:
     assert gives_signs(run_of(**times), Limits(), T0 + now) is gives
 
 
-@pytest.mark.parametrize(
-    ("now", "times", "condition", "since"),
+@table(
+    "now, times, condition, since",
     [
-        (6_000, RUNNING, ALIVE, 1_000),
-        (6_001, RUNNING, None, None),
-        (1_000, {**RUNNING, "runs": {0: RunFacts()}}, None, None),
-        (1_000, {**RUNNING, "ordered_ms": 1}, None, None),
-        (6_000, STOPPED_AT_5, None, None),
-        (6_000, {**STOPPED_AT_5, "stopped_on_request_ms": 5_000}, STOPPED, 5_000),
-        (6_000, {**RUNNING, "stopped_on_request_ms": 500}, ALIVE, 1_000),
-        (RETIRED_MS + 1_000, RUNNING, STOPPED, 1_000),
-        (RETIRED_MS + 1_000, {**RUNNING, "alive_ms": 2_000}, None, None),
-    ],
-    ids=[
-        "heard of lately",
-        "silent",
-        "it has not committed yet",
-        "its restart was ordered",
-        "failed",
-        "stopped on request",
-        "started again since",
-        "nobody missed it",
-        "it said that it runs",
+        ("heard of lately", 6_000, RUNNING, ALIVE, 1_000),
+        ("silent", 6_001, RUNNING, None, None),
+        ("it has not committed yet", 1_000, {**RUNNING, "runs": {0: RunFacts()}}, None, None),
+        ("its restart was ordered", 1_000, {**RUNNING, "ordered_ms": 1}, None, None),
+        ("failed", 6_000, STOPPED_AT_5, None, None),
+        ("stopped on request", 6_000, {**STOPPED_AT_5, "stopped_on_request_ms": 5_000}, STOPPED, 5_000),
+        ("started again since", 6_000, {**RUNNING, "stopped_on_request_ms": 500}, ALIVE, 1_000),
+        ("nobody missed it", RETIRED_MS + 1_000, RUNNING, STOPPED, 1_000),
+        ("it said that it runs", RETIRED_MS + 1_000, {**RUNNING, "alive_ms": 2_000}, None, None),
     ],
 )
 def test_its_last_sign_alone_tells_unless_it_is_silent_or_failed(
@@ -239,34 +203,23 @@ def test_it_says_how_long_it_was_allowed_to_be_silent() -> None:
 EVERY_5 = {**RUNNING, "settings": {"alive_ms": 5_000}}
 
 
-@pytest.mark.parametrize(
-    ("now", "unfinished", "times", "is_late", "shows_life"),
+@table(
+    "now, unfinished, times, is_late, shows_life",
     [
         # Interval 5 s, checkpoints 1 s: in a batch two signs are expected within 10 s.
-        (11_000, 500, RUNNING, False, True),
-        (11_001, 500, RUNNING, True, False),
-        (30_000, 500, {**RUNNING, "alive_ms": 20_000}, False, True),
-        (30_001, 500, {**RUNNING, "alive_ms": 20_000}, True, False),
-        (31_001, 500, RUNNING, False, False),
-        (5_001 + 1_000, 500, {**RUNNING, "settings": {"alive_ms": 2_000}}, True, False),
-        (11_000, None, EVERY_5, False, True),
-        (11_001, None, EVERY_5, True, False),
-        (240_000, None, RUNNING, False, True),
-        (6_000, None, STOPPED_AT_5, True, False),
+        ("in a batch, a moment ago", 11_000, 500, RUNNING, False, True),
+        ("in a batch, and two signs did not come", 11_001, 500, RUNNING, True, False),
+        ("in a batch, and it says that it runs", 30_000, 500, {**RUNNING, "alive_ms": 20_000}, False, True),
+        ("in a batch, and it says no more that it runs", 30_001, 500, {**RUNNING, "alive_ms": 20_000}, True, False),
+        ("counted as frozen by now", 31_001, 500, RUNNING, False, False),
+        ("in a batch that takes long, and it did not say twice that it runs", 5_001 + 1_000, 500,
+            {**RUNNING, "settings": {"alive_ms": 2_000}}, True, False),
+        ("no batch, and it says that it runs", 11_000, None, EVERY_5, False, True),
+        ("no batch, and it did not say twice that it runs", 11_001, None, EVERY_5, True, False),
+        ("no batch, and this version of it says nothing", 240_000, None, RUNNING, False, True),
+        ("failed a moment ago", 6_000, None, STOPPED_AT_5, True, False),
     ],
-    ids=[
-        "in a batch, a moment ago",
-        "in a batch, and two signs did not come",
-        "in a batch, and it says that it runs",
-        "in a batch, and it says no more that it runs",
-        "counted as frozen by now",
-        "in a batch that takes long, and it did not say twice that it runs",
-        "no batch, and it says that it runs",
-        "no batch, and it did not say twice that it runs",
-        "no batch, and this version of it says nothing",
-        "failed a moment ago",
-    ],
-)
+)  # fmt: skip
 def test_one_that_left_out_two_expected_signs_shows_no_life(
     now: int, unfinished: int | None, times: dict[str, Any], is_late: bool, shows_life: bool
 ) -> None:
@@ -278,35 +231,27 @@ BEGUN = {"runs": {0: RunFacts(began_ms=T0 + 50_000)}}
 RESTARTS = {**RUNNING, "restarting_ms": 40_000, "last_seen_ms": 40_000}
 
 
-@pytest.mark.parametrize(
-    ("now", "run", "unfinished", "times", "restart"),
+@table(
+    "now, run, unfinished, times, restart",
     [
-        (45_000, 0, 500, {**RUNNING, "ordered_ms": 40_000}, (40_000, None)),
-        (45_000, 0, 500, RESTARTS, (40_000, None)),
-        (45_000, 0, 500, {**RESTARTS, "settings": {"restart_delay_ms": 120_001}}, None),
-        (45_000, 0, 500, {**RESTARTS, "ordered_ms": 39_000, "settings": {"restart_delay_ms": 120_001}}, (39_000, None)),
-        (60_000, 50_000, 500, {**RESTARTS, **BEGUN}, (40_000, 0)),
-        (60_000, 50_000, 500, {**RESTARTS, **BEGUN, "started_ms": 55_000}, (40_000, 0)),
-        (60_000, 50_000, None, {**RESTARTS, **BEGUN, "started_ms": 55_000, "last_seen_ms": 55_000}, None),
-        (60_000, 50_000, 500, {**RESTARTS, "started_ms": 55_000}, None),
-        (160_000, 50_000, 500, {**RESTARTS, **BEGUN}, (40_000, 0)),
-        (160_001, 50_000, 500, {**RESTARTS, **BEGUN}, None),
-        (60_000, 50_000, 500, {**RESTARTS, **BEGUN, "started_ms": 55_000, "stopped_ms": 59_000}, None),
+        ("ordered", 45_000, 0, 500, {**RUNNING, "ordered_ms": 40_000}, (40_000, None)),
+        ("its supervisor reports it", 45_000, 0, 500, RESTARTS, (40_000, None)),
+        ("its supervisor reports it, and waits for long", 45_000, 0, 500,
+            {**RESTARTS, "settings": {"restart_delay_ms": 120_001}}, None),
+        ("ordered, and its supervisor reports it", 45_000, 0, 500,
+            {**RESTARTS, "ordered_ms": 39_000, "settings": {"restart_delay_ms": 120_001}}, (39_000, None)),
+        ("the new run recovers", 60_000, 50_000, 500, {**RESTARTS, **BEGUN}, (40_000, 0)),
+        ("the new query runs and has not committed", 60_000, 50_000, 500, {**RESTARTS, **BEGUN, "started_ms": 55_000},
+            (40_000, 0)),
+        ("the new query runs and has nothing to do", 60_000, 50_000, None,
+            {**RESTARTS, **BEGUN, "started_ms": 55_000, "last_seen_ms": 55_000}, None),
+        ("the new run has committed", 60_000, 50_000, 500, {**RESTARTS, "started_ms": 55_000}, None),
+        ("for two minutes", 160_000, 50_000, 500, {**RESTARTS, **BEGUN}, (40_000, 0)),
+        ("for too long", 160_001, 50_000, 500, {**RESTARTS, **BEGUN}, None),
+        ("the new run failed", 60_000, 50_000, 500, {**RESTARTS, **BEGUN, "started_ms": 55_000, "stopped_ms": 59_000},
+            None),
     ],
-    ids=[
-        "ordered",
-        "its supervisor reports it",
-        "its supervisor reports it, and waits for long",
-        "ordered, and its supervisor reports it",
-        "the new run recovers",
-        "the new query runs and has not committed",
-        "the new query runs and has nothing to do",
-        "the new run has committed",
-        "for two minutes",
-        "for too long",
-        "the new run failed",
-    ],
-)
+)  # fmt: skip
 def test_a_restart_goes_on_until_the_new_run_commits(
     now: int, run: int, unfinished: int | None, times: dict[str, Any], restart: tuple[int, int | None] | None
 ) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from collector.records.flink_facts import FlinkState
 from collector.records.flink_job_facts import Restore
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from collector.verdicts.flink_checkpoints import RULES, Fate, by_job, job_case
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0
+from tests.unit.collector.verdicts.case_tables import table
 
 STARTED_MS = T0 + 21_500
 RUNS, FAILED = FlinkStatus.IN_PROGRESS, FlinkStatus.FAILED
@@ -17,7 +16,7 @@ OVER = job(state="CANCELED")
 SET_BACK = job(restored=2, restored_at=35_000)
 FROM_4 = {4: Restore(at_ms=T0 + 90_000, number=4)}
 
-CASES: list[tuple[str, int | None, FlinkJob, list[FlinkCheckpoint], dict[int, Restore], int, Fate, int | None]] = [
+CASES = [
     # name, number in its id, job, checkpoints, proven, rule, fate, checkpoint
     ("its checkpoint completed", 3, job(), [checkpoint(3)], {}, 1, Fate.COMPLETED, 3),
     ("a later one completed", 3, job(), [checkpoint(3, FAILED), checkpoint(4)], {}, 1, Fate.COMPLETED, 4),
@@ -34,11 +33,7 @@ CASES: list[tuple[str, int | None, FlinkJob, list[FlinkCheckpoint], dict[int, Re
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("number", "seen", "checkpoints", "proven", "rule", "fate", "named"),
-    [c[1:] for c in CASES],
-    ids=[c[0] for c in CASES],
-)
+@table("number, seen, checkpoints, proven, rule, fate, named", CASES)
 def test_case(
     number: int | None,
     seen: FlinkJob,

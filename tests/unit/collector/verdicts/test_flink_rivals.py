@@ -12,6 +12,7 @@ from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Rest
 from collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
 from collector.verdicts.flink_rivals import known_by_lists, others_that_ran, ran_at, rival
 from tests.unit.collector.flink_observations import checkpoint, job
+from tests.unit.collector.verdicts.case_tables import table
 
 JOB, OTHER, THIRD, LAST = "a" * 32, "b" * 32, "c" * 32, "d" * 32
 AT = 100_000
@@ -83,7 +84,7 @@ DAMAGED = lists(OTHER, error="cut short")
 OVER: dict[str, Any] = {"state": "FAILED", "ended_ms": AT - 20_000}
 EDGE = AT - CLOCK_SKEW_MS
 
-CASES: list[tuple[str, list[FlinkJobFacts | FlinkCommittables], str]] = [
+CASES = [
     ("it is alone", [ran()], ""),
     ("its own list names the prefix", [ran(), lists(JOB, PREFIX)], ""),
     ("another's list names it", [ran(), ran(OTHER), NAMED], "eu/bills"),
@@ -127,7 +128,7 @@ CASES: list[tuple[str, list[FlinkJobFacts | FlinkCommittables], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("seen", "name"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@table("seen, name", CASES)
 def test_another_job_may_have_written_it(seen: list[FlinkJobFacts | FlinkCommittables], name: str) -> None:
     state = flink(*seen)
     facts = state.jobs[JOB]

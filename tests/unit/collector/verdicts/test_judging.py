@@ -40,6 +40,7 @@ from tests.unit.collector.observations import (
     handle,
     run_started,
 )
+from tests.unit.collector.verdicts.case_tables import table
 
 RUN = run_started(0)
 OPEN = broker_record(BrokerStatus.ONGOING, 0)
@@ -62,15 +63,14 @@ def only(*seen: Observation) -> Case:
     return case
 
 
-@pytest.mark.parametrize(
-    ("since", "passed"),
+@table(
+    "since, passed",
     [
-        ([], False),
-        ([decided(2, handle("ip-count-1-1", slot=1, producer_id=9), batch=41, attempt=1)], False),
-        ([decided(2, handle("ip-count-0-0", epoch=5), batch=42)], True),
-        ([decided(2, handle("ip-count-0-0", epoch=5), batch=40)], False),
+        ("nothing since", [], False),
+        ("the same batch", [decided(2, handle("ip-count-1-1", slot=1, producer_id=9), batch=41, attempt=1)], False),
+        ("a later batch", [decided(2, handle("ip-count-0-0", epoch=5), batch=42)], True),
+        ("an earlier batch", [decided(2, handle("ip-count-0-0", epoch=5), batch=40)], False),
     ],
-    ids=["nothing since", "the same batch", "a later batch", "an earlier batch"],
 )
 def test_a_batch_is_passed_once_a_later_one_is_decided(since: list[Observation], passed: bool) -> None:
     case = cases(folded(RUN, OPEN, decided(1, handle()), *since))["ip-count-0-1"]

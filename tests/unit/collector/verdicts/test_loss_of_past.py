@@ -54,6 +54,7 @@ from tests.unit.collector.observations import (
     run_started,
     transaction_event,
 )
+from tests.unit.collector.verdicts.case_tables import table
 from tests.unit.collector.verdicts.loss_observations import taken, transaction
 from tests.unit.collector.verdicts.test_loss_inputs import of_id
 
@@ -106,16 +107,15 @@ def past(store: Store, id_: str, prefixes: frozenset[str] = frozenset({PREFIX}))
     return past_of_id(id_, store.rows, prefixes, ("our_offsets",))
 
 
-@pytest.mark.parametrize(
-    ("id_", "found"),
+@table(
+    "id_, found",
     [
-        ("sink-0-3", {"sink-0-2", "sink-0-3"}),
-        ("sink-1-3", {"sink-1-3"}),
-        ("writer", {"writer"}),
-        (f"{PREFIX}-0-1", {f"{PREFIX}-0-1"}),
-        ("never-was", set()),
+        ("and those of its subtask", "sink-0-3", {"sink-0-2", "sink-0-3"}),
+        ("of another subtask", "sink-1-3", {"sink-1-3"}),
+        ("of another form", "writer", {"writer"}),
+        ("ours", f"{PREFIX}-0-1", {f"{PREFIX}-0-1"}),
+        ("unknown", "never-was", set()),
     ],
-    ids=["and those of its subtask", "of another subtask", "of another form", "ours", "unknown"],
 )
 def test_history_returns_an_id_and_those_beside_it(store: Store, id_: str, found: set[str]) -> None:
     assert {identity.transaction for identity in past(store, id_).broker} == found
@@ -132,15 +132,14 @@ def test_history_returns_who_took_an_id(store: Store) -> None:
     assert past(store, "sink-1-3").inits == {}
 
 
-@pytest.mark.parametrize(
-    ("id_", "prefixes", "is_decided"),
+@table(
+    "id_, prefixes, is_decided",
     [
-        (f"{PREFIX}-0-1", frozenset({PREFIX}), True),
-        (f"{PREFIX}-0-1", frozenset({"sink"}), False),
-        ("sink-0-3", frozenset({PREFIX}), False),
-        ("writer", frozenset({PREFIX}), False),
+        ("ours", f"{PREFIX}-0-1", frozenset({PREFIX}), True),
+        ("of no pipeline", f"{PREFIX}-0-1", frozenset({"sink"}), False),
+        ("foreign", "sink-0-3", frozenset({PREFIX}), False),
+        ("of another form", "writer", frozenset({PREFIX}), False),
     ],
-    ids=["ours", "of no pipeline", "foreign", "of another form"],
 )
 def test_decisions_are_read_for_an_id_of_ours(
     store: Store, id_: str, prefixes: frozenset[str], is_decided: bool
@@ -164,23 +163,15 @@ def test_nothing_that_was_read_of_history_is_let_go(store: Store) -> None:
     assert not holds_offsets(found, ["__consumer_offsets-0"])
 
 
-@pytest.mark.parametrize(
-    ("branch", "answer"),
+@table(
+    "branch, answer",
     [
-        (LISTED, []),
-        (COMMITTED, [LossVerdict.NOT_LOST]),
-        (LOST, [LossVerdict.LOST]),
-        (UNDONE, [LossVerdict.HARMLESS]),
-        (FOREIGN, [LossVerdict.UNKNOWN]),
-        (replace(MINE, transaction="never-was"), []),
-    ],
-    ids=[
-        "still listed",
-        "committed",
-        "decided and rolled back",
-        "never decided",
-        "foreign, aborted by order",
-        "unknown",
+        ("still listed", LISTED, []),
+        ("committed", COMMITTED, [LossVerdict.NOT_LOST]),
+        ("decided and rolled back", LOST, [LossVerdict.LOST]),
+        ("never decided", UNDONE, [LossVerdict.HARMLESS]),
+        ("foreign, aborted by order", FOREIGN, [LossVerdict.UNKNOWN]),
+        ("unknown", replace(MINE, transaction="never-was"), []),
     ],
 )
 def test_branches_that_left_memory_are_judged_from_history(
@@ -279,31 +270,19 @@ class Used:
             ]
 
 
-@pytest.mark.parametrize(
+@table(
     "used",
     [
-        Used(slow=0, fast=150),
-        Used(fast=40),
-        Used(fast=40, id_="shop"),
-        Used(fast=40, id_="shop", jobs=(job(),)),
-        Used(fast=40, jobs=(job(),), reads_others=True),
-        Used(fast=40, listings=(LISTING,), reads_others=True),
-        Used(slow=0, fast=100, reads_others=True),
-        Used(fast=10),
-        Used(fast=40, early_ms=14_800, margin_ms=5_000, reads=2),
-        Used(fast=40, without_end=(5, 7, 8, 9), reads=3),
-    ],
-    ids=[
-        "often all along",
-        "often since a while",
-        "of another form",
-        "of another form, Flink watched",
-        "Flink watched",
-        "Flink's checkpoints watched, and no REST API",
-        "too few behind the page",
-        "often for a moment",
-        "one began early",
-        "history has no end of some",
+        ("often all along", Used(slow=0, fast=150)),
+        ("often since a while", Used(fast=40)),
+        ("of another form", Used(fast=40, id_="shop")),
+        ("of another form, Flink watched", Used(fast=40, id_="shop", jobs=(job(),))),
+        ("Flink watched", Used(fast=40, jobs=(job(),), reads_others=True)),
+        ("Flink's checkpoints watched, and no REST API", Used(fast=40, listings=(LISTING,), reads_others=True)),
+        ("too few behind the page", Used(slow=0, fast=100, reads_others=True)),
+        ("often for a moment", Used(fast=10)),
+        ("one began early", Used(fast=40, early_ms=14_800, margin_ms=5_000, reads=2)),
+        ("history has no end of some", Used(fast=40, without_end=(5, 7, 8, 9), reads=3)),
     ],
 )
 def test_how_often_memory_saw_an_id_tells_where_its_newest_page_is(

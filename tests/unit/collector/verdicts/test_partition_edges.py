@@ -14,6 +14,7 @@ from lifecycle.verdicts import Certainty
 from resource_managers.kafka.partitions import Partition
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import PARTITION, hanging, only, partition, producer
+from tests.unit.collector.verdicts.case_tables import table
 
 HOLDER = Holder(producer=producer(), key="kafka:billing:7:2@0", transaction="billing", opened_ms=T0 - 500)
 OTHER: Partition = ("other", 0)
@@ -27,16 +28,15 @@ def blocked(*readers: Reader, holder: Holder | None = None, **changes: Any) -> B
     return Blocked(snapshot=replace(partition(), **changes), holder=holder, readers=readers)
 
 
-@pytest.mark.parametrize(
-    ("hidden", "holder", "since_ms"),
+@table(
+    "hidden, holder, since_ms",
     [
-        (0, HOLDER, None),
-        (5, None, T0),
-        (5, HOLDER, T0 - 500),
-        (5, replace(HOLDER, opened_ms=None), T0),
-        (5, replace(HOLDER, opened_ms=T0 + 500), T0),
+        ("nothing hidden", 0, HOLDER, None),
+        ("holder not known", 5, None, T0),
+        ("holder", 5, HOLDER, T0 - 500),
+        ("its begin not known", 5, replace(HOLDER, opened_ms=None), T0),
+        ("it began after the first look", 5, replace(HOLDER, opened_ms=T0 + 500), T0),
     ],
-    ids=["nothing hidden", "holder not known", "holder", "its begin not known", "it began after the first look"],
 )
 def test_a_partition_is_held_since_its_holder_began(hidden: int, holder: Holder | None, since_ms: int | None) -> None:
     assert blocked(holder=holder, high_watermark=100 + hidden).held_since_ms == since_ms
@@ -178,12 +178,16 @@ def test_a_restore_waits_until_its_partition_is_forgotten() -> None:
     assert only(seen.blocked()).readers == ()
 
 
-@pytest.mark.parametrize(
-    ("partition_at", "group_at", "offset", "is_asked"),
-    [((0, 1_000), (0, 1_000), 99, True), ((0, 1_000), (0, 1_000), 100, False), ((0, 1_000), (0, 1_001), 99, False),
-     ((0, 1_000), (1_000,), 99, False), ((), (0, 1_000), 99, False)],
-    ids=["below it", "at it", "the look at the partition is older", "one look at the group", "partition not seen"],
-)  # fmt: skip
+@table(
+    "partition_at, group_at, offset, is_asked",
+    [
+        ("below it", (0, 1_000), (0, 1_000), 99, True),
+        ("at it", (0, 1_000), (0, 1_000), 100, False),
+        ("the look at the partition is older", (0, 1_000), (0, 1_001), 99, False),
+        ("one look at the group", (0, 1_000), (1_000,), 99, False),
+        ("partition not seen", (), (0, 1_000), 99, False),
+    ],
+)
 def test_a_tail_is_asked_for_where_a_group_stands_below_the_offset(
     partition_at: tuple[int, ...], group_at: tuple[int, ...], offset: int, is_asked: bool
 ) -> None:

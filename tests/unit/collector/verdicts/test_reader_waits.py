@@ -14,6 +14,7 @@ from resource_managers.kafka.partitions import Partition
 from tests.unit.collector import partition_sightings as sightings
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import partition_findings, producer
+from tests.unit.collector.verdicts.case_tables import table
 
 ORDERS, OTHERS, OFFSETS = ("orders", 0), ("orders", 1), (CONSUMER_OFFSETS, 7)
 
@@ -33,37 +34,22 @@ def findings(held: dict[Partition, tuple[str, int]], readers: dict[str, list[Par
     return PartitionFindings(at_ms=T0 + 6_000, blocked=tracker.blocked())
 
 
-@pytest.mark.parametrize(
-    ("held", "readers", "found"),
+@table(
+    "held, readers, found",
     [
-        ({}, {}, {}),
-        ({ORDERS: ("a-0", 0)}, {"r": [ORDERS]}, {}),
-        ({ORDERS: ("a-0", 5)}, {}, {"A": ReaderWait(hidden=5)}),
-        ({ORDERS: ("a-0", 5)}, {"r": [ORDERS]}, {"A": ReaderWait(waiting=1, longest_wait_ms=5_000, hidden=5)}),
-        (
-            {ORDERS: ("a-0", 5), OTHERS: ("a-1", 9)},
-            {"r": [ORDERS, OTHERS], "s": [OTHERS]},
-            {"A": ReaderWait(waiting=2, longest_wait_ms=5_000, hidden=9)},
-        ),
-        (
-            {ORDERS: ("a-0", 5), OTHERS: ("b-0", 2)},
-            {"s": [OTHERS]},
-            {"A": ReaderWait(hidden=5), "B": ReaderWait(waiting=1, longest_wait_ms=5_000, hidden=2)},
-        ),
-        ({ORDERS: ("", 5)}, {}, {"": ReaderWait(hidden=5)}),
-        ({OFFSETS: ("a-0", 5)}, {}, {}),
+        ("nothing", {}, {}, {}),
+        ("nothing hidden", {ORDERS: ("a-0", 0)}, {"r": [ORDERS]}, {}),
+        ("hidden", {ORDERS: ("a-0", 5)}, {}, {"A": ReaderWait(hidden=5)}),
+        ("a group waits", {ORDERS: ("a-0", 5)}, {"r": [ORDERS]},
+            {"A": ReaderWait(waiting=1, longest_wait_ms=5_000, hidden=5)}),
+        ("two partitions", {ORDERS: ("a-0", 5), OTHERS: ("a-1", 9)}, {"r": [ORDERS, OTHERS], "s": [OTHERS]},
+            {"A": ReaderWait(waiting=2, longest_wait_ms=5_000, hidden=9)}),
+        ("two applications", {ORDERS: ("a-0", 5), OTHERS: ("b-0", 2)}, {"s": [OTHERS]},
+            {"A": ReaderWait(hidden=5), "B": ReaderWait(waiting=1, longest_wait_ms=5_000, hidden=2)}),
+        ("holder unknown", {ORDERS: ("", 5)}, {}, {"": ReaderWait(hidden=5)}),
+        ("offsets", {OFFSETS: ("a-0", 5)}, {}, {}),
     ],
-    ids=[
-        "nothing",
-        "nothing hidden",
-        "hidden",
-        "a group waits",
-        "two partitions",
-        "two applications",
-        "holder unknown",
-        "offsets",
-    ],
-)
+)  # fmt: skip
 def test_readers_wait_for_the_application_that_holds_them_back(
     held: dict[Partition, tuple[str, int]], readers: dict[str, list[Partition]], found: dict[str, ReaderWait]
 ) -> None:

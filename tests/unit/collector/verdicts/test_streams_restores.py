@@ -13,6 +13,7 @@ from resource_managers.kafka.group_members import GroupMembers
 from resource_managers.kafka.partitions import Partition
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import producer
+from tests.unit.collector.verdicts.case_tables import table
 
 CHANGELOG: Partition = ("shop-app-counts-changelog", 0)
 PROCESS, OTHER = "6c7e1f0a-91b4-4a55-8f0e-0123456789ab", "0d7e1f0a-91b4-4a55-8f0e-0123456789ab"
@@ -45,33 +46,24 @@ def waiting(tracker: PartitionTracker) -> list[tuple[str, str]]:
     return [(reader.group, reader.certainty.value) for one in tracker.blocked() for reader in one.waiting]
 
 
-@pytest.mark.parametrize(
-    ("tracker", "open_", "groups", "asked", "found"),
+@table(
+    "tracker, open_, groups, asked, found",
     [
-        (held(), [opened()], {"shop-app": "Stable"}, members(OTHER), "likely"),
-        (held(), [opened()], {"shop-app": "Stable"}, {}, "likely"),
-        (held(), [opened()], {"shop-app": "Empty"}, members(), "guess"),
-        (held(), [opened()], {}, {}, "guess"),
-        (held(), [opened()], {"shop-app": "Stable"}, members(PROCESS), None),
-        (held(None), [], {"shop-app": "Stable"}, {}, "likely"),
-        (held(ID, None), [], {}, {}, "guess"),
-        (held(ID, None), [], {"shop-app": "Stable"}, members(PROCESS), "likely"),
-        (held("billing"), [opened("billing")], {"billing": "Stable"}, {}, None),
-        (held("billing"), [opened("billing"), opened()], {}, {}, "guess"),
+        ("another process has taken over", held(), [opened()], {"shop-app": "Stable"}, members(OTHER), "likely"),
+        ("its members were not asked yet", held(), [opened()], {"shop-app": "Stable"}, {}, "likely"),
+        ("nobody is there", held(), [opened()], {"shop-app": "Empty"}, members(), "guess"),
+        ("it has no group", held(), [opened()], {}, {}, "guess"),
+        ("its own process is there: it has the store", held(), [opened()], {"shop-app": "Stable"}, members(PROCESS),
+            None),
+        ("the holder is not known, the group is", held(None), [], {"shop-app": "Stable"}, {}, "likely"),
+        ("a hanging one with the application's id", held(ID, None), [], {}, {}, "guess"),
+        ("the same, its process is there: since when it is open is not known", held(ID, None), [], {"shop-app": "Stable"},
+            members(PROCESS), "likely"),
+        ("no application has such a topic", held("billing"), [opened("billing")], {"billing": "Stable"}, {}, None),
+        ("the application is known by another transaction", held("billing"), [opened("billing"), opened()], {}, {},
+            "guess"),
     ],
-    ids=[
-        "another process has taken over",
-        "its members were not asked yet",
-        "nobody is there",
-        "it has no group",
-        "its own process is there: it has the store",
-        "the holder is not known, the group is",
-        "a hanging one with the application's id",
-        "the same, its process is there: since when it is open is not known",
-        "no application has such a topic",
-        "the application is known by another transaction",
-    ],
-)
+)  # fmt: skip
 def test_who_restores_from_a_held_changelog(
     tracker: PartitionTracker,
     open_: list[BrokerTransaction],

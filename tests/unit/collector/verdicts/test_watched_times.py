@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from collector.verdicts.watched_times import BRIDGED_MS, Span, covered, overlap_ms, uncovered
+from tests.unit.collector.verdicts.case_tables import table
 
 MINUTE = 60_000
 
 
-@pytest.mark.parametrize(
-    ("spans", "joined"),
+@table(
+    "spans, joined",
     [
-        ([], []),
-        ([(0, 10)], [(0, 10)]),
-        ([(50, 60), (0, 50)], [(0, 60)]),
-        ([(0, 100), (20, 40)], [(0, 100)]),
-        ([(0, 10), (10 + BRIDGED_MS, 10 * MINUTE)], [(0, 10 * MINUTE)]),
-        ([(0, 10), (11 + BRIDGED_MS, 10 * MINUTE)], [(0, 10), (11 + BRIDGED_MS, 10 * MINUTE)]),
+        ("nothing", [], []),
+        ("one", [(0, 10)], [(0, 10)]),
+        ("touching", [(50, 60), (0, 50)], [(0, 60)]),
+        ("within", [(0, 100), (20, 40)], [(0, 100)]),
+        ("a short hole", [(0, 10), (10 + BRIDGED_MS, 10 * MINUTE)], [(0, 10 * MINUTE)]),
+        ("a long hole", [(0, 10), (11 + BRIDGED_MS, 10 * MINUTE)], [(0, 10), (11 + BRIDGED_MS, 10 * MINUTE)]),
     ],
-    ids=["nothing", "one", "touching", "within", "a short hole", "a long hole"],
 )
 def test_spans_are_joined_over_short_holes_only(spans: list[Span], joined: list[Span]) -> None:
     assert covered(spans, 20 * MINUTE) == joined
@@ -32,16 +32,15 @@ def test_what_was_written_a_moment_ago_reaches_until_now(ended_ago: int, reaches
     assert covered([(7, MINUTE - ended_ago)], MINUTE) == [(7, MINUTE if reaches_now else MINUTE - ended_ago)]
 
 
-@pytest.mark.parametrize(
-    ("spans", "holes"),
+@table(
+    "spans, holes",
     [
-        ([], [(100, 200)]),
-        ([(0, 300)], []),
-        ([(0, 120), (150, 300)], [(120, 150)]),
-        ([(110, 120), (130, 140)], [(100, 110), (120, 130), (140, 200)]),
-        ([(250, 300)], [(100, 200)]),
+        ("never", [], [(100, 200)]),
+        ("always", [(0, 300)], []),
+        ("one hole", [(0, 120), (150, 300)], [(120, 150)]),
+        ("before, between and after", [(110, 120), (130, 140)], [(100, 110), (120, 130), (140, 200)]),
+        ("later", [(250, 300)], [(100, 200)]),
     ],
-    ids=["never", "always", "one hole", "before, between and after", "later"],
 )
 def test_what_spans_leave_out_is_a_gap(spans: list[Span], holes: list[Span]) -> None:
     assert uncovered(spans, 100, 200) == holes
@@ -57,21 +56,19 @@ def test_what_reaches_beyond_now_is_left_as_it_is() -> None:
     assert covered([], MINUTE) == []
 
 
-@pytest.mark.parametrize(
-    ("spans", "from_ms", "until_ms", "holes"),
+@table(
+    "spans, from_ms, until_ms, holes",
     [
-        ([(0, 100)], 100, 200, [(100, 200)]),
-        ([(0, 200)], 100, 200, []),
-        ([(100, 200)], 100, 200, []),
-        ([(200, 300)], 100, 200, [(100, 200)]),
-        ([(150, 160), (210, 220)], 100, 200, [(100, 150), (160, 200)]),
-        ([(100, 150), (120, 130)], 100, 200, [(150, 200)]),
-        ([], 200, 200, []),
-        ([(210, 220), (230, 240)], 100, 200, [(100, 200)]),
-        ([(100, 200), (210, 220)], 100, 200, []),
+        ("until it begins", [(0, 100)], 100, 200, [(100, 200)]),
+        ("until it ends", [(0, 200)], 100, 200, []),
+        ("just then", [(100, 200)], 100, 200, []),
+        ("from its end", [(200, 300)], 100, 200, [(100, 200)]),
+        ("one more behind it", [(150, 160), (210, 220)], 100, 200, [(100, 150), (160, 200)]),
+        ("one in another", [(100, 150), (120, 130)], 100, 200, [(150, 200)]),
+        ("no time", [], 200, 200, []),
+        ("two behind it", [(210, 220), (230, 240)], 100, 200, [(100, 200)]),
+        ("and one behind it", [(100, 200), (210, 220)], 100, 200, []),
     ],
-    ids=["until it begins", "until it ends", "just then", "from its end", "one more behind it", "one in another", "no time",
-         "two behind it", "and one behind it"],
-)  # fmt: skip
+)
 def test_holes_begin_and_end_where_spans_do(spans: list[Span], from_ms: int, until_ms: int, holes: list[Span]) -> None:
     assert uncovered(spans, from_ms, until_ms) == holes

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation
 from collector.state.transaction_join import views
@@ -16,6 +14,7 @@ from collector.verdicts.young_transactions import is_young, young_case
 from lifecycle.verdicts import Verdict
 from tests.unit.collector.flink_observations import job
 from tests.unit.collector.observations import T0, branch_listed, broker_record, database_handle, folded, run_started
+from tests.unit.collector.verdicts.case_tables import table
 
 ID, OLD_MS, BEGUN = "shop-7", 30_000, 20_000
 
@@ -32,7 +31,7 @@ BY_ANOTHER = of(BrokerStatus.COMPLETE_COMMIT, 400, "shop-8", producer_id=8, **EN
 BY_A_STRANGER = of(BrokerStatus.COMPLETE_COMMIT, 400, "bank-7", producer_id=9, **ENDED)
 WITH_OFFSETS = of(BrokerStatus.COMPLETE_COMMIT, 400, partitions=("__consumer_offsets-3",), **ENDED)
 
-CASES: list[tuple[str, list[Observation], int, Verdict, int]] = [
+CASES = [
     # name, what was seen before it began, ms that it is open, verdict, rule
     ("its id was committed", [COMMITTED], 300, Verdict.IN_PROGRESS, 35),
     ("its id is being committed", [COMMITTING], 300, Verdict.IN_PROGRESS, 35),
@@ -57,7 +56,7 @@ def judged_at(at: int, *seen: Observation) -> Judged:
     return found
 
 
-@pytest.mark.parametrize(("seen", "open_ms", "verdict", "rule"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+@table("seen, open_ms, verdict, rule", CASES)
 def test_case(seen: list[Observation], open_ms: int, verdict: Verdict, rule: int) -> None:
     found = judged_at(BEGUN + open_ms, *seen, OPEN).judgement
     assert (found.verdict, found.rule) == (verdict, rule)
