@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from collector.records.facts import PipelineFacts
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation
 from collector.state.transaction_join import find, views
-from collector.verdicts.verdict_case import DecisionLogStatus, PipelineHistory
+from collector.state.transaction_view import TransactionView
+from collector.verdicts.verdict_case import DecisionLogStatus
 from collector.verdicts.verdict_rules import judge, rule_12_newer_run, rule_13_driver_silent
 from lifecycle.decisions import Ruling, Settled
 from lifecycle.events import EventType
 from lifecycle.states import TransactionState
-from lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
+from lifecycle.verdicts import Assumption, Certainty, Verdict
 from tests.unit.collector.observations import (
     PREFIX,
     T0,
@@ -35,6 +34,7 @@ from tests.unit.collector.observations import (
     run_started,
     transaction_event,
 )
+from tests.unit.collector.verdicts.case_tables import table, told
 
 ONGOING = broker_record(BrokerStatus.ONGOING, 0)
 COMMITTED = broker_record(BrokerStatus.COMPLETE_COMMIT, 1500, epoch=5, version=2)
@@ -73,279 +73,185 @@ TO_COME = {"pipeline": pipeline(latest_run_offset=1, latest_run_ms=T0 + 901)}
 REPLAYED = {"replayed_ms": T0 + 8000}
 TOLD_LOST = transaction_event(EventType.TRANSACTION_LOST, 600, reason="so it is said")
 
-CASES: list[tuple[str, list[Observation], int, dict[str, Any], Verdict, int]] = [
-    # name, what was observed, ms after opening, what else, verdict, rule
-    ("committed", [RUN, ONGOING, PREPARED, COMMIT, COMMITTED], 2000, {}, Verdict.SETTLED, 1),
-    ("committed, decision log unreadable", [RUN, ONGOING, COMMITTED], 2000, UNREADABLE, Verdict.SETTLED, 1),
-    ("aborted and never decided", [RUN, ONGOING, PREPARED, ABORTED], 2000, {}, Verdict.SETTLED, 1),
-    ("aborted as decided", [RUN, ONGOING, PREPARED, ABORT, ABORTED], 2000, {}, Verdict.SETTLED, 1),
-    ("aborted, its commit decision void", [*COMMIT_OF_OLD_RUN, ONGOING, ABORTED], 2000, {}, Verdict.SETTLED, 1),
-    ("foreign and committed", [FOREIGN, FOREIGN_COMMITTED], 10, {}, Verdict.SETTLED, 1),
-    ("only an outcome is known", [RUN, COMMIT, outcome(2, handle(), Settled.COMMITTED)], 9000, {}, Verdict.SETTLED, 1),
-    ("lost and replayed since", [RUN, ONGOING, COMMIT, ABORTED], 9000, {"replayed_ms": T0 + 8000}, Verdict.SETTLED, 2),
-    ("its batch was replayed, and it is open", [RUN, ONGOING], 9000, REPLAYED, Verdict.IN_PROGRESS, 15),
-    ("lost", [RUN, ONGOING, COMMIT, ABORTED], 2000, {}, Verdict.LOST, 3),
-    ("lost, the abort still being written", [RUN, ONGOING, COMMIT, PREPARING_ABORT], 2000, {}, Verdict.LOST, 3),
-    ("lost as recovery found", [RUN, COMMIT, outcome(2, handle(), Settled.LOST)], 9000, {}, Verdict.LOST, 3),
-    ("an event claims it, a moment ago", [RUN, PREPARED], 900, {}, Verdict.IN_PROGRESS, 4),
-    ("an event claims it", [RUN, PREPARED], 40_000, {}, Verdict.SETTLED, 4),
-    ("an event claimed it 30 s ago", [RUN, PREPARED], 30_500, {}, Verdict.IN_PROGRESS, 4),
-    ("an event claimed it more than 30 s ago", [RUN, PREPARED], 30_501, {}, Verdict.SETTLED, 4),
-    ("an event claims that it was lost", [RUN, PREPARED, TOLD_LOST], 99_000, {}, Verdict.SETTLED, 4),
-    ("an event claims it, decision log unreadable", [RUN, PREPARED], 40_000, UNREADABLE, Verdict.SETTLED, 4),
-    ("ours, decision log unreadable", [RUN, ONGOING, PREPARED], 600, UNREADABLE, Verdict.UNKNOWN, 5),
-    ("decided, decision log unreadable since", [RUN, ONGOING, COMMIT], 9000, UNREADABLE, Verdict.UNKNOWN, 5),
-    ("may be ours, decision log unreadable", [LOOKS_LIKE_OURS], 600, UNREADABLE, Verdict.UNKNOWN, 5),
-    ("never ours, decision log unreadable", [FOREIGN], 600, UNREADABLE, Verdict.FOREIGN, 7),
-    ("being committed", [RUN, ONGOING, COMMIT, PREPARING_COMMIT], 9000, {}, Verdict.IN_PROGRESS, 6),
-    ("being aborted", [RUN, ONGOING, PREPARING_ABORT], 2000, {}, Verdict.IN_PROGRESS, 6),
-    ("foreign", [FOREIGN], 600, {}, Verdict.FOREIGN, 7),
-    ("shape of our ids, but no run of the prefix", [RUN, LOOKS_LIKE_OURS], 600, {}, Verdict.FOREIGN, 7),
-    ("no decision log at all", [LOOKS_LIKE_OURS], 600, {"log_status": DecisionLogStatus.ABSENT}, Verdict.FOREIGN, 7),
-    ("decided 2 s ago and open", [RUN, ONGOING, PREPARED, COMMIT], 3000, {}, Verdict.COMMIT_IT, 8),
-    ("decided, its prepared event lost", [RUN, ONGOING, COMMIT], 3000, {}, Verdict.COMMIT_IT, 8),
-    ("decided, its driver gone", [RUN, ONGOING, COMMIT], 40_000, STOPPED, Verdict.COMMIT_IT, 8),
-    ("decided, a newer run started since", [RUN, ONGOING, COMMIT, NEXT_RUN], 4000, NEWER, Verdict.COMMIT_IT, 8),
-    ("decided, nothing known of its pipeline", [RUN, ONGOING, COMMIT], 3000, NO_PIPELINE, Verdict.COMMIT_IT, 8),
-    ("decided just now", [RUN, ONGOING, PREPARED, COMMIT], 2999, {}, Verdict.IN_PROGRESS, 9),
-    ("decided just now, never seen at the broker", [RUN, COMMIT], 2999, {}, Verdict.IN_PROGRESS, 9),
-    ("decided, never seen at the broker, later batch decided", [RUN, COMMIT], 9000, LATER_DECIDED, Verdict.SETTLED, 10),
-    ("decided, never seen at the broker", [RUN, COMMIT], 9000, {}, Verdict.UNKNOWN, 10),
-    ("decided 2 s ago, never seen at the broker", [RUN, COMMIT], 3000, {}, Verdict.UNKNOWN, 10),
-    ("abort decided, still open", [RUN, ONGOING, PREPARED, ABORT], 3000, {}, Verdict.ABORT_IT, 11),
-    ("abort decided just now", [RUN, ONGOING, PREPARED, ABORT], 2999, {}, Verdict.IN_PROGRESS, 15),
-    ("abort decided, no run known", [RUN, ONGOING, PREPARED, ABORT], 2999, NO_RUN, Verdict.IN_PROGRESS, 15),
-    ("newer run, its attempt claimed", [RUN, ONGOING, PREPARED], 900, NEWER, Verdict.ABORT_IT, 12),
-    ("newer run, attempt not known", [RUN, ONGOING], 900, NEWER, Verdict.ABORT_IT, 12),
-    ("newer run, when is not known", [RUN, ONGOING], 900, NO_TIME, Verdict.IN_PROGRESS, 15),
-    ("newer run of a time to come", [RUN, ONGOING], 900, TO_COME, Verdict.IN_PROGRESS, 15),
-    ("newer run of this very time", [RUN, ONGOING], 901, TO_COME, Verdict.ABORT_IT, 12),
-    ("newer run of the same millisecond", [RUN, ONGOING], 900, SAME_TIME, Verdict.IN_PROGRESS, 15),
-    ("newer run by a clock that is ahead", [RUN, run_started(1, at=5), ONGOING, OF_RUN_1], 900, AHEAD, Verdict.IN_PROGRESS, 15),
-    ("an event claims an older run's", [RUN, run_started(1, at=-5), ONGOING, PREPARED], 900, BEFORE, Verdict.IN_PROGRESS, 15),
-    ("newer run voided its commit", [*COMMIT_OF_OLD_RUN, ONGOING], 3000, NEWER, Verdict.ABORT_IT, 12),
-    ("an event claims that it stopped", [RUN, ONGOING, PREPARED], 1000, STOPPED, Verdict.IN_PROGRESS, 15),
-    ("an event claims that it restarts", [RUN, ONGOING, PREPARED], 1000, RESTARTING, Verdict.IN_PROGRESS, 15),
-    ("driver silent for more than 30 s", [RUN, ONGOING, PREPARED], 31_000, {}, Verdict.ABORT_IT, 13),
-    ("driver silent for 30 s", [RUN, ONGOING, PREPARED], 30_900, {}, Verdict.IN_PROGRESS, 15),
-    ("driver silent for 30.001 s", [RUN, ONGOING, PREPARED], 30_901, {}, Verdict.ABORT_IT, 13),
-    ("its driver's clock is 10 min behind", [RUN, ONGOING, PREPARED], 31_000, HEARD, Verdict.IN_PROGRESS, 15),
-    ("driver silent, its clock a day ahead", [RUN, ONGOING, PREPARED], 31_000, TOMORROW, Verdict.ABORT_IT, 13),
-    ("nobody listens for its driver", [RUN, ONGOING, PREPARED], 31_000, UNHEARD, Verdict.IN_PROGRESS, 15),
-    ("driver silent for less", [RUN, ONGOING, PREPARED], 30_800, {}, Verdict.IN_PROGRESS, 15),
-    ("silent, but its interval is 20 s", [RUN, ONGOING, PREPARED], 26_000, SLOW, Verdict.IN_PROGRESS, 15),
-    ("silent, but its batches take 20 s", [RUN, ONGOING, PREPARED], 22_000, SLOW_BATCH, Verdict.IN_PROGRESS, 15),
-    ("less time left than recovery needs", [RUN, ONGOING, PREPARED], 45_000, ALIVE, Verdict.AT_RISK, 14),
-    ("as much time left as recovery needs", [RUN, ONGOING, PREPARED], 44_000, ALIVE, Verdict.IN_PROGRESS, 15),
-    ("1 ms less left than recovery needs", [RUN, ONGOING, PREPARED], 44_001, ALIVE, Verdict.AT_RISK, 14),
-    ("in progress", [RUN, ONGOING, PREPARED], 700, {}, Verdict.IN_PROGRESS, 15),
-    ("open, nothing told of it yet", [RUN, ONGOING], 100, {}, Verdict.IN_PROGRESS, 15),
+BRANCH = database_handle()
+BRANCH_PREPARED = transaction_event(EventType.TRANSACTION_PREPARED, 500, BRANCH, handle=BRANCH.to_json())
+LISTED, ABORT_OF_BRANCH = branch_listed(BRANCH), decided(1, BRANCH, ruling=Ruling.ABORT)
+THEIR_BRANCH = replace(BRANCH, transaction="their-branch")
+
+
+def first_of(*observed: Observation) -> TransactionView:
+    """Return the view of the transaction that began at T0."""
+    state = folded(*observed)
+    first = next(view for view in views(state, settled=True) if view.opened_ms == T0)
+    assert find(state, first.key) == first
+    return first
+
+
+def by_log(offset: int | None, at: int) -> dict[str, Any]:
+    """Return that the newest run stands there in the log, and began then by its driver's clock."""
+    return {"pipeline": pipeline(latest_run_offset=offset, latest_run_ms=T0 + at)}
+
+
+OPEN = only_view(RUN, ONGOING)
+CLAIMS = replace(only_view(RUN, ONGOING, OF_RUN_1), log_end=1, reported_batch_attempt=batch_attempt(attempt=1))
+FIRST_FOREIGN = first_of(FOREIGN, replace(OVERTAKING, transaction=FOREIGN.transaction))
+NOWHERE = replace(
+    FIRST_FOREIGN, broker=None, superseded=False, state=TransactionState.OPEN,
+    outcome=outcome(2, handle(), Settled.COMMITTED).record,
+)  # fmt: skip
+SETTLED, LIKELY_SETTLED = "settled, certain: no offer", "settled, likely: no offer"
+GOES_ON, AT_RISK, FOREIGN_ABORT = (
+    "in progress, likely: no offer",
+    "at risk, likely: no offer",
+    "foreign, guess: typed abort",
+)
+COMMIT_IT, LOST, UNKNOWN = "commit it, certain: commit", "lost, certain: no offer", "unknown, guess: no offer"
+ABORT_IT, LIKELY_ABORT, UNKNOWN_COMMIT = "abort it, certain: abort", "abort it, likely: abort", "unknown, guess: commit"
+ENDS, NO_ABORT, NO_LIKELY_ABORT = (
+    "in progress, certain: no offer",
+    "abort it, certain: no offer",
+    "abort it, likely: no offer",
+)
+NOT_OFFERED = "foreign, guess: no offer"
+
+CASES = [
+    # name; what was observed; ms after opening; what else is known of its pipeline and of the log; the rule, and what it says
+    ("committed", [RUN, ONGOING, PREPARED, COMMIT, COMMITTED], 2000, {}, 1, SETTLED),
+    ("committed, decision log unreadable", [RUN, ONGOING, COMMITTED], 2000, UNREADABLE, 1, SETTLED),
+    ("aborted and never decided", [RUN, ONGOING, PREPARED, ABORTED], 2000, {}, 1, SETTLED),
+    ("aborted as decided", [RUN, ONGOING, PREPARED, ABORT, ABORTED], 2000, {}, 1, SETTLED),
+    ("aborted, its commit decision void", [*COMMIT_OF_OLD_RUN, ONGOING, ABORTED], 2000, {}, 1, SETTLED),
+    ("foreign and committed", [FOREIGN, FOREIGN_COMMITTED], 10, {}, 1, SETTLED),
+    ("only an outcome is known", [RUN, COMMIT, outcome(2, handle(), Settled.COMMITTED)], 9000, {}, 1, SETTLED),
+    ("lost and replayed since", [RUN, ONGOING, COMMIT, ABORTED], 9000, {"replayed_ms": T0 + 8000}, 2, SETTLED),
+    ("its batch was replayed, and it is open", [RUN, ONGOING], 9000, REPLAYED, 15, GOES_ON),
+    ("lost", [RUN, ONGOING, COMMIT, ABORTED], 2000, {}, 3, LOST),
+    ("lost, the abort still being written", [RUN, ONGOING, COMMIT, PREPARING_ABORT], 2000, {}, 3, LOST),
+    ("lost as recovery found", [RUN, COMMIT, outcome(2, handle(), Settled.LOST)], 9000, {}, 3, LOST),
+    ("an event claims it, a moment ago", [RUN, PREPARED], 900, {}, 4, GOES_ON),
+    ("an event claims it", [RUN, PREPARED], 40_000, {}, 4, LIKELY_SETTLED),
+    ("an event claimed it 30 s ago", [RUN, PREPARED], 30_500, {}, 4, GOES_ON),
+    ("an event claimed it more than 30 s ago", [RUN, PREPARED], 30_501, {}, 4, LIKELY_SETTLED),
+    ("an event claims that it was lost", [RUN, PREPARED, TOLD_LOST], 99_000, {}, 4, LIKELY_SETTLED),
+    ("an event claims it, decision log unreadable", [RUN, PREPARED], 40_000, UNREADABLE, 4, LIKELY_SETTLED),
+    ("ours, decision log unreadable", [RUN, ONGOING, PREPARED], 600, UNREADABLE, 5, UNKNOWN),
+    ("decided, decision log unreadable since", [RUN, ONGOING, COMMIT], 9000, UNREADABLE, 5, UNKNOWN),
+    ("may be ours, decision log unreadable", [LOOKS_LIKE_OURS], 600, UNREADABLE, 5, UNKNOWN),
+    ("never ours, decision log unreadable", [FOREIGN], 600, UNREADABLE, 7, FOREIGN_ABORT),
+    ("being committed", [RUN, ONGOING, COMMIT, PREPARING_COMMIT], 9000, {}, 6, ENDS),
+    ("being aborted", [RUN, ONGOING, PREPARING_ABORT], 2000, {}, 6, ENDS),
+    ("foreign", [FOREIGN], 600, {}, 7, FOREIGN_ABORT),
+    ("shape of our ids, but no run of the prefix", [RUN, LOOKS_LIKE_OURS], 600, {}, 7, FOREIGN_ABORT),
+    ("no decision log at all", [LOOKS_LIKE_OURS], 600, {"log_status": DecisionLogStatus.ABSENT}, 7, FOREIGN_ABORT),
+    ("decided 2 s ago and open", [RUN, ONGOING, PREPARED, COMMIT], 3000, {}, 8, COMMIT_IT),
+    ("decided, its prepared event lost", [RUN, ONGOING, COMMIT], 3000, {}, 8, COMMIT_IT),
+    ("decided, its driver gone", [RUN, ONGOING, COMMIT], 40_000, STOPPED, 8, COMMIT_IT),
+    ("decided, a newer run started since", [RUN, ONGOING, COMMIT, NEXT_RUN], 4000, NEWER, 8, COMMIT_IT),
+    ("decided, nothing known of its pipeline", [RUN, ONGOING, COMMIT], 3000, NO_PIPELINE, 8, COMMIT_IT),
+    ("decided just now", [RUN, ONGOING, PREPARED, COMMIT], 2999, {}, 9, GOES_ON),
+    ("decided just now, never seen at the broker", [RUN, COMMIT], 2999, {}, 9, GOES_ON),
+    ("decided, never seen at the broker, later batch decided", [RUN, COMMIT], 9000, LATER_DECIDED, 10, SETTLED),
+    ("decided, never seen at the broker", [RUN, COMMIT], 9000, {}, 10, UNKNOWN_COMMIT),
+    ("decided 2 s ago, never seen at the broker", [RUN, COMMIT], 3000, {}, 10, UNKNOWN_COMMIT),
+    ("abort decided, still open", [RUN, ONGOING, PREPARED, ABORT], 3000, {}, 11, ABORT_IT),
+    ("abort decided just now", [RUN, ONGOING, PREPARED, ABORT], 2999, {}, 15, GOES_ON),
+    ("abort decided, no run known", [RUN, ONGOING, PREPARED, ABORT], 2999, NO_RUN, 15, GOES_ON),
+    ("newer run, its attempt claimed", [RUN, ONGOING, PREPARED], 900, NEWER, 12, LIKELY_ABORT),
+    ("newer run, attempt not known", [RUN, ONGOING], 900, NEWER, 12, LIKELY_ABORT),
+    ("newer run, when is not known", [RUN, ONGOING], 900, NO_TIME, 15, GOES_ON),
+    ("newer run of a time to come", [RUN, ONGOING], 900, TO_COME, 15, GOES_ON),
+    ("newer run of this very time", [RUN, ONGOING], 901, TO_COME, 12, LIKELY_ABORT),
+    ("newer run of the same millisecond", [RUN, ONGOING], 900, SAME_TIME, 15, GOES_ON),
+    ("newer run by a clock that is ahead", [RUN, run_started(1, at=5), ONGOING, OF_RUN_1], 900, AHEAD, 15, GOES_ON),
+    ("an event claims an older run's", [RUN, run_started(1, at=-5), ONGOING, PREPARED], 900, BEFORE, 15, GOES_ON),
+    ("newer run voided its commit", [*COMMIT_OF_OLD_RUN, ONGOING], 3000, NEWER, 12, ABORT_IT),
+    ("an event claims that it stopped", [RUN, ONGOING, PREPARED], 1000, STOPPED, 15, GOES_ON),
+    ("an event claims that it restarts", [RUN, ONGOING, PREPARED], 1000, RESTARTING, 15, GOES_ON),
+    ("driver silent for more than 30 s", [RUN, ONGOING, PREPARED], 31_000, {}, 13, LIKELY_ABORT),
+    ("driver silent for 30 s", [RUN, ONGOING, PREPARED], 30_900, {}, 15, GOES_ON),
+    ("driver silent for 30.001 s", [RUN, ONGOING, PREPARED], 30_901, {}, 13, LIKELY_ABORT),
+    ("its driver's clock is 10 min behind", [RUN, ONGOING, PREPARED], 31_000, HEARD, 15, GOES_ON),
+    ("driver silent, its clock a day ahead", [RUN, ONGOING, PREPARED], 31_000, TOMORROW, 13, LIKELY_ABORT),
+    ("nobody listens for its driver", [RUN, ONGOING, PREPARED], 31_000, UNHEARD, 15, GOES_ON),
+    ("driver silent for less", [RUN, ONGOING, PREPARED], 30_800, {}, 15, GOES_ON),
+    ("silent, but its interval is 20 s", [RUN, ONGOING, PREPARED], 26_000, SLOW, 15, GOES_ON),
+    ("silent, but its batches take 20 s", [RUN, ONGOING, PREPARED], 22_000, SLOW_BATCH, 15, GOES_ON),
+    ("less time left than recovery needs", [RUN, ONGOING, PREPARED], 45_000, ALIVE, 14, AT_RISK),
+    ("as much time left as recovery needs", [RUN, ONGOING, PREPARED], 44_000, ALIVE, 15, GOES_ON),
+    ("1 ms less left than recovery needs", [RUN, ONGOING, PREPARED], 44_001, ALIVE, 14, AT_RISK),
+    ("in progress", [RUN, ONGOING, PREPARED], 700, {}, 15, GOES_ON),
+    ("open, nothing told of it yet", [RUN, ONGOING], 100, {}, 15, GOES_ON),
+    # What no record shows by itself.
+    ("its batch is not known, its driver is silent", [RUN, ONGOING], 31_000, {"rulable": None}, 13, NO_LIKELY_ABORT),
+    ("its batch is not known, a newer run", replace(OPEN, log_end=1), 900, {**NEWER, "rulable": None}, 12, NO_ABORT),
+    ("the log's order outweighs what an event claims", CLAIMS, 900, NEWER, 12, ABORT_IT),
+    ("overtaken by a later one of its id", first_of(RUN, ONGOING, OVERTAKING), 10_000, {}, 37, LIKELY_SETTLED),
+    ("decided and overtaken", first_of(RUN, ONGOING, COMMIT, OVERTAKING), 10_000, {}, 10, UNKNOWN_COMMIT),
+    ("foreign and overtaken", FIRST_FOREIGN, 10_000, {}, 37, LIKELY_SETTLED),
+    ("foreign and nowhere", NOWHERE, 10_000, {}, 7, NOT_OFFERED),
+    ("ours of an odd name, decision log unreadable", replace(OPEN, transaction="odd"), 600, UNREADABLE, 5, UNKNOWN),
+    ("its pipeline is not known", [RUN, ONGOING], 45_000, NO_PIPELINE, 15, GOES_ON),
+    # A newer run is certain by the order of the log alone: it is the record 7, at 2 min before by its driver's clock.
+    ("a newer run behind all that it wrote", replace(OPEN, log_end=7), 1_000, by_log(7, -120_000), 12, ABORT_IT),
+    ("so it is, by a clock that is ahead", replace(OPEN, log_end=7), 1_000, by_log(7, 120_000), 12, ABORT_IT),
+    ("the run that it wrote behind", replace(OPEN, log_end=8), 1_000, by_log(7, -120_000), 15, GOES_ON),
+    ("a newer run by its clock", replace(OPEN, log_end=8), 1_000, by_log(7, 800), 12, LIKELY_ABORT),
+    ("where it stands in the log is not known", OPEN, 1_000, by_log(7, -120_000), 15, GOES_ON),
+    ("so it is, a newer run by its clock", OPEN, 1_000, by_log(7, 800), 12, LIKELY_ABORT),
+    ("a newer run at the log's begin", replace(OPEN, log_end=0), 1_000, by_log(0, -120_000), 12, ABORT_IT),
+    ("no run in the log", replace(OPEN, log_end=0), 1_000, by_log(None, -120_000), 15, GOES_ON),
+    # A branch in a database never times out, and takes an order only while its database lists it.
+    ("a branch: an event claims it", [RUN, BRANCH_PREPARED], 900, ALIVE, 4, GOES_ON),
+    ("a branch: an event claims it, a newer run", [RUN, BRANCH_PREPARED], 40_000, NEWER, 4, LIKELY_SETTLED),
+    ("a branch: prepared", [RUN, LISTED], 45_000, ALIVE, 15, GOES_ON),
+    ("a branch: decided", [RUN, BRANCH_PREPARED, decided(1, BRANCH)], 9_000, {}, 10, UNKNOWN),
+    ("a branch: decided, a later batch too", [RUN, decided(1, BRANCH)], 9_000, LATER_DECIDED, 10, SETTLED),
+    ("a branch: abort decided", [RUN, BRANCH_PREPARED, ABORT_OF_BRANCH], 9_000, {}, 11, NO_ABORT),
+    ("a branch: newer run, and it is gone", [RUN, LISTED, branch_gone(BRANCH, None)], 5_000, NEWER, 12, NO_ABORT),
+    ("a branch: lost", [RUN, decided(1, BRANCH), outcome(2, BRANCH, Settled.LOST)], 9_000, {}, 3, LOST),
+    ("a branch: decided and listed", [RUN, LISTED, decided(1, BRANCH)], 9_000, {}, 8, COMMIT_IT),
+    ("a branch: abort decided and listed", [RUN, LISTED, ABORT_OF_BRANCH], 9_000, {}, 11, ABORT_IT),
+    ("a branch: newer run, and listed", [RUN, LISTED], 9_000, NEWER, 12, ABORT_IT),
+    ("a branch: foreign", [branch_listed(THEIR_BRANCH)], 9_000, {}, 7, FOREIGN_ABORT),
+    ("a branch: foreign and gone", [branch_listed(THEIR_BRANCH), branch_gone(THEIR_BRANCH, None)], 9_000, {}, 1, LIKELY_SETTLED),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("observed", "at", "more", "verdict", "rule"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
-)
-def test_case(observed: list[Observation], at: int, more: dict[str, Any], verdict: Verdict, rule: int) -> None:
-    judgement = judge(case(only_view(*observed), at, **more))
-    assert (judgement.verdict, judgement.rule) == (verdict, rule)
-    assert judgement.evidence, "a verdict shows what it rests on"
-
-
-OFFERS: dict[tuple[Verdict, int], set[str]] = {
-    (Verdict.FOREIGN, 7): {"abort", "loses data"},
-    (Verdict.COMMIT_IT, 8): {"commit", "loses data"},
-    (Verdict.IN_PROGRESS, 9): {"loses data"},
-    (Verdict.UNKNOWN, 10): {"commit", "loses data"},
-    (Verdict.ABORT_IT, 11): {"abort"},
-    (Verdict.ABORT_IT, 12): {"abort"},
-    (Verdict.ABORT_IT, 13): {"abort"},
-}
-"""What each rule offers, and whether an abort of it loses data; the others offer nothing."""
-
-
-def offered(judgement: Judgement) -> set[str]:
-    offers = {"commit": judgement.may_commit, "abort": judgement.may_abort, "loses data": judgement.loses_data}
-    return {name for name, offer in offers.items() if offer}
-
-
-@pytest.mark.parametrize(("observed", "at", "more"), [c[1:4] for c in CASES], ids=[c[0] for c in CASES])
-def test_a_rule_offers_what_is_safe_and_nothing_else(
-    observed: list[Observation], at: int, more: dict[str, Any]
+@table("observed, at, more, rule, then", CASES)
+def test_case(
+    observed: list[Observation] | TransactionView, at: int, more: dict[str, Any], rule: int, then: str
 ) -> None:
-    judgement = judge(case(only_view(*observed), at, **more))
-    assert offered(judgement) == OFFERS.get((judgement.verdict, judgement.rule), set())
+    view = only_view(*observed) if isinstance(observed, list) else observed
+    judgement = judge(case(view, at, **more))
+    assert told(judgement) == (rule, then)
+    assert judgement.evidence, "a verdict shows what it rests on"
+    assert judgement.loses_data is (rule in (7, 8, 9) or (rule == 10 and judgement.verdict is Verdict.UNKNOWN))
+    # What a counting decision lists is committed and never aborted.
+    assert not (judgement.may_commit and view.listing is None)
+    assert not (judgement.may_abort and view.listing is not None)
+    assert (Assumption.CLOCKS_AGREE in judgement.assumes) is (rule == 12 and judgement.certainty is Certainty.LIKELY)
+
+
+def test_nothing_is_offered_while_the_decision_log_cannot_be_read() -> None:
+    unread = [(then, more) for _, _, _, more, rule, then in CASES if rule == 5]
+    assert unread == [(UNKNOWN, UNREADABLE)] * 4
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {rule for *_, rule in CASES} == set(range(1, 16))
+    assert {rule for *_, rule, _ in CASES} == {*range(1, 16), 37}
 
 
-@pytest.mark.parametrize(("observed", "at", "more"), [c[1:4] for c in CASES], ids=[c[0] for c in CASES])
-def test_what_a_counting_decision_lists_is_committed_and_never_aborted(
-    observed: list[Observation], at: int, more: dict[str, Any]
-) -> None:
-    view = only_view(*observed)
-    judgement = judge(case(view, at, **more))
-    assert not (judgement.may_commit and view.listing is None)
-    assert not (judgement.may_abort and view.listing is not None)
-    assert not (judgement.may_commit and judgement.may_abort)
-
-
-@pytest.mark.parametrize(("observed", "at", "more"), [c[1:4] for c in CASES if c[3] == UNREADABLE and c[5] == 5])
-def test_nothing_is_offered_while_the_decision_log_cannot_be_read(
-    observed: list[Observation], at: int, more: dict[str, Any]
-) -> None:
-    judgement = judge(case(only_view(*observed), at, **more))
-    assert not judgement.may_commit
-    assert not judgement.may_abort
-
-
-def test_a_foreign_abort_takes_a_typed_confirmation() -> None:
-    judgement = judge(case(only_view(FOREIGN), 600))
-    assert judgement.may_abort
-    assert judgement.loses_data
-
-
-def test_no_abort_is_offered_of_an_unknown_batch_without_a_newer_run() -> None:
-    # Without the batch no abort decision can name it: the driver could still decide to commit it.
-    judgement = judge(case(only_view(RUN, ONGOING), 31_000, rulable=None))
-    assert (judgement.verdict, judgement.rule) == (Verdict.ABORT_IT, 13)
-    assert not judgement.may_abort
-
-
-def test_a_transaction_overtaken_by_a_later_one_of_its_id_is_settled() -> None:
-    state = folded(RUN, ONGOING, OVERTAKING)
-    first = next(v for v in views(state, settled=True) if v.opened_ms == T0)
-    assert find(state, first.key) == first
-    judgement = judge(case(first, 10_000))
-    assert (judgement.verdict, judgement.rule, judgement.certainty) == (Verdict.SETTLED, 37, Certainty.LIKELY)
-
-
-def test_one_that_was_decided_and_overtaken_is_never_called_open() -> None:
-    # Its id went on to a later transaction: this one ended, and only its marker tells how.
-    state = folded(RUN, ONGOING, COMMIT, OVERTAKING)
-    first = next(v for v in views(state, settled=True) if v.opened_ms == T0)
-    judgement = judge(case(first, 10_000))
-    assert (judgement.verdict, judgement.rule) == (Verdict.UNKNOWN, 10)
-    assert offered(judgement) == {"commit", "loses data"}
-
-
-def test_no_abort_is_offered_of_a_foreign_one_that_was_overtaken_or_is_nowhere() -> None:
-    state = folded(FOREIGN, replace(OVERTAKING, transaction=FOREIGN.transaction))
-    first = next(v for v in views(state, settled=True) if v.opened_ms == T0)
-    assert offered(judge(case(first, 10_000))) == set()
-    still = replace(first, broker=None, superseded=False, state=TransactionState.OPEN)
-    nowhere = replace(still, outcome=outcome(2, handle(), Settled.COMMITTED).record)
-    assert nowhere.is_running
-    judgement = judge(case(nowhere, 10_000))
-    assert (judgement.verdict, offered(judgement)) == (Verdict.FOREIGN, {"loses data"})
-
-
-def test_ours_of_an_odd_name_is_unknown_while_the_log_cannot_be_read() -> None:
-    view = replace(only_view(RUN, ONGOING), transaction="odd")
-    assert view.named_prefix is None
-    judgement = judge(case(view, 600, **UNREADABLE))
-    assert (judgement.verdict, judgement.rule) == (Verdict.UNKNOWN, 5)
-
-
-def test_nothing_is_offered_of_one_whose_pipeline_is_not_known() -> None:
-    judgement = judge(case(only_view(RUN, ONGOING), 45_000, **NO_PIPELINE))
-    assert (judgement.verdict, judgement.rule, offered(judgement)) == (Verdict.IN_PROGRESS, 15, set())
-
-
-LATER_BY_CLOCKS = pipeline(latest_run_offset=7, latest_run_ms=T0 - 120_000)
-
-
-@pytest.mark.parametrize(
-    ("log_end", "history", "rule", "certainty"),
-    [
-        (7, LATER_BY_CLOCKS, 12, Certainty.CERTAIN),
-        (8, LATER_BY_CLOCKS, 15, Certainty.LIKELY),
-        (None, LATER_BY_CLOCKS, 15, Certainty.LIKELY),
-        (7, replace(LATER_BY_CLOCKS, latest_run_ms=T0 + 120_000), 12, Certainty.CERTAIN),
-        (8, replace(LATER_BY_CLOCKS, latest_run_ms=T0 + 800), 12, Certainty.LIKELY),
-        (None, replace(LATER_BY_CLOCKS, latest_run_ms=T0 + 800), 12, Certainty.LIKELY),
-        (0, replace(LATER_BY_CLOCKS, latest_run_offset=0), 12, Certainty.CERTAIN),
-        (0, replace(LATER_BY_CLOCKS, latest_run_offset=None), 15, Certainty.LIKELY),
-    ],
-)
-def test_a_newer_run_is_certain_by_the_order_of_the_log_alone(
-    log_end: int | None, history: PipelineHistory, rule: int, certainty: Certainty
-) -> None:
-    judgement = judge(case(replace(only_view(RUN, ONGOING), log_end=log_end), 1_000, pipeline=history))
-    assert (judgement.rule, judgement.certainty) == (rule, certainty)
-    if rule == 12:
-        assert judgement.may_abort
-        assert (Assumption.CLOCKS_AGREE in judgement.assumes) is (certainty is Certainty.LIKELY)
-
-
-def test_the_order_of_the_log_outweighs_what_an_event_claims() -> None:
-    claims = replace(only_view(RUN, ONGOING, OF_RUN_1), log_end=1, reported_batch_attempt=batch_attempt(attempt=1))
-    assert judge(case(claims, 900, **NEWER)).rule == 12
-
-
-def test_no_abort_is_offered_where_no_decision_can_name_the_batch() -> None:
-    view = replace(only_view(RUN, ONGOING), log_end=1)
-    judgement = judge(case(view, 900, **NEWER, rulable=None))
-    assert (judgement.rule, offered(judgement)) == (12, set())
+def test_the_views_are_what_they_are_called() -> None:
+    assert NOWHERE.is_running
+    assert replace(OPEN, transaction="odd").named_prefix is None
 
 
 def test_no_time_at_all_is_no_silence_and_no_newer_run() -> None:
-    timeless = replace(only_view(RUN, ONGOING), broker=None)
+    timeless = replace(OPEN, broker=None)
     nothing = case(timeless, 99_000, pipeline=pipeline(heard_ms=None))
     assert timeless.opened_ms is None
     assert rule_13_driver_silent(nothing) is None
     assert rule_12_newer_run(replace(nothing, **NEWER)) is None
-
-
-BRANCH = database_handle()
-BRANCH_PREPARED = transaction_event(EventType.TRANSACTION_PREPARED, 500, BRANCH, handle=BRANCH.to_json())
-LISTED = branch_listed(BRANCH)
-THEIR_BRANCH = replace(BRANCH, transaction="their-branch")
-BRANCH_CASES = [
-    ("an event claims it", [RUN, BRANCH_PREPARED], 900, ALIVE, Verdict.IN_PROGRESS, 4),
-    ("an event claims it, a newer run", [RUN, BRANCH_PREPARED], 40_000, NEWER, Verdict.SETTLED, 4),
-    ("prepared", [RUN, LISTED], 45_000, ALIVE, Verdict.IN_PROGRESS, 15),
-    ("decided", [RUN, BRANCH_PREPARED, decided(1, BRANCH)], 9_000, {}, Verdict.UNKNOWN, 10),
-    ("decided, a later batch too", [RUN, decided(1, BRANCH)], 9_000, LATER_DECIDED, Verdict.SETTLED, 10),
-    ("abort decided", [RUN, BRANCH_PREPARED, decided(1, BRANCH, ruling=Ruling.ABORT)], 9_000, {}, Verdict.ABORT_IT, 11),
-    ("newer run", [RUN, LISTED, branch_gone(BRANCH, None)], 5_000, NEWER, Verdict.ABORT_IT, 12),
-    ("lost", [RUN, decided(1, BRANCH), outcome(2, BRANCH, Settled.LOST)], 9_000, {}, Verdict.LOST, 3),
-]
-
-
-@pytest.mark.parametrize(
-    ("observed", "at", "more", "verdict", "rule"), [c[1:] for c in BRANCH_CASES], ids=[c[0] for c in BRANCH_CASES]
-)
-def test_a_branch_in_a_database_never_times_out_and_takes_no_order(
-    observed: list[Observation], at: int, more: dict[str, Any], verdict: Verdict, rule: int
-) -> None:
-    judgement = judge(case(only_view(*observed), at, **more))
-    assert (judgement.verdict, judgement.rule) == (verdict, rule)
-    assert judgement.evidence
-    assert not judgement.may_commit
-    assert not judgement.may_abort
-    assert judgement.loses_data == ((verdict, rule) == (Verdict.UNKNOWN, 10))
-
-
-@pytest.mark.parametrize(
-    ("observed", "more", "verdict", "offers"),
-    [
-        ([RUN, LISTED, decided(1, BRANCH)], {}, Verdict.COMMIT_IT, {"commit", "loses data"}),
-        ([RUN, LISTED, decided(1, BRANCH, ruling=Ruling.ABORT)], {}, Verdict.ABORT_IT, {"abort"}),
-        ([RUN, LISTED], NEWER, Verdict.ABORT_IT, {"abort"}),
-        ([branch_listed(THEIR_BRANCH)], {}, Verdict.FOREIGN, {"abort", "loses data"}),
-        ([branch_listed(THEIR_BRANCH), branch_gone(THEIR_BRANCH, None)], {}, Verdict.SETTLED, set()),
-    ],
-    ids=["decided", "abort decided", "newer run", "foreign", "foreign and gone"],
-)
-def test_an_order_about_a_branch_is_offered_while_its_database_lists_it(
-    observed: list[Observation], more: dict[str, Any], verdict: Verdict, offers: set[str]
-) -> None:
-    judgement = judge(case(only_view(*observed), 9_000, **more))
-    assert (judgement.verdict, offered(judgement)) == (verdict, offers)
-    assert verdict is not Verdict.SETTLED or judgement.rule == 1
 
 
 def test_of_a_decided_branch_its_database_is_asked_and_no_coordinator() -> None:
