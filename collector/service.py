@@ -37,7 +37,7 @@ from collector.api.dependencies import ApiDependencies
 from collector.api.event_stream import Changes
 from collector.assess.assessment import Surroundings
 from collector.assess.assessor import Assessor
-from collector.assess.attention.situation import AttentionLimits
+from collector.assess.rules.losses import RecentLosses
 from collector.config.databases import managers
 from collector.config.settings import Settings, TransactionSource
 from collector.history import retention
@@ -120,18 +120,21 @@ def serve(
     def statuses() -> list[ObserverStatus]:
         return [observer.status for observer in observers if observer.is_listed]
 
+    limits = alert_settings(tunable)
+    losses = RecentLosses(
+        lambda since_ms: aborts_and_losses.losses_in_memory(current, since_ms=since_ms)[0],
+        lambda since_ms: aborts_and_losses.duplicates(current, since_ms),
+    )
     changes, cluster = Changes(), ClusterName(connection)
     assessor = Assessor(
         current,
-        AttentionLimits(
-            foreign_old_ms=tunable.foreign_old_ms,
-            waiting_ms=tunable.alert.blocked_ms,
-            observer_down_ms=alert_settings(tunable).observer_down_ms,
-        ),
+        limits,
         Surroundings(
             observers=statuses,
             partitions=lambda: partitions.findings,
             firing=lambda: alert_routes.firing_rows(alerts.evaluator),
+            losses=losses.at,
+            standing=lambda: standing.report(),
             history_error=lambda: store.error,
             startable=settings.start_commands.keys(),
         ),
@@ -193,7 +196,7 @@ def serve(
         store,
         actions,
         _owners(settings, connection, current, broker),
-        silent_ms=alert_settings(tunable).observer_down_ms,
+        silent_ms=limits.observer_down_ms,
         read_only=settings.read_only,
     )
     alerts = AlertService(
@@ -202,7 +205,6 @@ def serve(
         assessor,
         tunable,
         settings.receivers,
-        standing=standing.report,
         public_url=settings.public_url,
     )
     samples = TimeSamples(current, store, dependencies.partitions, dependencies.observers)

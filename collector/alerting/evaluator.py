@@ -20,7 +20,6 @@ from collector.alerting.state_machine import Alert, AlertState, AlertStates, mov
 from collector.alerting.store import AlertStore
 from collector.assess import rules
 from collector.assess.assessment import Assessment
-from collector.assess.snapshot import AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.history.store import StoreFailed
 from collector.runtime.clock import CLOCK, now_ms
@@ -47,14 +46,13 @@ class AlertEvaluator:
         self,
         kept: AlertStore,
         follow: Callable[[threading.Event], Iterator[Assessment]],
-        snapshot: Callable[[Assessment], AlertSnapshot],
         *,
         settings: AlertSettings,
         receivers: Sequence[str],
         changed: Callable[[], None],
         notified: Callable[[], None],
     ) -> None:
-        self._kept, self._follow, self._snapshot, self._settings = kept, follow, snapshot, settings
+        self._kept, self._follow, self._settings = kept, follow, settings
         self._receivers = tuple(receivers)
         self._changed, self._notified = changed, notified
         self._states: AlertStates | None = None
@@ -121,12 +119,12 @@ class AlertEvaluator:
         """Make one step and keep it. Raises StoreFailed; the step is then made again from what history has."""
         if self._states is None:
             self._load()
-        seen = self._snapshot(assessed)
+        seen = assessed.situation
         if self._is_settling():
             return
         made = step(
             self._states or AlertStates(),
-            rules.findings(seen, self._settings),
+            rules.findings(seen),
             self._silences,
             seen.now_ms,
             self._settings,

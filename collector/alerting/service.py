@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields, replace
 
 from collector.alerting.evaluator import AlertEvaluator
@@ -11,18 +10,11 @@ from collector.alerting.notifiers.delivery import NotificationDispatcher, RetryP
 from collector.alerting.notifiers.slack import Slack
 from collector.alerting.notifiers.webhook import Webhook
 from collector.alerting.store import AlertStore, ReceiverStatus
-from collector.assess.assessment import Assessment
 from collector.assess.assessor import Assessor
-from collector.assess.recent_losses import RecentLosses
-from collector.assess.snapshot import AlertSnapshot, CheckpointHistory
-from collector.assess.snapshot_builder import take_snapshot
 from collector.config.alerts import AlertSettings
 from collector.config.receivers import Notifier, ReceiverSettings
 from collector.config.settings import TunableSettings
 from collector.history.store import Store
-from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
-from collector.runtime.remembered import Remembered
-from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 
 
@@ -36,7 +28,6 @@ class AlertService:
         assessor: Assessor,
         tunable: TunableSettings,
         receivers: ReceiverSettings,
-        standing: Callable[[], StandingReport] = lambda: NO_STANDING_ORDERS,
         public_url: str = "",
     ) -> None:
         self._kept = AlertStore(store)
@@ -47,24 +38,12 @@ class AlertService:
             max_ms=tunable.notification_retry_max_ms,
             give_up_ms=tunable.notification_give_up_ms,
         )
-        losses = RecentLosses(
-            lambda since_ms: aborts_and_losses.losses_in_memory(current, since_ms=since_ms)[0],
-            lambda since_ms: aborts_and_losses.duplicates(current, since_ms),
-        )
-
-        histories: Remembered[CheckpointHistory | None] = Remembered()
-
-        def snapshot(assessed: Assessment) -> AlertSnapshot:
-            seen = take_snapshot(current, assessed, settings, losses.at(assessed.now_ms), histories)
-            return replace(seen, standing=standing(), clocks=current.clocks.all())
-
         self.dispatcher = NotificationDispatcher(
             self._kept, notifiers(receivers, settings.repeat_ms), policy, public_url
         )
         self.evaluator = AlertEvaluator(
             self._kept,
             assessor.follow,
-            snapshot,
             settings=settings,
             receivers=self.dispatcher.receivers,
             changed=current.changed,

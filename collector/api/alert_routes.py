@@ -32,7 +32,6 @@ from lifecycle.orders import Role
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
 from lifecycle.rows.order_request import THREE_VISIBLE
 
-_NAMES = {rule.number: rule.name for rule in rules.RULES}
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 Reason = Annotated[str, Query(min_length=MIN_REASON, max_length=MAX_REASON, pattern=THREE_VISIBLE)]
 
@@ -129,7 +128,7 @@ def alert_row(shown: ShownAlert) -> AlertRow:
         found_at_ms=alert.found_ms,
         fired_at_ms=alert.fired_ms,
         absent_at_ms=alert.absent_ms,
-        name=_NAMES[finding.rule],
+        name=rules.RULES[finding.rule].name,
         group=finding.shown_group,
         remedy=finding.remedy.value,
         path=finding.path,

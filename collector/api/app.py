@@ -20,11 +20,11 @@ from collector.api.openapi import document
 from collector.api.overview import counts_now_and_then, overview
 from collector.api.request_body import json_object
 from collector.api.table_routes import MAX_LIMIT, row_answer
-from collector.assess.assessment import observer_row
 from collector.records import orders
 from collector.runtime.clock import now_ms
+from collector.sources.source import ObserverStatus
 from lifecycle.orders import Role
-from lifecycle.rows.status import HistoryStatus, Status
+from lifecycle.rows.status import HistoryStatus, ObserverRow, Status
 
 
 def application(dependencies: ApiDependencies) -> FastAPI:
@@ -96,7 +96,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
 
 def _status(dependencies: ApiDependencies, caller: Caller) -> Status:
     events, quarantined = dependencies.current.counts()
-    observers = tuple(observer_row(observer) for observer in dependencies.observers())
+    observers = tuple(_observer_row(observer) for observer in dependencies.observers())
     set_aside = tuple(path.name for path in dependencies.store.set_aside)
     return Status(
         now_ms=now_ms(),
@@ -124,3 +124,14 @@ def _order(dependencies: ApiDependencies, body: Any, idempotency_key: str, calle
         audit = dependencies.actions.refuse(order, caller.name, why)
         raise HTTPException(403, f"{why} (audit {audit})")
     return dependencies.actions.give(order, caller.name).to_json()
+
+
+def _observer_row(status: ObserverStatus) -> ObserverRow:
+    return ObserverRow(
+        name=status.name,
+        state=status.state.value,
+        delay_ms=status.delay_ms,
+        since_ms=status.since_ms,
+        error=status.error,
+        records=status.records,
+    )

@@ -26,8 +26,7 @@ from collector.api.partition_metrics import SeenPartitions
 from collector.api.pipeline_labels import PipelineLabels
 from collector.assess import rules
 from collector.assess.findings import Severity
-from collector.assess.snapshot import CheckpointHistory
-from collector.assess.snapshot_builder import checkpoint_histories
+from collector.assess.rules.checkpoints import CheckpointHistory, by_pipeline
 from collector.history.store import StoreFailed
 from collector.records.facts import CheckpointFacts
 from collector.records.log_settings import LogSettings
@@ -207,7 +206,7 @@ def _checkpoints(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     yield _gauge(
         "indoubt_checkpoint_duration_seconds", "Durations of the completed checkpoints in memory.", names, durations
     )
-    histories = [(labels.of(history.pipeline), history) for history in checkpoint_histories(seen.checkpoints)]
+    histories = [(labels.of(history.pipeline), history) for history in by_pipeline(seen.checkpoints)]
     yield _gauge(
         "indoubt_checkpoint_completed_timestamp_seconds",
         "When the last checkpoint was completed.",
@@ -277,7 +276,7 @@ def _history(seen: Seen) -> Iterator[Metric]:
 def _alerts(seen: Seen) -> Iterator[Metric]:
     counts = {
         (rule.number, state.value, severity.value): 0.0
-        for rule in rules.RULES
+        for rule in rules.RULES.values()
         for state in (AlertState.PENDING, AlertState.FIRING)
         for severity in Severity
     }

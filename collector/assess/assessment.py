@@ -10,9 +10,12 @@ from collector.assess.attention.action_required import action_required, by_urgen
 from collector.assess.attention.listing import attention, in_progress
 from collector.assess.attention.observers import existing, up
 from collector.assess.attention.pipelines import awaited
-from collector.assess.attention.situation import AttentionLimits, Situation
+from collector.assess.situation import Situation, no_losses, no_standing_orders
+from collector.config.alerts import AlertSettings
+from collector.records.standing_orders import StandingReport
 from collector.sources.source import ObserverStatus
 from collector.verdicts import judging
+from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
 from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
 from collector.verdicts.verdict_case import Case
@@ -22,7 +25,6 @@ from collector.views.drivers import drivers
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention
 from lifecycle.rows.overview import AwaitedPipeline, InProgress
-from lifecycle.rows.status import ObserverRow
 from lifecycle.states import TransactionState
 
 
@@ -34,6 +36,9 @@ class Surroundings:
     partitions: Callable[[], PartitionFindings] = lambda: NOTHING_SEEN
     firing: Callable[[], Sequence[AlertRow]] = tuple
     """The alerts that fire and are not silenced."""
+    losses: Callable[[int], Sequence[Loss]] = no_losses
+    """What others' transactions lost of late."""
+    standing: Callable[[], StandingReport] = no_standing_orders
     history_error: Callable[[], str] = str
     startable: Collection[str] = ()
     """Prefixes of the pipelines that an order may start."""
@@ -56,7 +61,6 @@ class Assessment:
     version: int
     cases: tuple[Case, ...]
     """What the rules read of each transaction in ``judged``, in the same order."""
-    observers: tuple[ObserverStatus, ...]
     situation: Situation
     attention: tuple[Attention, ...]
     """The cards of what needs attention, most urgent first."""
@@ -96,7 +100,7 @@ class Assessment:
 
 def assess(
     current: CurrentState,
-    limits: AttentionLimits,
+    limits: AlertSettings,
     around: Surroundings,
     now_ms: int,
     before: Assessment | None = None,
@@ -108,17 +112,20 @@ def assess(
     judged = judging.judged(cases)
     with current.reading() as state:
         applications = applications_of_hanging(state, partitions.hanging)
-    urgent = action_required(judged, now_ms, limits.foreign_old_ms)
+    urgent = action_required(judged, now_ms, current.limits.foreign_old_ms)
     situation = Situation(
         now_ms=now_ms,
         limits=limits,
+        current=current,
         judged=judged,
         required=by_urgency([*hanging_groups(partitions, applications), *groups(urgent)]),
         partitions=partitions,
         drivers=drivers(current, judged, now_ms),
         jobs=current.jobs(),
         alerts=around.firing(),
-        observers=[observer_row(status) for status in observers],
+        observers=observers,
+        losses=around.losses,
+        standing=around.standing,
         history_error=around.history_error(),
         startable=around.startable,
     )
@@ -129,24 +136,11 @@ def assess(
     return Assessment(
         version=version,
         cases=cases,
-        observers=observers,
         situation=situation,
         attention=cards,
         awaited=missing,
         quiet_since_ms=None if situation.required else _first(quiet_since_ms, now_ms),
         all_well_since_ms=_first(well_since_ms, now_ms) if is_all_well else None,
-    )
-
-
-def observer_row(status: ObserverStatus) -> ObserverRow:
-    """Return one observer as GET /status has it."""
-    return ObserverRow(
-        name=status.name,
-        state=status.state.value,
-        delay_ms=status.delay_ms,
-        since_ms=status.since_ms,
-        error=status.error,
-        records=status.records,
     )
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 
 from collector.assess.assessment import Assessment, Surroundings, assess
-from collector.assess.attention.situation import AttentionLimits
+from collector.config.alerts import AlertSettings
 from collector.runtime.answers import ANSWERS
 from collector.runtime.clock import now_ms
 from collector.views.current_state import CurrentState
@@ -32,7 +32,7 @@ class Assessor:
     """Thread-safe. Its thread announces what changes by time alone; ``follow`` is for those that act on each assessment."""
 
     def __init__(
-        self, current: CurrentState, limits: AttentionLimits, around: Surroundings, *, every_s: float = EVERY_S
+        self, current: CurrentState, limits: AlertSettings, around: Surroundings, *, every_s: float = EVERY_S
     ) -> None:
         self._current, self._limits, self._around, self._every_s = current, limits, around, every_s
         self._kept: Assessment | None = None

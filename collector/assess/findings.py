@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from collector.state.transaction_view import TransactionView
 from lifecycle import page_paths
 from lifecycle.rows.attention import Remedy
 from lifecycle.verdicts import Evidence
@@ -100,3 +101,34 @@ class Finding:
         """Return every label, in the order of LABELS."""
         found = {"rule": self.rule, "severity": self.severity.value, **self.subject_labels}
         return {name: found[name] for name in LABELS if name in found}
+
+
+def batch_of(t: TransactionView) -> str:
+    """Return the group of a transaction's batch, empty where it belongs to none."""
+    return batch_group(t.pipeline, t.batch_attempt.batch) if t.batch_attempt is not None else ""
+
+
+def of_transaction(
+    t: TransactionView,
+    *,
+    rule: str,
+    severity: Severity,
+    summary: str,
+    evidence: tuple[Evidence, ...],
+    remedy: Remedy = Remedy.OPEN,
+) -> Finding:
+    """Return what a rule finds of a transaction."""
+    batch = {"batch": str(t.batch_attempt.batch)} if t.batch_attempt is not None else {}
+    labels = {"pipeline": t.pipeline, "resource_manager": t.resource_manager, "transaction": t.transaction, **batch}
+    return Finding(
+        rule=rule,
+        subject=t.key,
+        group=application_group(t.pipeline),
+        batch_group=batch_of(t),
+        severity=severity,
+        summary=summary,
+        evidence=evidence,
+        subject_labels=labels,
+        remedy=remedy,
+        object_path=page_paths.transaction(t.key),
+    )

@@ -179,7 +179,7 @@ class StandingOrderService:
     def _circumstances(self, order: StandingOrder, assessed: Assessment) -> Circumstances:
         return Circumstances(
             now_ms=now_ms(),
-            observers=assessed.observers,
+            observers=assessed.situation.observers,
             silent_ms=self._silent_ms,
             stopped=self._switch.stopped,
             read_only=self._read_only,

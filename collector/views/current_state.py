@@ -469,11 +469,6 @@ class CurrentState:
         with self._lock:
             return [*self._state.checkpoints.values(), *self._state.flink.checkpoint_facts()]
 
-    def checkpoints_in_parts(self) -> tuple[list[CheckpointFacts], list[tuple[CheckpointFacts, ...]]]:
-        """Return Spark's checkpoints in memory, and those of each Flink job: the very same tuple until one of them changed."""
-        with self._lock:
-            return list(self._state.checkpoints.values()), self._state.flink.checkpoint_rows()
-
     def jobs(self) -> list[FlinkJobFacts]:
         """Return Flink's jobs, running ones first."""
         with self._lock:

@@ -34,6 +34,11 @@ class AlertRow:
     silenced_by: int | None
 
     @property
+    def subject(self) -> str:
+        """Return what names it within its rule."""
+        return self.key.partition("|")[2]
+
+    @property
     def is_over(self) -> bool:
         """True once it is resolved."""
         return self.state == "resolved"

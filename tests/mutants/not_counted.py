@@ -177,6 +177,18 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         # Stopped after the checkpoint began, and never started: it waits for its start, and is not asked about.
         NotCounted("_could_run_from", "* or 0 -> history.facts.started_ms", TYPED),
         NotCounted("_could_run_from", "history is None or * -> stopped_ms is None or *", TYPED),
+        # What is completed has a time.
+        NotCounted("_checkpoint_history", "0 -> 1", SAME, within="newest = *"),
+        NotCounted("_checkpoint_history", "0 -> 1", SAME, within="completed_ms = *"),
+        NotCounted("_checkpoint_history", "0 -> 1", SAME, within="recent = *"),
+        NotCounted("*", "c.completed_ms or 0 -> c.completed_ms", TYPED),
+        NotCounted("_checkpoint_history", "-1 -> *", SAME, within="failed_since = *"),
+        NotCounted("_checkpoint_history", "1 -> 2", SAME, within="failed_since = *"),
+        NotCounted(
+            "_checkpoint_history",
+            "newest.state is CheckpointState.COMPLETED -> False",
+            "performance: what is usual is asked for only where something is not",
+        ),
     ),
     "collector/assess/rules/partitions.py": (
         # Holders of other partitions are not asked for.
@@ -186,7 +198,6 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
     ),
     "collector/assess/rules/transactions.py": (
         NotCounted("_uncommitted", "*", "wording: the time left", within="left = *"),
-        NotCounted("a7_lost", "*", "wording: how many rows", within="rows = *"),
         NotCounted("_need", "*", "wording: what recovery needs"),
     ),
     "collector/assess/rules/sources.py": (
@@ -332,12 +343,10 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("FlinkJobFacts._is_named", "seen.ended_ms is None or * -> seen.number in self.earlier or *", TYPED),
         NotCounted("FlinkJobFacts._is_named", "bool(seen.path) and * -> plain_path(*", SAME),
     ),
-    "collector/assess/snapshot_builder.py": (
-        # Times that are all later than 1970; what is completed has a time.
-        NotCounted("_checkpoint_history", "0 -> 1", SAME, within="newest = *"),
-        NotCounted("_checkpoint_history", "0 -> 1", SAME, within="completed_ms = *"),
-        NotCounted("_checkpoint_history", "0 -> 1", SAME, within="recent = *"),
-        NotCounted("*", "c.completed_ms or 0 -> c.completed_ms", TYPED),
+    "collector/assess/rules/applications.py": (
+        NotCounted("id_leaks", "False -> True", "performance: whether ids leak rests on no fence"),
+    ),
+    "collector/assess/rules/batches.py": (
         NotCounted(
             "one_sided",
             "*is not Verdict.SETTLED or * is TransactionState.ABORTED -> ",
@@ -345,15 +354,8 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         ),
         # What is committed on one side has the time of its end.
         NotCounted("*", "batch.updated_ms or now_ms -> batch.updated_ms", TYPED),
-        NotCounted("take_snapshot", "False -> True", "performance: whether ids leak rests on no fence"),
-        NotCounted("_checkpoint_history", "-1 -> *", SAME, within="failed_since = *"),
-        NotCounted("_checkpoint_history", "1 -> 2", SAME, within="failed_since = *"),
-        NotCounted(
-            "_checkpoint_history",
-            "newest.state is CheckpointState.COMPLETED -> False",
-            "performance: what is usual is asked for only where something is not",
-        ),
     ),
+    "collector/assess/rules/losses.py": (NotCounted("a7_lost", "*", "wording: how many rows", within="rows = *"),),
     "collector/orders/confirmation.py": (
         NotCounted("require_confirmation", "*", "wording: of which", within="which = *"),
         NotCounted("require_confirmation", "*", "wording: what to type", within="what = *"),

@@ -13,7 +13,6 @@ from collector.config.receivers import Post
 
 GRACE_MS = 300_000
 """How long an alert outlasts a repetition that does not come."""
-NAMES = {rule.number: "Indoubt" + rule.name.title().replace(" ", "") for rule in RULES}
 
 
 class Alertmanager:
@@ -45,7 +44,8 @@ class Alertmanager:
 
 
 def _alert(alert: Mapping[str, Any], severity: str, ends_ms: int) -> dict[str, Any]:
-    labels = {"alertname": NAMES[alert["rule"]], **alert["labels"], "severity": severity}
+    name = RULES[alert["rule"]].name.title().replace(" ", "")
+    labels = {"alertname": f"Indoubt{name}", **alert["labels"], "severity": severity}
     evidence = "; ".join(f"{fact['fact']} ({fact['source']})" for fact in alert["evidence"])
     starts_ms = alert["fired_at_ms"] if alert["fired_at_ms"] is not None else alert["found_at_ms"]
     return {

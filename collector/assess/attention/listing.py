@@ -6,8 +6,8 @@ from collector.assess.attention.alerts import with_alerts
 from collector.assess.attention.observers import observer_cards
 from collector.assess.attention.pipelines import pipeline_cards
 from collector.assess.attention.readers import Waits, reader_cards
-from collector.assess.attention.situation import CRITICAL, Situation
 from collector.assess.attention.transactions import transaction_cards
+from collector.assess.situation import CRITICAL, Situation
 from collector.verdicts.judging import Judged
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.attention import Attention

@@ -2,48 +2,48 @@
 
 from __future__ import annotations
 
-from collector.assess.attention.situation import CRITICAL, WARNING, Situation
+from collector.assess.situation import CRITICAL, WARNING, Situation
 from collector.records.observer_kind import DECIDING_OBSERVERS
+from collector.sources.source import ObserverState, ObserverStatus
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy
-from lifecycle.rows.status import ObserverRow
 
 HISTORY = "history"
-UP, DOWN, ABSENT = "up", "down", "absent"
-_DECIDING = frozenset(kind.value for kind in DECIDING_OBSERVERS)
 
 
 def observer_cards(situation: Situation) -> list[Attention]:
     """Return a card for each observer that does not see its source, and one for a history that cannot be written."""
     limit_ms, now_ms = situation.limits.observer_down_ms, situation.now_ms
     found = [
-        _card(one, now_ms) for one in situation.observers if one.state == DOWN or _unseen_ms(one, now_ms) >= limit_ms
+        _card(one, now_ms)
+        for one in situation.observers
+        if one.state is ObserverState.DOWN or _unseen_ms(one, now_ms) >= limit_ms
     ]
     if situation.history_error:
         found.append(_history_card(situation.history_error))
     return found
 
 
-def existing(situation: Situation) -> list[ObserverRow]:
+def existing(situation: Situation) -> list[ObserverStatus]:
     """Return the observers whose source exists."""
-    return [observer for observer in situation.observers if observer.state != ABSENT]
+    return [observer for observer in situation.observers if observer.state is not ObserverState.ABSENT]
 
 
-def up(situation: Situation) -> list[ObserverRow]:
+def up(situation: Situation) -> list[ObserverStatus]:
     """Return the observers that see their source."""
     limit_ms, now_ms = situation.limits.observer_down_ms, situation.now_ms
-    return [one for one in situation.observers if one.state == UP and _unseen_ms(one, now_ms) < limit_ms]
+    return [one for one in situation.observers if one.state is ObserverState.UP and _unseen_ms(one, now_ms) < limit_ms]
 
 
-def _unseen_ms(observer: ObserverRow, now_ms: int) -> int:
-    if observer.state == ABSENT:
+def _unseen_ms(observer: ObserverStatus, now_ms: int) -> int:
+    if observer.state is ObserverState.ABSENT:
         return 0
-    return observer.delay_ms or 0 if observer.state == UP else now_ms - observer.since_ms
+    return observer.delay_ms or 0 if observer.state is ObserverState.UP else now_ms - observer.since_ms
 
 
-def _card(observer: ObserverRow, now_ms: int) -> Attention:
-    is_deciding = observer.name in _DECIDING
-    state = observer.state if observer.state != UP else "silent"
-    since_ms = observer.since_ms if observer.state != UP else now_ms - (observer.delay_ms or 0)
+def _card(observer: ObserverStatus, now_ms: int) -> Attention:
+    is_deciding = observer.kind in DECIDING_OBSERVERS
+    state = observer.state.value if observer.state is not ObserverState.UP else "silent"
+    since_ms = observer.since_ms if observer.state is not ObserverState.UP else now_ms - (observer.delay_ms or 0)
     return Attention(
         key=f"observer:{observer.name}",
         kind=AttentionKind.OBSERVER,

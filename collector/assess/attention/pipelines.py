@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from collector.assess.attention.situation import CRITICAL, Situation
+from collector.assess.situation import CRITICAL, Situation
 from collector.records.flink_job_facts import FlinkJobFacts
 from collector.verdicts.driver_state import DriverCondition, DriverState, state_of
 from lifecycle.durations import duration, steady_duration

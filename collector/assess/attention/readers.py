@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from collector.assess.attention.situation import WARNING, Situation
+from collector.assess.situation import WARNING, Situation
 from collector.verdicts.blocked_readers import Reader, ReaderKind
 from collector.verdicts.hanging_transactions import partition_name
 from collector.verdicts.partition_state import Blocked
@@ -74,7 +74,7 @@ def _waiting_cards(situation: Situation, covered: Collection[str]) -> list[Atten
         holder = blocked.holder.key if blocked.holder is not None else ""
         waited_ms = situation.now_ms - min(reader.since_ms for reader in waiting)
         # A transaction that goes on by itself ends, and with it the wait: the alert's limit says when that is too long.
-        is_too_long = waited_ms >= situation.limits.waiting_ms and holder not in in_progress
+        is_too_long = waited_ms >= situation.limits.blocked_ms and holder not in in_progress
         if name in alerted or is_too_long:
             found.setdefault(holder or name, []).extend((blocked, reader) for reader in waiting)
     return [_waiting_card(of_it) for of_it in found.values()]

@@ -6,7 +6,7 @@ from collector.assess.attention.action_required import RequiredGroup
 from collector.assess.attention.pipelines import goes_on
 from collector.assess.attention.pipelines import remedy_of as remedy_of_pipeline
 from collector.assess.attention.readers import Waits
-from collector.assess.attention.situation import CRITICAL, WARNING, Situation
+from collector.assess.situation import CRITICAL, WARNING, Situation
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import PIPELINE_KEY
 from lifecycle.resource_manager_kinds import DATABASES

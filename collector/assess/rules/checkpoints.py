@@ -1,25 +1,129 @@
-"""The alert rule about checkpoints."""
+"""The rule about checkpoints that fail, or that do not end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from collector.assess.findings import Finding, Severity, application_group
 from collector.assess.remedies import remedy_of_pipeline
-from collector.assess.snapshot import AlertSnapshot, CheckpointHistory
+from collector.assess.rule import Rule, Source, sees
+from collector.assess.rules.applications import of_pipeline
+from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings
+from collector.records.facts import CheckpointFacts
+from collector.records.observer_kind import ObserverKind
 from collector.runtime.time_format import seconds
-from collector.verdicts.verdict_case import CHECKPOINTS, PipelineHistory
+from collector.sources.source import ObserverState
+from collector.verdicts.judging import DURATIONS_CONSIDERED, percentile
+from collector.verdicts.verdict_case import CHECKPOINTS, EVENTS, PipelineHistory
 from lifecycle import page_paths
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.verdicts import Evidence
 
+SAVEPOINT = "savepoint"
+FAILED = "FAILED"
+"""A Flink job that gave up; one that was cancelled, has finished or is gone leaves nothing to wait for."""
+GAPS_CONSIDERED = 20
+ONLY_FROM_EVENTS = frozenset({EVENTS})
+"""The sources of a checkpoint that only events report."""
 
-def a6_failing_checkpoints(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointHistory:
+    """How one pipeline's checkpoints stand: the newest, the last completion, and how many attempts failed since.
+
+    ``p99_ms``: of the completed ones; ``gap_ms``: what usually lies between two, 0 where the pipeline reports its interval itself.
+    """
+
+    pipeline: str
+    newest: CheckpointFacts
+    completed_ms: int | None
+    failures: int
+    p99_ms: int = 0
+    gap_ms: int = 0
+
+
+def checkpoint_histories(situation: Situation) -> tuple[CheckpointHistory, ...]:
+    """Return how the checkpoints of each pipeline and job stand that may go on, by name."""
+    current = situation.current
+    ended_well = {facts.job.job for facts in current.jobs() if facts.job.is_over and facts.job.state != FAILED}
+    ours = {run.facts.pipeline for run in current.newest_runs()}
+    # Any client that may write events can claim checkpoints of a pipeline that never ran.
+    return by_pipeline(
+        c
+        for c in current.checkpoints()
+        if (c.job not in ended_well if c.job else c.sources != ONLY_FROM_EVENTS or c.pipeline in ours)
+    )
+
+
+def by_pipeline(checkpoints: Iterable[CheckpointFacts]) -> tuple[CheckpointHistory, ...]:
+    """Return how the checkpoints of each pipeline stand, by name; savepoints, which a person asked for, are left out.
+
+    The newest is the one that began last: a new directory counts from 0.
+    """
+    found: dict[str, list[CheckpointFacts]] = {}
+    for checkpoint in checkpoints:
+        if checkpoint.kind != SAVEPOINT:
+            found.setdefault(checkpoint.pipeline, []).append(checkpoint)
+    return tuple(_checkpoint_history(name, of_it) for name, of_it in sorted(found.items()))
+
+
+def unfinished_pipelines(situation: Situation) -> Mapping[str, PipelineHistory]:
+    """Return what is known of the pipelines whose newest checkpoint is not completed, by name."""
+    checkpoints = situation.read(checkpoint_histories)
+    return situation.current.pipelines(
+        [history.pipeline for history in checkpoints if history.newest.state is not CheckpointState.COMPLETED]
+    )
+
+
+def unobserved_pipelines(situation: Situation) -> frozenset[str]:
+    """Return the pipelines whose checkpoints are known from one observer alone, which does not see them now."""
+    there = (observer for observer in situation.observers if observer.state is not ObserverState.ABSENT)
+    unseen = [observer for observer in there if not sees(observer)]
+    clusters = tuple(f"{observer.instance}/" for observer in unseen if observer.kind is ObserverKind.FLINK)
+    directories = {observer.instance for observer in unseen if observer.kind is ObserverKind.CHECKPOINT_DIRECTORY}
+    found: set[str] = set()
+    for history in situation.read(checkpoint_histories):
+        is_from_events = EVENTS in history.newest.sources
+        if history.pipeline.startswith(clusters) or (history.pipeline in directories and not is_from_events):
+            found.add(history.pipeline)
+    return frozenset(found)
+
+
+def _checkpoint_history(pipeline: str, checkpoints: Sequence[CheckpointFacts]) -> CheckpointHistory:
+    newest = max(checkpoints, key=lambda c: (c.begun_ms or c.ended_ms or 0, c.number))
+    completed = [c for c in checkpoints if c.completed_ms is not None]
+    completed_ms = max((c.completed_ms or 0 for c in completed), default=None)
+    failed_since = [c for c in checkpoints if c.failed_ms is not None and c.failed_ms > (completed_ms or -1)]
+    failures = sum(max(1, c.failures) for c in failed_since)
+    if newest.state is CheckpointState.COMPLETED:
+        return CheckpointHistory(pipeline=pipeline, newest=newest, completed_ms=completed_ms, failures=failures)
+    # What is usual is asked for only where something is not.
+    recent = sorted(completed, key=lambda c: c.completed_ms or 0)[-DURATIONS_CONSIDERED:]
+    return CheckpointHistory(
+        pipeline=pipeline,
+        newest=newest,
+        completed_ms=completed_ms,
+        failures=failures,
+        p99_ms=percentile((c.duration_ms for c in recent), 0.99) or 0,
+        gap_ms=_usual_gap_ms(checkpoints) if newest.job else 0,
+    )
+
+
+def _usual_gap_ms(checkpoints: Iterable[CheckpointFacts]) -> int:
+    """Return the median time between the beginnings of the last ones: Flink's REST API does not report the interval."""
+    begun = sorted(c.begun_ms for c in checkpoints if c.begun_ms is not None)[-GAPS_CONSIDERED - 1 :]
+    return percentile((after - before for before, after in itertools.pairwise(begun)), 0.5) or 0
+
+
+def a6_failing_checkpoints(situation: Situation) -> Iterator[Finding]:
     """Checkpoints fail again and again, one failed and its driver does not retry it, or one runs for far too long."""
-    for checkpoints in snapshot.checkpoints:
-        history = snapshot.pipelines.get(checkpoints.pipeline)
-        evidence = _checkpoint_evidence(checkpoints, history, snapshot.now_ms, limits)
+    histories = situation.read(unfinished_pipelines)
+    for checkpoints in situation.read(checkpoint_histories):
+        history = histories.get(checkpoints.pipeline)
+        evidence = _checkpoint_evidence(checkpoints, history, situation.now_ms, situation.limits)
         if evidence is None:
             continue
         completed = Evidence(fact="last completed checkpoint", source=CHECKPOINTS, at_ms=checkpoints.completed_ms)
@@ -34,7 +138,7 @@ def a6_failing_checkpoints(snapshot: AlertSnapshot, limits: AlertSettings) -> It
             ),
             evidence=(evidence, completed) if checkpoints.completed_ms is not None else (evidence,),
             subject_labels={"pipeline": checkpoints.pipeline, "batch": str(checkpoints.newest.number)},
-            remedy=remedy_of_pipeline(history, snapshot.now_ms),
+            remedy=remedy_of_pipeline(history, situation.now_ms),
             object_path=page_paths.pipeline(checkpoints.pipeline),
         )
 
@@ -79,3 +183,14 @@ def _could_run_from(at_ms: int, history: PipelineHistory | None) -> int:
     if history is None or stopped_ms is None or stopped_ms < at_ms:
         return at_ms
     return max(at_ms, history.facts.started_ms or 0)
+
+
+A6 = Rule(
+    number="A6",
+    name="failing checkpoints",
+    find=a6_failing_checkpoints,
+    consequence="Nothing new becomes visible until a checkpoint completes.",
+    sources=(Source.CHECKPOINTS,),
+    places=of_pipeline,
+    unseen=unobserved_pipelines,
+)

@@ -1,27 +1,32 @@
-"""Alert rules about what the collector reads: observers that are down, a decision log that forgets, checkpoints not read."""
+"""Rules about what the collector reads: observers that are down, a decision log that forgets, clocks that differ."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from collector.assess.findings import SOURCES_GROUP, Finding, Severity
-from collector.assess.snapshot import AlertSnapshot
-from collector.config.alerts import AlertSettings
+from collector.assess.rule import Place, Rule, Source
+from collector.assess.rule import observers as observers_of_cards
+from collector.assess.situation import Situation
+from collector.records.log_settings import LogSettings
 from collector.records.observer_kind import DECIDING_OBSERVERS, ObserverKind
+from collector.runtime.clock_offsets import ClockOffset
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.verdict_case import DECISIONS
 from lifecycle import page_paths
+from lifecycle.rows.alerts import AlertRow
 from lifecycle.verdicts import Evidence
 
 OBSERVERS = "observers"
-UNREAD_NAMED = 10
-"""Of the checkpoints in one directory that cannot be read, so many are named: the newest."""
 
 
-def a9_observer_down(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+def a9_observer_down(situation: Situation) -> Iterator[Finding]:
     """An observer has not seen its source for longer than the limit."""
-    for observer in snapshot.observers:
-        if _unseen_ms(observer, snapshot.now_ms) < limits.observer_down_ms:
+    for observer in situation.observers:
+        if (
+            observer.state is ObserverState.ABSENT
+            or _unseen_ms(observer, situation.now_ms) < situation.limits.observer_down_ms
+        ):
             continue
         deciding = observer.kind in DECIDING_OBSERVERS
         without = "no verdict can be trusted" if deciding else "a part of the evidence is missing"
@@ -39,9 +44,34 @@ def a9_observer_down(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator
         )
 
 
-def a11_finite_log(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+def _unseen_ms(observer: ObserverStatus, now_ms: int) -> int:
+    if observer.state is not ObserverState.UP:
+        return now_ms - observer.since_ms
+    return observer.delay_ms or 0
+
+
+def _place(alert: AlertRow) -> Iterable[Place]:
+    return ((observers_of_cards, alert.subject),)
+
+
+A9 = Rule(
+    number="A9",
+    name="observer down",
+    find=a9_observer_down,
+    consequence="What the collector shows rests on a part of the evidence.",
+    sources=(Source.OBSERVERS,),
+    places=_place,
+)
+
+
+def log_settings(situation: Situation) -> LogSettings | None:
+    """Return the configuration of the decision log's topic, None until it was read."""
+    return situation.current.log_settings
+
+
+def a11_finite_log(situation: Situation) -> Iterator[Finding]:
     """The decision log's topic is finite or compacted: it forgets what still counts, and rows are written twice."""
-    settings = snapshot.log_settings
+    settings = situation.read(log_settings)
     if settings is None or not settings.wrong:
         return
     yield Finding(
@@ -59,31 +89,23 @@ def a11_finite_log(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[F
     )
 
 
-def a15_checkpoint_not_read(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
-    """The ``_metadata`` of single checkpoints of Flink cannot be read: one finding for each directory of a job."""
-    for found in snapshot.unread_checkpoints:
-        newest = sorted(found.unread, key=lambda each: -each.number)
-        of = found.pipeline or f"a job in {found.directory}"
-        many = len(newest) > 1
-        what = f"{len(newest)} checkpoints" if many else f"checkpoint {newest[0].number}"
-        yield Finding(
-            rule="A15",
-            subject=f"{found.observer}|{found.directory}",
-            group=SOURCES_GROUP,
-            severity=Severity.WARNING,
-            summary=f"{what} of {of} cannot be read: which transactions {'they list' if many else 'it lists'} is not known",
-            evidence=tuple(
-                Evidence(fact=f"{each.path}: {each.why}", source=found.observer, at_ms=each.changed_ms)
-                for each in newest[:UNREAD_NAMED]
-            ),
-            subject_labels={"observer": found.observer} | ({"pipeline": found.pipeline} if found.pipeline else {}),
-            object_path=page_paths.COLLECTOR,
-        )
+# Without a source: it also fires about a log that is unreadable for this very reason.
+A11 = Rule(
+    number="A11",
+    name="finite log",
+    find=a11_finite_log,
+    consequence="The log forgets decisions that still count, and their rows are written twice.",
+)
 
 
-def a16_clock_off(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+def clocks(situation: Situation) -> Sequence[ClockOffset]:
+    """Return how far the clocks are off."""
+    return situation.current.clocks.all()
+
+
+def a16_clock_off(situation: Situation) -> Iterator[Finding]:
     """This machine's clock and one whose times are compared with others' differ by more than a second."""
-    for clock in snapshot.clocks:
+    for clock in situation.read(clocks):
         if clock.is_off:
             yield Finding(
                 rule="A16",
@@ -97,7 +119,10 @@ def a16_clock_off(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Fi
             )
 
 
-def _unseen_ms(observer: ObserverStatus, now_ms: int) -> int:
-    if observer.state is not ObserverState.UP:
-        return now_ms - observer.since_ms
-    return observer.delay_ms or 0
+A16 = Rule(
+    number="A16",
+    name="clock off",
+    find=a16_clock_off,
+    consequence="Standing orders act on nothing while it lasts.",
+    for_ms=5_000,
+)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from collector.assess.findings import STANDING_ORDERS_GROUP, Finding, Severity
-from collector.assess.snapshot import AlertSnapshot
-from collector.config.alerts import AlertSettings
+from collector.assess.rule import Rule, Source
+from collector.assess.situation import Situation
 from collector.records.standing_orders import HeldBack, OrderReport, StandingAct
 from lifecycle.counted_nouns import counted
 from lifecycle.durations import duration
@@ -18,9 +18,14 @@ SHOWN = 5
 """So many transactions stand in the evidence, the newest acts and the nearest deadlines first."""
 
 
-def a13_acted(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+def order_reports(situation: Situation) -> Sequence[OrderReport]:
+    """Return what each standing order did of late, and what it is held back from."""
+    return situation.standing().orders
+
+
+def a13_acted(situation: Situation) -> Iterator[Finding]:
     """A standing order acted within the last hour, or tried to."""
-    for order in snapshot.standing.orders:
+    for order in situation.read(order_reports):
         if not order.acts:
             continue
         failed = sum(act.outcome in ("refused", "failed") for act in order.acts)
@@ -40,9 +45,9 @@ def a13_acted(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Findin
         )
 
 
-def a14_held_back(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Finding]:
+def a14_held_back(situation: Situation) -> Iterator[Finding]:
     """What a standing order is for is due, and a doubt, its limit or the stop holds it back: a person must look now."""
-    for order in snapshot.standing.orders:
+    for order in situation.read(order_reports):
         if not order.held:
             continue
         yield Finding(
@@ -51,7 +56,7 @@ def a14_held_back(snapshot: AlertSnapshot, limits: AlertSettings) -> Iterator[Fi
             group=STANDING_ORDERS_GROUP,
             # A commit that comes too late loses rows; an abort only keeps readers waiting.
             severity=Severity.CRITICAL if order.act is Action.COMMIT else Severity.WARNING,
-            summary=_held_summary(order, snapshot.now_ms),
+            summary=_held_summary(order, situation.now_ms),
             evidence=tuple(
                 Evidence(fact=f"{held.key}: {held.why}", source=STANDING_ORDERS) for held in order.held[:SHOWN]
             ),
@@ -73,3 +78,19 @@ def _held_summary(order: OrderReport, now_ms: int) -> str:
 def _acted(act: StandingAct) -> Evidence:
     where = f", audit {act.audit}" if act.audit is not None else ""
     return Evidence(fact=f"{act.key}: {act.outcome}{where}", source=STANDING_ORDERS, at_ms=act.at_ms)
+
+
+A13 = Rule(
+    number="A13",
+    name="standing order acted",
+    find=a13_acted,
+    consequence="Its cause is still there, and it acts again.",
+)
+A14 = Rule(
+    number="A14",
+    name="standing order held back",
+    find=a14_held_back,
+    consequence="Nothing is done about it until a person decides; in Kafka its timeout ends it.",
+    sources=(Source.OBSERVERS,),
+    for_ms=3_000,
+)

@@ -1,22 +1,66 @@
-"""Assessments for tests of what reads them."""
+"""Assessments, and what rules read, for tests of what reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from collector.assess.assessment import Assessment, Surroundings, assess
 from collector.assess.assessor import Assessor
-from collector.assess.attention.situation import AttentionLimits
-from collector.assess.snapshot import AlertSnapshot
-from collector.assess.snapshot_builder import take_snapshot
+from collector.assess.rule import unavailable_sources
+from collector.assess.rules import applications, batches, checkpoints, losses, partitions, sources, standing_orders
+from collector.assess.rules.unread_checkpoints import unread_checkpoints
+from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings
 from collector.runtime.clock import now_ms
 from collector.sources.source import ObserverStatus
+from collector.state.transactional_ids import PrefixReport
 from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
 from collector.views.current_state import CurrentState
 
-LIMITS = AttentionLimits(foreign_old_ms=30_000, waiting_ms=30_000, observer_down_ms=15_000)
+LIMITS = AlertSettings()
+FACTS: dict[str, tuple[Callable[[Situation], Any], Any]] = {
+    "aborts": (applications.aborts, ()),
+    "blocked": (partitions.blocked_readers, ()),
+    "checkpoints": (checkpoints.checkpoint_histories, ()),
+    "clocks": (sources.clocks, ()),
+    "hanging": (partitions.hanging, ()),
+    "id_leaks": (applications.id_leaks, ()),
+    "log_settings": (sources.log_settings, None),
+    "losses": (losses.recent_losses, ()),
+    "one_sided": (batches.one_sided, ()),
+    "pipelines": (checkpoints.unfinished_pipelines, {}),
+    "pipelines_of_batches": (batches.pipelines_of_batches, {}),
+    "orders": (standing_orders.order_reports, ()),
+    "unavailable_sources": (unavailable_sources, frozenset()),
+    "unobserved_pipelines": (checkpoints.unobserved_pipelines, frozenset()),
+    "unread_checkpoints": (unread_checkpoints, ()),
+}
+"""By name: what reads it of the present state, and nothing of it."""
+
+
+def look(now_ms: int, limits: AlertSettings = LIMITS, **given: Any) -> Situation:
+    """Return a situation without a present state: with these facts and fields, and nothing of all others."""
+    nowhere: Any = None
+    nothing = dict(FACTS.values())
+    return changed(Situation(now_ms=now_ms, limits=limits, current=nowhere, known=nothing), **given)
+
+
+def changed(situation: Situation, **given: Any) -> Situation:
+    """Return the situation with other facts and fields."""
+    facts = {FACTS[name][0]: value for name, value in given.items() if name in FACTS}
+    fields = {name: value for name, value in given.items() if name not in FACTS}
+    return replace(situation, known={**situation.known, **facts}, **fields)
+
+
+def leaking(application: str, ids: int, why: str) -> PrefixReport:
+    """Return the report about an application whose ids leak."""
+    counts = dict.fromkeys(("created_last_hour", "stale_ids", "checkpoint_ids", "fenced_last_hour"), 0)
+    times: dict[str, Any] = {"newest_ms": 0, "oldest_ms": None}
+    return PrefixReport(
+        prefix=application, ids=ids, growth_per_hour=0, leaks=True, shared=False, why=why, example="", **counts, **times
+    )
 
 
 def assessor_of(current: CurrentState, every_s: float = 1.0, **around: Any) -> Assessor:
@@ -28,18 +72,20 @@ def assessed(
     at_ms: int | None = None,
     observers: Sequence[ObserverStatus] = (),
     partitions: PartitionFindings = NOTHING_SEEN,
+    limits: AlertSettings = LIMITS,
+    **around: Any,
 ) -> Assessment:
-    around = Surroundings(observers=lambda: observers, partitions=lambda: partitions)
-    return assess(current, LIMITS, around, now_ms() if at_ms is None else at_ms)
+    surroundings = Surroundings(observers=lambda: observers, partitions=lambda: partitions, **around)
+    return assess(current, limits, surroundings, now_ms() if at_ms is None else at_ms)
 
 
-def snapshot_at(
+def situation_at(
     current: CurrentState,
     observers: Sequence[ObserverStatus],
     limits: AlertSettings,
     at_ms: int,
     partitions: PartitionFindings = NOTHING_SEEN,
-    **more: Any,
-) -> AlertSnapshot:
+    **given: Any,
+) -> Situation:
     """Return what alert rules read of an assessment at that time."""
-    return take_snapshot(current, assessed(current, at_ms, observers, partitions), limits, **more)
+    return changed(assessed(current, at_ms, observers, partitions, limits).situation, **given)

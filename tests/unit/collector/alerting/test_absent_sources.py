@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from collector.assess import rules, snapshot_builder
+from collector.assess import rules
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.observations import IdExpired, Observed, Position
@@ -19,7 +19,7 @@ from collector.views.current_state import CurrentState
 from lifecycle.errors import MissingTopic
 from resource_managers.kafka.connection import KafkaConnection
 from tests.unit.collector.alerting.http_receiver import wait_until
-from tests.unit.collector.assessments import snapshot_at
+from tests.unit.collector.assessments import situation_at
 
 LIMITS = AlertSettings()
 
@@ -62,8 +62,8 @@ def test_what_was_never_there_is_absent_and_nobody_misses_it(tmp_path: Path) -> 
         assert seen[0].error == "not there yet: no transaction was ever made on this cluster"
         assert seen[1].error == seen[2].error == "not there yet: no pipeline of indoubt ever ran on this cluster"
         at_ms = seen[0].since_ms + 3_600_000
-        assert snapshot_at(current, seen, LIMITS, at_ms).observers == ()
-        assert snapshot_builder.unavailable_sources(seen, LIMITS, at_ms) == set()
+        found = situation_at(current, seen, LIMITS, at_ms)
+        assert (rules.findings(found), rules.held(found)) == ([], set())
         for observer in observers:
             observer.stop()
 
@@ -77,8 +77,8 @@ def test_what_was_there_and_is_gone_is_missed(tmp_path: Path) -> None:
         observer = GoneTransactionLog(current, store, KafkaConnection("127.0.0.1:1"))
         seen = started(observer, ObserverState.DOWN)
         observer.stop()
-        found = snapshot_at(current, [seen], LIMITS, seen.since_ms + LIMITS.observer_down_ms)
-        (alert,) = rules.findings(found, LIMITS)
+        found = situation_at(current, [seen], LIMITS, seen.since_ms + LIMITS.observer_down_ms)
+        (alert,) = rules.findings(found)
         assert (alert.rule, alert.subject, alert.severity.value) == ("A9", "transaction log", "critical")
         assert alert.evidence[0].fact == "topic t does not exist"
 

@@ -8,31 +8,27 @@ import pytest
 
 from collector.assess import rules
 from collector.assess.findings import SOURCES_GROUP, Finding, Remedy
-from collector.assess.snapshot import (
-    AbortSeen,
-    AlertSnapshot,
-    BlockedPartition,
-    CheckpointHistory,
-    HangingTransaction,
-    IdLeak,
-    OneSidedBatch,
-)
-from collector.config.alerts import AlertSettings
+from collector.assess.rules.applications import AbortSeen
+from collector.assess.rules.batches import OneSidedBatch
+from collector.assess.rules.checkpoints import CheckpointHistory
+from collector.assess.rules.partitions import BlockedPartition, HangingTransaction
+from collector.assess.situation import Situation
 from collector.records.facts import CheckpointFacts, PipelineFacts
 from collector.records.observations import Observation
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.verdict_case import PipelineHistory
 from lifecycle.verdicts import AbortCause
 from tests.unit.collector.alerting.test_rules import DECIDED, FOREIGN, LOST, PREPARED, of_transaction
+from tests.unit.collector.assessments import changed, leaking, look
 from tests.unit.collector.observations import PREFIX, T0, observer_of, pipeline, run_started
 
 STOPPED = PipelineFacts(pipeline=PREFIX, stopped_ms=T0 + 80_000)
 BATCH = f"batch 41 of {PREFIX}"
 
 
-def only(rule: str, snapshot: AlertSnapshot) -> Finding:
+def only(rule: str, snapshot: Situation) -> Finding:
     """Return the one thing that a rule finds."""
-    (finding,) = [finding for finding in rules.findings(snapshot, AlertSettings()) if finding.rule == rule]
+    (finding,) = [finding for finding in rules.findings(snapshot) if finding.rule == rule]
     return finding
 
 
@@ -75,11 +71,11 @@ def test_alerts_about_one_transaction_lead_to_it_and_stand_with_its_batch() -> N
 
 def test_readers_that_wait_are_shown_with_the_batch_that_they_wait_for() -> None:
     blocked = BlockedPartition(partition="my-topic-12", since_ms=T0, groups=("orders",), transaction="ip-count-0-1")
-    waiting = only("A4", replace(of_transaction(50_000, *DECIDED), blocked=(blocked,)))
+    waiting = only("A4", changed(of_transaction(50_000, *DECIDED), blocked=(blocked,)))
     assert (waiting.shown_group, waiting.group) == (BATCH, f"application {PREFIX}")
     assert (waiting.remedy, waiting.labels["pipeline"]) == (Remedy.COMMIT, PREFIX)
     assert waiting.path == "/partition?topic=my-topic&partition=12"
-    unknown = only("A4", AlertSnapshot(now_ms=T0 + 50_000, blocked=(blocked,)))
+    unknown = only("A4", look(now_ms=T0 + 50_000, blocked=(blocked,)))
     assert (unknown.shown_group, unknown.remedy) == ("topic my-topic", Remedy.OPEN)
 
 
@@ -93,7 +89,7 @@ def test_a_hanging_transaction_offers_the_marker_that_is_right(
     held = HangingTransaction(
         partition="sink-0", producer_id=7, producer_epoch=2, since_ms=T0, may_commit=may_commit, may_abort=may_abort
     )
-    finding = only("A3", AlertSnapshot(now_ms=T0 + 1, hanging=(held,)))
+    finding = only("A3", look(now_ms=T0 + 1, hanging=(held,)))
     assert (finding.remedy, finding.path, finding.shown_group) == (
         remedy,
         "/partition?topic=sink&partition=0",
@@ -105,9 +101,7 @@ def test_alerts_about_an_application_lead_to_it() -> None:
     aborts = tuple(
         AbortSeen(application="a/b", transaction=f"t-{n}", at_ms=T0, cause=AbortCause.TIMEOUT) for n in range(5)
     )
-    snapshot = AlertSnapshot(
-        now_ms=T0 + 1, aborts=aborts, id_leaks=(IdLeak(application="a/b", ids=120_000, fact="new ids"),)
-    )
+    snapshot = look(now_ms=T0 + 1, aborts=aborts, id_leaks=(leaking("a/b", 120_000, "new ids"),))
     for rule in ("A5", "A8"):
         finding = only(rule, snapshot)
         assert (finding.path, finding.shown_group) == ("/pipeline?name=a%2Fb", "application a/b")
@@ -116,16 +110,16 @@ def test_alerts_about_an_application_lead_to_it() -> None:
 def test_checkpoints_that_fail_offer_a_restart_of_our_pipelines_alone() -> None:
     newest = CheckpointFacts(pipeline=PREFIX, number=41, started_ms=T0, failed_ms=T0, failures=3)
     checkpoints = CheckpointHistory(pipeline=PREFIX, newest=newest, completed_ms=None, failures=3)
-    foreign = AlertSnapshot(now_ms=T0 + 90_000, checkpoints=(checkpoints,))
+    foreign = look(now_ms=T0 + 90_000, checkpoints=(checkpoints,))
     assert only("A6", foreign).remedy is Remedy.OPEN
-    assert only("A6", replace(foreign, pipelines=history())).remedy is Remedy.RESTART
-    assert only("A6", replace(foreign, pipelines=history(facts=STOPPED))).remedy is Remedy.START
+    assert only("A6", changed(foreign, pipelines=history())).remedy is Remedy.RESTART
+    assert only("A6", changed(foreign, pipelines=history(facts=STOPPED))).remedy is Remedy.START
     assert only("A6", foreign).path == f"/pipeline?name={PREFIX}"
 
 
 def test_a_batch_on_one_side_only_leads_to_its_batch() -> None:
     one = OneSidedBatch(pipeline=PREFIX, batch=41, done_in=("kafka",), missing_in=("mysql",), since_ms=T0)
-    finding = only("A10", AlertSnapshot(now_ms=T0, one_sided=(one,), pipelines=history()))
+    finding = only("A10", look(now_ms=T0, one_sided=(one,), pipelines_of_batches=history()))
     assert (finding.path, finding.shown_group) == (f"/batch?pipeline={PREFIX}&number=41", BATCH)
     assert finding.remedy is Remedy.RESTART
 
@@ -134,7 +128,7 @@ def test_an_observer_that_is_down_leads_to_the_collector() -> None:
     down = ObserverStatus(
         **observer_of("decision log"), state=ObserverState.DOWN, delay_ms=0, since_ms=T0, error="refused", records=0
     )
-    finding = only("A9", AlertSnapshot(now_ms=T0 + 60_000, observers=(down,)))
+    finding = only("A9", look(now_ms=T0 + 60_000, observers=(down,)))
     assert (finding.path, finding.shown_group, finding.remedy) == ("/collector", SOURCES_GROUP, Remedy.OPEN)
 
 

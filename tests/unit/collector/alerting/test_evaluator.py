@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +14,12 @@ from collector.alerting import silences
 from collector.alerting.evaluator import AlertEvaluator
 from collector.alerting.state_machine import AlertState
 from collector.alerting.store import MAX_SHOWN, AlertStore
-from collector.assess import rules, snapshot_builder
-from collector.assess.snapshot import AlertSnapshot, OneSidedBatch, Source
+from collector.assess import rules
+from collector.assess.rule import Source, unavailable_sources
+from collector.assess.rules.applications import aborts
+from collector.assess.rules.batches import OneSidedBatch
+from collector.assess.rules.checkpoints import by_pipeline, unobserved_pipelines
+from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings
 from collector.history import sql
 from collector.history.store import Store, StoreFailed
@@ -27,13 +32,16 @@ from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
-from tests.unit.collector.assessments import snapshot_at
+from tests.unit.collector.assessments import changed, look, situation_at
 from tests.unit.collector.observations import T0, broker_record, decided, handle, observer_of, run_started
 
 SETTINGS = AlertSettings(keep_firing_ms=0, group_wait_ms=0, group_interval_ms=0)
-ASSESSED: Any = None
-"""A snapshot is given in its place."""
 HELD = OneSidedBatch(pipeline="p", batch=41, done_in=("kafka",), missing_in=("mysql",), since_ms=0)
+
+
+def assessment(situation: Situation) -> Any:
+    """Return as much of an assessment as alerts read."""
+    return SimpleNamespace(situation=situation)
 
 
 class Stage:
@@ -41,7 +49,7 @@ class Stage:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "history.duckdb"
-        self.snapshot = AlertSnapshot(now_ms=now_ms())
+        self.snapshot = look(now_ms=now_ms())
         self.notified = self.changes = 0
         self.open()
 
@@ -51,7 +59,6 @@ class Stage:
         self.evaluator = AlertEvaluator(
             self.kept,
             lambda stopping: iter(()),
-            lambda _: self.snapshot,
             settings=SETTINGS,
             receivers=["webhook"],
             changed=self.change,
@@ -75,8 +82,8 @@ class Stage:
 
     def judge(self, after_ms: int, **changes: object) -> None:
         """Judge that much later, with a changed snapshot."""
-        self.snapshot = replace(self.snapshot, now_ms=self.snapshot.now_ms + after_ms, **changes)  # type: ignore[arg-type]
-        self.evaluator.judge(ASSESSED)
+        self.snapshot = changed(self.snapshot, now_ms=self.snapshot.now_ms + after_ms, **changes)
+        self.evaluator.judge(assessment(self.snapshot))
 
     def states(self) -> list[AlertState]:
         return [one.alert.state for one in self.evaluator.alerts()]
@@ -239,7 +246,7 @@ DOWN, STARTING = ObserverState.DOWN, ObserverState.STARTING
 
 
 @pytest.mark.parametrize(
-    ("observers", "unavailable_sources"),
+    ("observers", "unavailable"),
     [
         ([status("transaction log"), status("decision log"), status("lifecycle events")], set()),
         ([status("transaction log", has_caught_up=False)], {Source.TRANSACTIONS}),
@@ -260,8 +267,8 @@ DOWN, STARTING = ObserverState.DOWN, ObserverState.STARTING
         ([], set()),
     ],
 )
-def test_what_cannot_be_seen(observers: list[ObserverStatus], unavailable_sources: set[Source]) -> None:
-    assert snapshot_builder.unavailable_sources(observers, SETTINGS, 1_000) == unavailable_sources
+def test_what_cannot_be_seen(observers: list[ObserverStatus], unavailable: set[Source]) -> None:
+    assert unavailable_sources(look(1_000, SETTINGS, observers=observers)) == unavailable
 
 
 @pytest.mark.parametrize(
@@ -279,12 +286,13 @@ def test_what_cannot_be_seen(observers: list[ObserverStatus], unavailable_source
 )
 def test_which_pipelines_checkpoints_cannot_be_seen(pipeline: str, told_by: str, down: str, is_dark: bool) -> None:
     newest = CheckpointFacts(pipeline=pipeline, number=1, started_ms=1, sources=frozenset({told_by}))
-    histories = snapshot_builder.checkpoint_histories([newest])
+    histories = by_pipeline([newest])
     others = [status("transaction log"), status("flink other")]
-    assert snapshot_builder.unobserved_pipelines([*others, status(down, DOWN)], histories) == (
-        {pipeline} if is_dark else set()
+    dark, seen = (
+        look(1_000, checkpoints=histories, observers=[*others, each]) for each in (status(down, DOWN), status(down))
     )
-    assert snapshot_builder.unobserved_pipelines([*others, status(down)], histories) == set()
+    assert unobserved_pipelines(dark) == ({pipeline} if is_dark else set())
+    assert unobserved_pipelines(seen) == set()
 
 
 def test_a_flink_job_that_failed_is_found_and_a_cancelled_one_is_not(tmp_path: Path) -> None:
@@ -307,8 +315,8 @@ def test_a_flink_job_that_failed_is_found_and_a_cancelled_one_is_not(tmp_path: P
             for position, one in zip(positions, (job, under_way), strict=True)
         ]
         current.observe(seen)
-    seen_now = snapshot_at(current, [status("flink f")], SETTINGS, 3_600_000)
-    troubled = {finding.subject for finding in rules.findings(seen_now, SETTINGS) if finding.rule == "A6"}
+    seen_now = situation_at(current, [status("flink f")], SETTINGS, 3_600_000)
+    troubled = {finding.subject for finding in rules.findings(seen_now) if finding.rule == "A6"}
     assert troubled == {"f/FAILED", "f/RUNNING"}
     store.close()
 
@@ -317,9 +325,9 @@ def test_savepoints_are_no_checkpoints_and_gaps_are_those_of_flink() -> None:
     savepoint = CheckpointFacts(pipeline="p", number=5, started_ms=900, kind="savepoint", job="j")
     begun = [100, 200, 300, 700]
     taken = [CheckpointFacts(pipeline="p", number=n, started_ms=at, job="j") for n, at in enumerate(begun)]
-    (one,) = snapshot_builder.checkpoint_histories([*taken, savepoint])
+    (one,) = by_pipeline([*taken, savepoint])
     assert (one.newest.number, one.gap_ms) == (3, 100)
-    (ours,) = snapshot_builder.checkpoint_histories([replace(c, job="") for c in taken])
+    (ours,) = by_pipeline([replace(c, job="") for c in taken])
     assert ours.gap_ms == 0
 
 
@@ -339,8 +347,8 @@ def test_what_was_aborted_is_judged_no_more_unless_it_was_decided(tmp_path: Path
     assert {one.view.transaction for one in current.judged(at_ms=T0 + 60_000)} == {"ending", "ip-count-0-1"}
     assert {c.view.transaction for c in aborts_and_losses.abort_clues(current, T0 + 900)[0]} == {"gone", "ip-count-0-1"}
     assert aborts_and_losses.abort_clues(current, T0 + 901) == ([], 0)
-    seen_now = snapshot_at(current, [], SETTINGS, T0 + 60_000)
-    assert {abort.transaction for abort in seen_now.aborts} == {"gone", "ip-count-0-1"}
+    seen_now = situation_at(current, [], SETTINGS, T0 + 60_000)
+    assert {abort.transaction for abort in seen_now.read(aborts)} == {"gone", "ip-count-0-1"}
     store.close()
 
 
@@ -349,7 +357,7 @@ def checkpoint(number: int, **times: int) -> CheckpointFacts:
 
 
 def test_how_checkpoints_stand() -> None:
-    (one,) = snapshot_builder.checkpoint_histories(
+    (one,) = by_pipeline(
         [
             checkpoint(7, started_ms=100, failed_ms=150, completed_ms=200, failures=4),
             checkpoint(8, started_ms=300, failed_ms=350, failures=2),
@@ -360,7 +368,5 @@ def test_how_checkpoints_stand() -> None:
 
 
 def test_a_new_directory_counts_from_zero_and_is_the_newest() -> None:
-    (one,) = snapshot_builder.checkpoint_histories(
-        [checkpoint(900, started_ms=100, completed_ms=200), checkpoint(0, started_ms=300)]
-    )
+    (one,) = by_pipeline([checkpoint(900, started_ms=100, completed_ms=200), checkpoint(0, started_ms=300)])
     assert (one.newest.number, one.completed_ms) == (0, 200)

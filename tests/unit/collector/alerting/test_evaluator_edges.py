@@ -6,18 +6,20 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from collector.alerting import silences
 from collector.alerting.evaluator import AlertEvaluator
 from collector.alerting.state_machine import AlertState
-from collector.assess.assessment import Assessment
-from collector.assess.snapshot import AlertSnapshot, BlockedPartition
+from collector.assess.rules.partitions import BlockedPartition
+from collector.assess.situation import Situation
 from collector.history import sql
 from collector.history.store import StoreFailed
 from collector.runtime.clock import now_ms
-from tests.unit.collector.alerting.test_evaluator import ASSESSED, HELD, SETTINGS, Stage
+from tests.unit.collector.alerting.test_evaluator import HELD, SETTINGS, Stage
+from tests.unit.collector.assessments import look
 
 FIRING, PENDING, RESOLVED = AlertState.FIRING, AlertState.PENDING, AlertState.RESOLVED
 BODY = {"matchers": {"pipeline": "p"}, "reason": "maintenance", "duration_ms": 3_600_000}
@@ -106,19 +108,20 @@ def test_no_alert_waits_for_a_time_that_is_still_to_come(stage: Stage) -> None:
 def test_alerts_are_judged_on_after_a_look_that_failed(stage: Stage) -> None:
     looks, judged = [StoreFailed("no answer"), RuntimeError("a fault")], threading.Event()
 
-    def snapshot(_: Assessment) -> AlertSnapshot:
-        if looks:
-            raise looks.pop(0)
-        return AlertSnapshot(now_ms=now_ms(), one_sided=(HELD,))
+    class Look:
+        @property
+        def situation(self) -> Situation:
+            if looks:
+                raise looks.pop(0)
+            return look(now_ms=now_ms(), one_sided=(HELD,))
 
-    def again(stopping: threading.Event) -> Iterator[Assessment]:
+    def again(stopping: threading.Event) -> Iterator[Any]:
         while not stopping.wait(0.001):
-            yield ASSESSED
+            yield Look()
 
     evaluator = AlertEvaluator(
         stage.kept,
         again,
-        snapshot,
         settings=SETTINGS,
         receivers=[],
         changed=judged.set,

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from collector.assess import rules
-from collector.assess.snapshot import AlertSnapshot
+from collector.assess.rules.batches import one_sided
+from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.formats.transaction_state import BrokerStatus
@@ -19,7 +20,7 @@ from lifecycle.decisions import Settled
 from lifecycle.events import EventType
 from lifecycle.identity import Handle
 from lifecycle.verdicts import Verdict
-from tests.unit.collector.assessments import snapshot_at
+from tests.unit.collector.assessments import situation_at
 from tests.unit.collector.observations import (
     PREFIX,
     T0,
@@ -36,7 +37,7 @@ from tests.unit.collector.observations import (
 )
 
 KAFKA, MYSQL = handle(), database_handle()
-TakeSnapshot = Callable[..., AlertSnapshot]
+TakeSnapshot = Callable[..., Situation]
 
 
 def told(of: Handle) -> Observation:
@@ -56,11 +57,11 @@ def take_snapshot(tmp_path: Path) -> Iterator[TakeSnapshot]:
     current = CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
     current.see_decision_log(DecisionLogStatus.READABLE)
 
-    def seen(*observations: Observation, at: int) -> AlertSnapshot:
+    def seen(*observations: Observation, at: int) -> Situation:
         positions = (Position(source="s", partition=0, offset=n) for n in range(len(observations)))
         pairs = zip(positions, observations, strict=True)
         current.observe([Observed(position=position, observation=one) for position, one in pairs])
-        return snapshot_at(current, [], AlertSettings(), T0 + at)
+        return situation_at(current, [], AlertSettings(), T0 + at)
 
     yield seen
     store.close()
@@ -84,10 +85,10 @@ def test_a_batch_on_one_side_only(
 ) -> None:
     for at in (60_000, 3_600_000):
         snapshot = take_snapshot(*(observations if at == 60_000 else ()), at=at)
-        (one,) = snapshot.one_sided
+        (one,) = snapshot.read(one_sided)
         assert (one.pipeline, one.batch, one.done_in, one.missing_in) == (PREFIX, 41, (done,), (missing,))
         assert one.since_ms == T0 + since
-    found = [finding for finding in rules.findings(snapshot, AlertSettings()) if finding.rule == "A10"]
+    found = [finding for finding in rules.findings(snapshot) if finding.rule == "A10"]
     assert [finding.labels["batch"] for finding in found] == ["41"]
 
 
@@ -99,8 +100,8 @@ def test_one_side_that_was_committed_by_hand_while_its_driver_is_at_work(
     take_snapshot: TakeSnapshot, at: int, verdict: Verdict
 ) -> None:
     snapshot = take_snapshot(*PREPARED, branch_gone(MYSQL, BranchProof.COMMITTED), ALIVE, at=at)
-    assert [one.judgement.verdict for one in snapshot.transactions if one.view.is_running] == [verdict]
-    assert [(one.done_in, one.since_ms) for one in snapshot.one_sided] == [(("mysql",), T0 + 3_000)]
+    assert [one.judgement.verdict for one in snapshot.judged if one.view.is_running] == [verdict]
+    assert [(one.done_in, one.since_ms) for one in snapshot.read(one_sided)] == [(("mysql",), T0 + 3_000)]
 
 
 @pytest.mark.parametrize(
@@ -117,8 +118,8 @@ def test_one_side_that_was_committed_by_hand_while_its_driver_is_at_work(
 def test_batches_whose_sides_do_not_contradict_each_other(
     take_snapshot: TakeSnapshot, observations: tuple[Observation, ...]
 ) -> None:
-    assert take_snapshot(*observations, at=60_000).one_sided == ()
+    assert take_snapshot(*observations, at=60_000).read(one_sided) == ()
 
 
 def test_a_driver_that_is_just_committing_is_given_the_time(take_snapshot: TakeSnapshot) -> None:
-    assert take_snapshot(*DECIDED, *KAFKA_DONE, at=1_200).one_sided == ()
+    assert take_snapshot(*DECIDED, *KAFKA_DONE, at=1_200).read(one_sided) == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from collector.assess.recent_losses import CHECK_EVERY_S, RECENT_MS, RecentLosses
+from collector.assess.rules.losses import CHECK_EVERY_S, RECENT_MS, RecentLosses
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.verdicts.data_loss import Loss, LossVerdict
 from lifecycle.verdicts import Certainty

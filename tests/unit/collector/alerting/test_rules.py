@@ -9,18 +9,14 @@ import pytest
 
 from collector.assess import rules as alert_rules
 from collector.assess.findings import LABELS, MAX_FINDINGS, SOURCES_GROUP, Finding, Severity
+from collector.assess.rule import Source
 from collector.assess.rules import transactions as transaction_rules
-from collector.assess.snapshot import (
-    AbortSeen,
-    AlertSnapshot,
-    BlockedPartition,
-    CheckpointHistory,
-    HangingTransaction,
-    IdLeak,
-    OneSidedBatch,
-    Source,
-    UnreadCheckpoints,
-)
+from collector.assess.rules.applications import AbortSeen
+from collector.assess.rules.batches import OneSidedBatch
+from collector.assess.rules.checkpoints import CheckpointHistory
+from collector.assess.rules.partitions import BlockedPartition, HangingTransaction
+from collector.assess.rules.unread_checkpoints import UnreadCheckpoints
+from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings
 from collector.records.facts import CheckpointFacts, PipelineFacts
 from collector.records.formats.flink_records import UnreadCheckpoint
@@ -37,6 +33,7 @@ from collector.verdicts.verdict_rules import judge
 from lifecycle.events import EventType
 from lifecycle.verdicts import AbortCause, Evidence, Judgement, Verdict
 from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
+from tests.unit.collector.assessments import changed, leaking, look
 from tests.unit.collector.observations import (
     PREFIX,
     T0,
@@ -65,9 +62,9 @@ LOST = (*DECIDED, broker_record(BrokerStatus.COMPLETE_ABORT, 60_000))
 FOREIGN = (broker_record(BrokerStatus.ONGOING, 0, transaction="flink-orders-3"),)
 
 
-def found(number: str, snapshot: AlertSnapshot, limits: AlertSettings = LIMITS) -> list[Finding]:
+def found(number: str, snapshot: Situation, limits: AlertSettings = LIMITS) -> list[Finding]:
     """Return what one rule finds; every finding of it must be whole."""
-    findings = [finding for finding in alert_rules.findings(snapshot, limits) if finding.rule == number]
+    findings = [finding for finding in alert_rules.findings(changed(snapshot, limits=limits)) if finding.rule == number]
     for finding in findings:
         assert finding.evidence
         assert finding.summary
@@ -76,12 +73,12 @@ def found(number: str, snapshot: AlertSnapshot, limits: AlertSettings = LIMITS) 
     return findings
 
 
-def of_transaction(at: int, *observations: Observation, replayed: int | None = None, **history: Any) -> AlertSnapshot:
+def of_transaction(at: int, *observations: Observation, replayed: int | None = None, **history: Any) -> Situation:
     """Return a snapshot with one transaction, ``at`` ms after T0; its pipeline needs 16 s unless changed."""
     view = only_view(*observations)
     known = pipeline(**history) if view.ours else None
     of_view = case(view, at, pipeline=known, replayed_ms=None if replayed is None else T0 + replayed)
-    return AlertSnapshot(now_ms=T0 + at, transactions=(Judged(view=view, judgement=judge(of_view), pipeline=known),))
+    return look(now_ms=T0 + at, judged=(Judged(view=view, judgement=judge(of_view), pipeline=known),))
 
 
 @pytest.mark.parametrize(
@@ -145,23 +142,23 @@ def test_a1_says_how_much_time_is_left_and_follows_the_clock() -> None:
     first = of_transaction(48_000, *DECIDED)
     (decided_since,) = found("A1", first)
     assert decided_since.severity is Severity.CRITICAL
-    (later,) = found("A1", replace(first, now_ms=T0 + 49_000))
+    (later,) = found("A1", changed(first, now_ms=T0 + 49_000))
     assert "has 11 s left" in later.summary
-    (over,) = found("A1", replace(first, now_ms=T0 + 61_000))
+    (over,) = found("A1", changed(first, now_ms=T0 + 61_000))
     assert "has no time left" in over.summary
-    assert found("A1", replace(first, now_ms=T0 + 90_000)) == [over]
-    assert found("A1", replace(first, now_ms=T0 + 30_000)) == []
-    assert found("A1", replace(first, now_ms=T0 + 30_001)) != []
+    assert found("A1", changed(first, now_ms=T0 + 90_000)) == [over]
+    assert found("A1", changed(first, now_ms=T0 + 30_000)) == []
+    assert found("A1", changed(first, now_ms=T0 + 30_001)) != []
     (by_other_limits,) = found("A1", of_transaction(48_000, *FOREIGN), replace(LIMITS, foreign_recovery_ms=30_000))
     assert "recovery needs 30 s" in by_other_limits.summary
 
 
 def test_a1_finds_no_more_than_are_shown_the_lowest_by_key() -> None:
-    (judged,) = of_transaction(48_000, *FOREIGN).transactions
+    (judged,) = of_transaction(48_000, *FOREIGN).judged
     ids = [f"flink-orders-{number:05}" for number in range(MAX_FINDINGS + 5)]
     many = [replace(judged, view=replace(judged.view, transaction=id_)) for id_ in ids]
-    snapshot = AlertSnapshot(now_ms=T0 + 48_000, transactions=tuple(reversed(many)))
-    findings = list(transaction_rules.a1_timeout_near(snapshot, LIMITS))
+    snapshot = look(now_ms=T0 + 48_000, judged=tuple(reversed(many)))
+    findings = list(transaction_rules.a1_timeout_near(snapshot))
     assert [finding.subject for finding in findings] == [each.view.key for each in many[:MAX_FINDINGS]]
 
 
@@ -175,9 +172,9 @@ def test_a1_finds_no_more_than_are_shown_the_lowest_by_key() -> None:
 )
 def test_a1_says_of_a_foreign_one_what_its_verdict_knows_of_the_timeout(verdict: Verdict, says: str) -> None:
     snapshot = of_transaction(48_000, *FOREIGN)
-    (judged,) = snapshot.transactions
+    (judged,) = snapshot.judged
     judged = replace(judged, judgement=replace(judged.judgement, verdict=verdict))
-    (finding,) = found("A1", replace(snapshot, transactions=(judged,)))
+    (finding,) = found("A1", changed(snapshot, judged=(judged,)))
     assert finding.summary.endswith(says)
 
 
@@ -223,14 +220,14 @@ def test_a2_is_quiet_once_a_later_batch_was_decided() -> None:
     view = only_view(run_started(), decided(1, database_handle()))
     judgement = judge(case(view, 60_000, later_batch_decided=True))
     one = Judged(view=view, judgement=judgement, pipeline=pipeline())
-    assert not found("A2", AlertSnapshot(now_ms=T0 + 60_000, transactions=(one,)))
+    assert not found("A2", look(now_ms=T0 + 60_000, judged=(one,)))
 
 
 def test_a2_tells_at_once_of_what_a_flink_checkpoint_lists() -> None:
     view = only_view(*FOREIGN)
     evidence = (Evidence(fact="chk-3/_metadata lists exactly this transactional id", source="_metadata", at_ms=T0),)
     judgement = Judgement(verdict=Verdict.COMMIT_IT, rule=25, rests_on=evidence, commit_confirmation="chk-3")
-    snapshot = AlertSnapshot(now_ms=T0 + 2_000, transactions=(Judged(view=view, judgement=judgement, pipeline=None),))
+    snapshot = look(now_ms=T0 + 2_000, judged=(Judged(view=view, judgement=judgement, pipeline=None),))
     (finding,) = found("A2", snapshot)
     assert finding.severity is Severity.CRITICAL
     assert "loses its rows in 58 s" in finding.summary
@@ -243,7 +240,7 @@ def test_a2_says_of_a_branch_of_flink_what_it_holds_because_no_timeout_ends_it()
     judgement = Judgement(
         verdict=Verdict.COMMIT_IT, rule=23, rests_on=(Evidence(fact="it counts", source="flink REST"),)
     )
-    snapshot = AlertSnapshot(now_ms=T0 + 2_000, transactions=(Judged(view=view, judgement=judgement, pipeline=None),))
+    snapshot = look(now_ms=T0 + 2_000, judged=(Judged(view=view, judgement=judgement, pipeline=None),))
     (finding,) = found("A2", snapshot)
     assert finding.summary.endswith(
         "belongs to a Flink checkpoint that counts and is not committed: its rows are invisible, and it keeps its locks until it "
@@ -253,7 +250,7 @@ def test_a2_says_of_a_branch_of_flink_what_it_holds_because_no_timeout_ends_it()
 
 def test_a3_hanging() -> None:
     held = HangingTransaction(partition="sink-0", producer_id=7, producer_epoch=2, since_ms=T0)
-    (finding,) = found("A3", AlertSnapshot(now_ms=T0 + 1, hanging=(held,)))
+    (finding,) = found("A3", look(now_ms=T0 + 1, hanging=(held,)))
     assert (finding.severity, finding.group) == (Severity.CRITICAL, "topic sink")
     assert finding.for_ms == 10_000, "the coordinator may know of it a moment later"
     assert "pipeline" not in finding.labels, "nobody knows its transactional id"
@@ -262,7 +259,7 @@ def test_a3_hanging() -> None:
 
 def test_a3_names_the_application_whose_id_is_known() -> None:
     held = HangingTransaction(partition="sink-0", producer_id=7, producer_epoch=2, since_ms=T0, application="shop")
-    (finding,) = found("A3", AlertSnapshot(now_ms=T0 + 1, hanging=(held,)))
+    (finding,) = found("A3", look(now_ms=T0 + 1, hanging=(held,)))
     assert (finding.labels["pipeline"], finding.group) == ("shop", "application shop")
 
 
@@ -272,7 +269,7 @@ def test_a3_names_the_application_whose_id_is_known() -> None:
 )
 def test_a4_blocked_consumers(waited: int, groups: tuple[str, ...], is_found: bool) -> None:
     blocked = BlockedPartition(partition="my-topic-12", since_ms=T0, groups=groups, hidden=1200, transaction="t-1")
-    findings = found("A4", AlertSnapshot(now_ms=T0 + waited, blocked=(blocked,)))
+    findings = found("A4", look(now_ms=T0 + waited, blocked=(blocked,)))
     assert [f.group for f in findings] == (["topic my-topic"] if is_found else [])
     assert all("1,200 records are hidden" in f.evidence[1].fact and "t-1" in f.summary for f in findings)
 
@@ -283,7 +280,7 @@ def test_a4_blocked_consumers(waited: int, groups: tuple[str, ...], is_found: bo
 )
 def test_a4_counts_what_is_hidden_where_it_can(hidden: int | None, said: str) -> None:
     blocked = BlockedPartition(partition="sink-0", since_ms=T0, groups=("orders",), hidden=hidden, transaction="")
-    (finding,) = found("A4", AlertSnapshot(now_ms=T0 + 30_000, blocked=(blocked,)))
+    (finding,) = found("A4", look(now_ms=T0 + 30_000, blocked=(blocked,)))
     assert finding.evidence[1].fact == f"{said} from: orders"
 
 
@@ -308,7 +305,7 @@ def aborts(*times: int, cause: AbortCause = AbortCause.TIMEOUT, application: str
     ],
 )
 def test_a5_repeated_aborts(seen: tuple[AbortSeen, ...], is_found: bool) -> None:
-    findings = found("A5", AlertSnapshot(now_ms=T0 + 600_000, aborts=seen))
+    findings = found("A5", look(now_ms=T0 + 600_000, aborts=seen))
     assert [f.subject for f in findings] == ([PREFIX] if is_found else [])
     assert all(f.evidence[0].fact == "aborted: 5 by timeout" for f in findings)
 
@@ -319,9 +316,9 @@ def checkpoint(number: int = 7, **times: int) -> CheckpointFacts:
     return CheckpointFacts(pipeline=PREFIX, number=number, **at, **counts)
 
 
-def of_foreign_checkpoints(at: int, newest: CheckpointFacts) -> AlertSnapshot:
+def of_foreign_checkpoints(at: int, newest: CheckpointFacts) -> Situation:
     """Return a snapshot of the checkpoints of a pipeline that is not ours."""
-    return replace(of_checkpoints(at, newest), pipelines={})
+    return changed(of_checkpoints(at, newest), pipelines={})
 
 
 def of_checkpoints(
@@ -333,7 +330,7 @@ def of_checkpoints(
     p99: int = 0,
     gap: int = 0,
     **history: Any,
-) -> AlertSnapshot:
+) -> Situation:
     """Return a snapshot of a pipeline's checkpoints; ``again``: when its query started again."""
     stopped_ms, started_ms = (None if at_ms is None else T0 + at_ms for at_ms in (stopped, again))
     facts = PipelineFacts(pipeline=PREFIX, stopped_on_request_ms=stopped_ms, started_ms=started_ms)
@@ -341,7 +338,7 @@ def of_checkpoints(
     one = CheckpointHistory(
         pipeline=PREFIX, newest=newest, completed_ms=T0 - 5_000, failures=failures, p99_ms=p99, gap_ms=gap
     )
-    return AlertSnapshot(now_ms=T0 + at, checkpoints=(one,), pipelines=history_of)
+    return look(now_ms=T0 + at, checkpoints=(one,), pipelines=history_of)
 
 
 @pytest.mark.parametrize(
@@ -394,7 +391,7 @@ def of_checkpoints(
         (of_foreign_checkpoints(60_000, checkpoint(started=0)), True),
     ],
 )
-def test_a6_failing_or_stalled_checkpoints(snapshot: AlertSnapshot, is_found: bool) -> None:
+def test_a6_failing_or_stalled_checkpoints(snapshot: Situation, is_found: bool) -> None:
     findings = found("A6", snapshot)
     assert [f.severity for f in findings] == ([Severity.CRITICAL] if is_found else [])
 
@@ -428,9 +425,9 @@ def test_a7_of_a_pipeline_without_history_waits_for_what_others_need() -> None:
     view = only_view(*LOST)
     judgement = Judgement(verdict=Verdict.LOST, rule=3, rests_on=(Evidence(fact="lost", source="decision log"),))
 
-    def at(waited: int, of: TransactionView = view) -> AlertSnapshot:
+    def at(waited: int, of: TransactionView = view) -> Situation:
         one = Judged(view=of, judgement=judgement, pipeline=None)
-        return AlertSnapshot(now_ms=T0 + 60_000 + waited, transactions=(one,))
+        return look(now_ms=T0 + 60_000 + waited, judged=(one,))
 
     assert not found("A7", at(19_999))
     assert found("A7", at(20_000))
@@ -440,11 +437,11 @@ def test_a7_of_a_pipeline_without_history_waits_for_what_others_need() -> None:
 
 
 def test_a8_id_leak() -> None:
-    leak = IdLeak(application="orders", ids=120_000, fact="40 new ids a minute, each used once")
-    (finding,) = found("A8", AlertSnapshot(now_ms=T0, id_leaks=(leak,)))
+    leak = leaking("orders", 120_000, "40 new ids a minute, each used once")
+    (finding,) = found("A8", look(now_ms=T0, id_leaks=(leak,)))
     assert (finding.severity, finding.group) == (Severity.WARNING, "application orders")
     assert "120,000" in finding.summary
-    assert not found("A8", AlertSnapshot(now_ms=T0))
+    assert not found("A8", look(now_ms=T0))
 
 
 def observer(
@@ -468,16 +465,16 @@ def observer(
     ],
 )
 def test_a9_observer_down(status: ObserverStatus, severity: Severity | None) -> None:
-    findings = found("A9", AlertSnapshot(now_ms=T0 + 15_000, observers=(status,)))
+    findings = found("A9", look(now_ms=T0 + 15_000, observers=(status,)))
     assert [(f.severity, f.group) for f in findings] == ([(severity, SOURCES_GROUP)] if severity else [])
 
 
 def test_a10_one_side_only() -> None:
     one = OneSidedBatch(pipeline=PREFIX, batch=41, done_in=("kafka",), missing_in=("mysql",), since_ms=T0)
-    (finding,) = found("A10", AlertSnapshot(now_ms=T0, one_sided=(one,)))
+    (finding,) = found("A10", look(now_ms=T0, one_sided=(one,)))
     assert finding.severity is Severity.CRITICAL
     assert "in kafka and not in mysql" in finding.summary
-    assert not found("A10", AlertSnapshot(now_ms=T0))
+    assert not found("A10", look(now_ms=T0))
 
 
 @pytest.mark.parametrize(
@@ -492,7 +489,7 @@ def test_a10_one_side_only() -> None:
 def test_a11_finite_log(settings: dict[str, str], said: str) -> None:
     log_settings = LogSettings.of("transaction_decisions", FORGETS_NOTHING | settings, T0)
     # It is found also while the log itself cannot be read.
-    snapshot = AlertSnapshot(now_ms=T0, log_settings=log_settings, unavailable_sources=frozenset({Source.DECISIONS}))
+    snapshot = look(now_ms=T0, log_settings=log_settings, unavailable_sources=frozenset({Source.DECISIONS}))
     findings = found("A11", snapshot)
     assert [finding.severity for finding in findings] == ([Severity.CRITICAL] if said else [])
     for finding in findings:
@@ -501,14 +498,14 @@ def test_a11_finite_log(settings: dict[str, str], said: str) -> None:
             f"--add-config {','.join(f'{name}={FORGETS_NOTHING[name]}' for name in sorted(settings))}"
             in finding.summary
         )
-    assert not found("A11", AlertSnapshot(now_ms=T0))
+    assert not found("A11", look(now_ms=T0))
 
 
 def test_a15_checkpoint_not_read() -> None:
     def not_read(*numbers: int, pipeline: str = "eu/orders") -> Finding:
         unread = tuple(UnreadCheckpoint(f"/s/job/chk-{n}", "job", n, f"denied {n}", T0 + n) for n in numbers)
         one = UnreadCheckpoints(observer="flink", directory="/s/job", pipeline=pipeline, unread=unread)
-        (finding,) = found("A15", AlertSnapshot(now_ms=T0, unread_checkpoints=(one,)))
+        (finding,) = found("A15", look(now_ms=T0, unread_checkpoints=(one,)))
         return finding
 
     of_one, of_many = not_read(7), not_read(*range(12), pipeline="")
@@ -519,23 +516,23 @@ def test_a15_checkpoint_not_read() -> None:
     assert "12 checkpoints of a job in /s/job" in of_many.summary
     assert [each.fact for each in of_many.evidence] == [f"/s/job/chk-{n}: denied {n}" for n in range(11, 1, -1)]
     assert of_one.key == of_many.key, "one alert lasts while other checkpoints of the directory cannot be read"
-    assert not found("A15", AlertSnapshot(now_ms=T0))
+    assert not found("A15", look(now_ms=T0))
 
 
 @pytest.mark.parametrize("ahead_ms", [120_000, -120_000])
 def test_a16_clock_off(ahead_ms: int) -> None:
     clocks = [ClockOffset(owner=f"broker {n}", ahead_ms=ms, error_ms=100) for n, ms in ((1, ahead_ms), (2, 0))]
-    (finding,) = found("A16", AlertSnapshot(now_ms=T0, clocks=tuple(clocks)))
+    (finding,) = found("A16", look(now_ms=T0, clocks=tuple(clocks)))
     assert (finding.severity, finding.subject, finding.for_ms) == (Severity.WARNING, "broker 1", 5_000)
     assert finding.evidence == (Evidence(fact=clocks[0].fact, source="clocks"),)
-    assert not found("A16", AlertSnapshot(now_ms=T0, clocks=tuple(clocks[1:])))
+    assert not found("A16", look(now_ms=T0, clocks=tuple(clocks[1:])))
 
 
 def test_one_rule_finds_a_thousand_at_most() -> None:
     held = tuple(
         HangingTransaction(partition=f"t-{n}", producer_id=n, producer_epoch=0, since_ms=T0) for n in range(1_200)
     )
-    findings = found("A3", AlertSnapshot(now_ms=T0, hanging=held))
+    findings = found("A3", look(now_ms=T0, hanging=held))
     assert [finding.subject for finding in findings] == sorted(f"t-{n}|{n}|0" for n in range(1_200))[:1_000]
 
 
@@ -553,26 +550,28 @@ def test_one_rule_finds_a_thousand_at_most() -> None:
     ],
 )
 def test_rules_whose_evidence_cannot_be_seen_are_held(unavailable_sources: set[Source], rules: set[str]) -> None:
-    assert alert_rules.held(AlertSnapshot(now_ms=T0, unavailable_sources=frozenset(unavailable_sources))) == rules
+    assert alert_rules.held(look(now_ms=T0, unavailable_sources=frozenset(unavailable_sources))) == rules
 
 
 def test_a_rule_that_is_held_finds_nothing() -> None:
     near = of_transaction(44_001, *PREPARED)
     assert found("A1", near)
-    assert not found("A1", replace(near, unavailable_sources=frozenset({Source.TRANSACTIONS})))
+    assert not found("A1", changed(near, unavailable_sources=frozenset({Source.TRANSACTIONS})))
 
 
 def test_one_pipeline_whose_checkpoints_cannot_be_seen_is_held_alone() -> None:
     stalled = of_checkpoints(60_000, checkpoint(started=0))
     assert found("A6", stalled)
-    dark = replace(stalled, unobserved_pipelines=frozenset({PREFIX}))
+    dark = changed(stalled, unobserved_pipelines=frozenset({PREFIX}))
     assert not found("A6", dark)
     assert alert_rules.held(dark) == {f"A6|{PREFIX}"}
-    assert found("A6", replace(stalled, unobserved_pipelines=frozenset({"another"})))
+    assert found("A6", changed(stalled, unobserved_pipelines=frozenset({"another"})))
 
 
 def test_rules_are_numbered_without_a_gap() -> None:
-    assert [rule.number for rule in alert_rules.RULES] == [f"A{n}" for n in range(1, len(alert_rules.RULES) + 1)]
+    assert [rule.number for rule in alert_rules.RULES.values()] == [
+        f"A{n}" for n in range(1, len(alert_rules.RULES) + 1)
+    ]
 
 
 def test_failures_are_counted_and_a_stop_on_request_is_known() -> None:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collector.assess.partition_snapshot import blocked_partitions
-from collector.assess.snapshot import AbortSeen, AlertSnapshot, CheckpointHistory, Source
-from collector.assess.snapshot_builder import checkpoint_histories, recent_aborts
+from collector.assess.rule import Source, unavailable_sources
+from collector.assess.rules.applications import AbortSeen, aborts, id_leaks, recent_aborts
+from collector.assess.rules.checkpoints import (
+    CheckpointHistory,
+    by_pipeline,
+    checkpoint_histories,
+    unfinished_pipelines,
+    unobserved_pipelines,
+)
+from collector.assess.rules.losses import recent_losses
+from collector.assess.rules.partitions import blocked_partitions, blocked_readers, hanging
+from collector.assess.rules.sources import log_settings
+from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.facts import CheckpointFacts
@@ -21,7 +31,6 @@ from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.log_settings import LogSettings
 from collector.records.observations import CheckpointFile, CheckpointFileKind, Observation, Observed, Position
 from collector.runtime.clock import now_ms
-from collector.runtime.remembered import Remembered
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.state.transactional_ids import LEAK_STALE_IDS
 from collector.verdicts.abort_causes import AbortClues
@@ -33,7 +42,7 @@ from lifecycle.durations import HOUR_MS
 from lifecycle.events import EventType
 from lifecycle.verdicts import AbortCause, Certainty, Verdict
 from tests.unit.collector.alerting.test_evaluator import status
-from tests.unit.collector.assessments import snapshot_at
+from tests.unit.collector.assessments import situation_at
 from tests.unit.collector.observations import PREFIX, T0, broker_record, event, only_view, run_started
 from tests.unit.collector.partition_sightings import partition_findings
 
@@ -49,7 +58,7 @@ def done(number: int, at: int, took: int = 100, **fields: Any) -> CheckpointFact
 
 
 def history(*checkpoints: CheckpointFacts) -> CheckpointHistory:
-    (found,) = checkpoint_histories(checkpoints)
+    (found,) = by_pipeline(checkpoints)
     return found
 
 
@@ -73,7 +82,7 @@ def test_the_newest_checkpoint_is_the_one_that_began_last(checkpoints: list[Chec
 
 def test_pipelines_stand_by_their_names() -> None:
     names = ["d", "b", "e", "a", "c"]
-    assert [one.pipeline for one in checkpoint_histories(seen(pipeline=name) for name in names)] == sorted(names)
+    assert [one.pipeline for one in by_pipeline(seen(pipeline=name) for name in names)] == sorted(names)
 
 
 def test_the_jobs_of_one_name_are_one_pipeline() -> None:
@@ -83,7 +92,7 @@ def test_the_jobs_of_one_name_are_one_pipeline() -> None:
         (done(3, 4, pipeline="eu/a", kind="savepoint"),),
         (seen(7, "eu/a", started_ms=7),),
     ]
-    found = checkpoint_histories([seen(1, "p"), seen(8, "eu/a", started_ms=6)], of_jobs)
+    found = by_pipeline([seen(1, "p"), seen(8, "eu/a", started_ms=6), *chain.from_iterable(of_jobs)])
     assert [(one.pipeline, one.newest.number, one.failures) for one in found] == [
         ("eu/a", 7, 1),
         ("eu/b", 1, 0),
@@ -92,17 +101,7 @@ def test_the_jobs_of_one_name_are_one_pipeline() -> None:
 
 
 def test_a_pipeline_of_savepoints_alone_has_no_history() -> None:
-    assert checkpoint_histories([], [(done(3, 4, kind="savepoint"),)]) == ()
-
-
-def test_a_pipeline_is_looked_at_again_only_where_its_checkpoints_changed() -> None:
-    remembered: Remembered[CheckpointHistory | None] = Remembered()
-    same, other = (done(1, 10, pipeline="eu/a"),), (done(1, 10, pipeline="eu/b"),)
-    spark = [done(1, 10), done(2, 20)]
-    before = checkpoint_histories(spark, [same, other], remembered)
-    after = checkpoint_histories(spark, [same, (*other, done(2, 20, pipeline="eu/b"))], remembered)
-    assert [one is before[place] for place, one in enumerate(after)] == [True, False, True]
-    assert after == checkpoint_histories(spark, [same, (*other, done(2, 20, pipeline="eu/b"))])
+    assert by_pipeline([done(3, 4, kind="savepoint")]) == ()
 
 
 @pytest.mark.parametrize(
@@ -200,16 +199,15 @@ def test_a_snapshot_shows_what_is_there_and_what_cannot_be_seen(tmp_path: Path) 
     current.observe([Observed(position=at, observation=one) for at, one in zip(positions, told, strict=True)])
     down, absent = status("lifecycle events", ObserverState.DOWN), status("decision log", ObserverState.ABSENT)
     partitions = partition_findings()
-    found = snapshot_at(current, [down, absent], AlertSettings(), T0 + 60_000, partitions)
-    assert [(one.view.transaction, one.judgement.verdict) for one in found.transactions] == [
+    found = situation_at(current, [down, absent], AlertSettings(), T0 + 60_000, partitions)
+    assert [(one.view.transaction, one.judgement.verdict) for one in found.judged] == [
         ("ip-count-0-1", Verdict.AT_RISK)
     ]
-    assert [one.pipeline for one in found.checkpoints] == [PREFIX], "no driver ran the other"
-    assert list(found.pipelines) == [PREFIX]
-    assert found.observers == (down,)
-    assert found.unavailable_sources == {Source.CHECKPOINTS}
-    assert found.blocked == blocked_partitions(partitions)
-    assert [one.producer_id for one in found.hanging] == [7]
+    assert [one.pipeline for one in found.read(checkpoint_histories)] == [PREFIX], "no driver ran the other"
+    assert list(found.read(unfinished_pipelines)) == [PREFIX]
+    assert found.read(unavailable_sources) == {Source.CHECKPOINTS}
+    assert found.read(blocked_readers) == blocked_partitions(partitions)
+    assert [one.producer_id for one in found.read(hanging)] == [7]
     store.close()
 
 
@@ -227,8 +225,8 @@ def observe(current: CurrentState, *observations: Observation) -> None:
     current.observe([Observed(position=at, observation=one) for at, one in zip(positions, observations, strict=True)])
 
 
-def snapshot(current: CurrentState, at: int, *observers: ObserverStatus, **given: Any) -> AlertSnapshot:
-    return snapshot_at(current, observers, AlertSettings(), T0 + at, **given)
+def snapshot(current: CurrentState, at: int, *observers: ObserverStatus, **given: Any) -> Situation:
+    return situation_at(current, observers, AlertSettings(), T0 + at, **given)
 
 
 @pytest.mark.parametrize(("at", "verdict"), [(2_000, Verdict.IN_PROGRESS), (60_000, Verdict.AT_RISK)])
@@ -236,18 +234,18 @@ def test_a_snapshot_judges_as_of_its_own_time(current: CurrentState, at: int, ve
     observe(current, run_started(), broker_record(BrokerStatus.ONGOING, 0))
     found = snapshot(current, at)
     assert found.now_ms == T0 + at
-    assert [one.judgement.verdict for one in found.transactions] == [verdict]
+    assert [one.judgement.verdict for one in found.judged] == [verdict]
 
 
 def test_a_snapshot_has_what_is_wrong_with_the_decision_log_and_what_others_lost(current: CurrentState) -> None:
-    assert snapshot(current, 0).log_settings is None
+    assert snapshot(current, 0).read(log_settings) is None
     wrong = LogSettings(topic="decisions", wrong=(("retention.ms", "1"),), at_ms=T0)
     current.see_log_settings(wrong)
     observe(current, broker_record(BrokerStatus.ONGOING, 0, transaction="shop-1"))
-    (judged,) = snapshot(current, 0).transactions
+    (judged,) = snapshot(current, 0).judged
     lost = Loss(view=judged.view, verdict=LossVerdict.LOST, certainty=Certainty.CERTAIN, why="")
-    found = snapshot(current, 0, losses=[lost])
-    assert (found.log_settings, found.losses) == (wrong, (lost,))
+    found = snapshot(current, 0, losses=(lost,))
+    assert (found.read(log_settings), found.read(recent_losses)) == (wrong, (lost,))
 
 
 def test_a_snapshot_has_the_applications_whose_ids_leak_and_no_others(current: CurrentState) -> None:
@@ -256,16 +254,16 @@ def test_a_snapshot_has_the_applications_whose_ids_leak_and_no_others(current: C
         for number in range(LEAK_STALE_IDS + 1):
             state.ids.see(f"shop-{number}", (hour - 5 + number // LEAK_STALE_IDS * 4) * HOUR_MS)
         state.ids.see("bank-1", hour * HOUR_MS)
-    (leak,) = snapshot(current, 0).id_leaks
-    assert (leak.application, leak.ids, leak.since_ms) == ("shop", LEAK_STALE_IDS + 1, (hour - 5) * HOUR_MS)
-    assert "were not used again" in leak.fact
+    (leak,) = snapshot(current, 0).read(id_leaks)
+    assert (leak.prefix, leak.ids, leak.oldest_ms) == ("shop", LEAK_STALE_IDS + 1, (hour - 5) * HOUR_MS)
+    assert "were not used again" in leak.why
 
 
 def test_a_snapshot_names_the_pipelines_whose_checkpoints_cannot_be_seen(current: CurrentState) -> None:
     observe(current, run_started(), event(EventType.CHECKPOINT_STARTED, 900, batch=1), *checkpoint_of_flink("RUNNING"))
-    assert snapshot(current, 1_000, status("flink f")).unobserved_pipelines == frozenset()
+    assert snapshot(current, 1_000, status("flink f")).read(unobserved_pipelines) == frozenset()
     dark = snapshot(current, 1_000, status("flink f", ObserverState.DOWN))
-    assert (dark.unobserved_pipelines, dark.unavailable_sources) == ({"f/RUNNING"}, frozenset())
+    assert (dark.read(unobserved_pipelines), dark.read(unavailable_sources)) == ({"f/RUNNING"}, frozenset())
 
 
 def checkpoint_of_flink(state: str) -> tuple[Observation, Observation]:
@@ -280,26 +278,26 @@ def checkpoint_of_flink(state: str) -> tuple[Observation, Observation]:
 
 def test_of_pipelines_whose_newest_checkpoint_completed_no_more_is_asked(current: CurrentState) -> None:
     observe(current, run_started(), event(EventType.CHECKPOINT_STARTED, 900, batch=1))
-    assert list(snapshot(current, 1_000).pipelines) == [PREFIX]
+    assert list(snapshot(current, 1_000).read(unfinished_pipelines)) == [PREFIX]
     observe(current, run_started(), event(EventType.CHECKPOINT_COMPLETED, 950, batch=1))
     found = snapshot(current, 1_000)
-    assert [one.completed_ms for one in found.checkpoints] == [T0 + 950]
-    assert list(found.pipelines) == []
+    assert [one.completed_ms for one in found.read(checkpoint_histories)] == [T0 + 950]
+    assert list(found.read(unfinished_pipelines)) == []
 
 
 @pytest.mark.parametrize(("at", "is_recent"), [(60_899, True), (60_900, False)])
 def test_a_snapshot_has_the_aborts_of_its_window(current: CurrentState, at: int, is_recent: bool) -> None:
     statuses = (BrokerStatus.ONGOING, BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT)
     observe(current, *(broker_record(one, at, transaction="shop-1") for at, one in enumerate(statuses, 899)))
-    found = snapshot_at(current, [], AlertSettings(aborts_window_ms=60_000), T0 + at)
-    assert bool(found.aborts) is is_recent
+    found = situation_at(current, [], AlertSettings(aborts_window_ms=60_000), T0 + at)
+    assert bool(found.read(aborts)) is is_recent
 
 
 def test_a_snapshot_names_the_application_of_what_hangs(current: CurrentState) -> None:
     (suspect,) = partition_findings().hanging
     known = replace(suspect, doubt=replace(suspect.doubt, transaction="shop-7"))
     findings = replace(partition_findings(), hanging=(known,))
-    assert [one.application for one in snapshot(current, 0, partitions=findings).hanging] == ["shop"]
+    assert [one.application for one in snapshot(current, 0, partitions=findings).read(hanging)] == ["shop"]
 
 
 def test_checkpoints_in_a_directory_count_though_no_run_of_their_pipeline_is_known(tmp_path: Path) -> None:
@@ -309,6 +307,6 @@ def test_checkpoints_in_a_directory_count_though_no_run_of_their_pipeline_is_kno
     claimed = event(EventType.CHECKPOINT_STARTED, 0, batch=1)
     for offset, observation in enumerate((planned, claimed)):
         current.observe([Observed(position=Position(source="s", partition=0, offset=offset), observation=observation)])
-    found = snapshot_at(current, [], AlertSettings(), T0 + 60_000).checkpoints
+    found = situation_at(current, [], AlertSettings(), T0 + 60_000).read(checkpoint_histories)
     assert [(one.pipeline, one.newest.number) for one in found] == [("words", 4)], "events alone claim the other"
     store.close()

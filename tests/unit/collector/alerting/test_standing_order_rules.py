@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collector.assess import rules as alert_rules
 from collector.assess.findings import LABELS, Finding, Severity
-from collector.assess.snapshot import AlertSnapshot, Source
-from collector.config.alerts import AlertSettings
-from collector.records.standing_orders import HeldBack, OrderReport, StandingAct, StandingReport
+from collector.assess.rule import Source
+from collector.records.standing_orders import HeldBack, OrderReport, StandingAct
 from lifecycle.orders import Action
+from tests.unit.collector.assessments import look
 from tests.unit.collector.observations import T0
 
 
@@ -20,8 +20,8 @@ def held(number: int, deadline_ms: int | None = T0 + 9_000) -> HeldBack:
 
 
 def found(number: str, *orders: OrderReport, unavailable: frozenset[Source] = frozenset()) -> list[Finding]:
-    snapshot = AlertSnapshot(now_ms=T0, standing=StandingReport(orders=orders), unavailable_sources=unavailable)
-    findings = [finding for finding in alert_rules.findings(snapshot, AlertSettings()) if finding.rule == number]
+    snapshot = look(now_ms=T0, orders=orders, unavailable_sources=unavailable)
+    findings = [finding for finding in alert_rules.findings(snapshot) if finding.rule == number]
     for finding in findings:
         assert finding.evidence
         assert list(finding.labels) == [name for name in LABELS if name in finding.labels]

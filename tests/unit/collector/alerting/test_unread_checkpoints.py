@@ -13,7 +13,7 @@ import pytest
 
 from collector.assess import rules
 from collector.assess.findings import Finding
-from collector.assess.snapshot_builder import unread_checkpoints
+from collector.assess.rules.unread_checkpoints import unread_checkpoints
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT
@@ -28,7 +28,7 @@ from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from lifecycle.errors import ResourceManagerError
 from tests.unit.collector.alerting.test_evaluator import status
-from tests.unit.collector.assessments import snapshot_at
+from tests.unit.collector.assessments import look, situation_at
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.records.flink_metadata_recordings import RECORDED
@@ -59,8 +59,8 @@ def reader(current: CurrentState, *directories: Path) -> FlinkCommittablesReader
 
 def found(current: CurrentState, reading: FlinkCommittablesReader) -> list[Finding]:
     reading.polled()
-    snapshot = snapshot_at(current, [reading.status], AlertSettings(), now_ms())
-    return [each for each in rules.findings(snapshot, AlertSettings()) if each.rule == "A15"]
+    snapshot = situation_at(current, [reading.status], AlertSettings(), now_ms())
+    return [each for each in rules.findings(snapshot) if each.rule == "A15"]
 
 
 def put(directory: Path, written_s: int) -> Path:
@@ -213,7 +213,7 @@ def test_unread_ones_stand_by_their_directory_under_who_reads_it(current: Curren
         current.observe([Observed(position=Position(source="flink", partition=0, offset=offset), observation=each)])
     asks = status(f"{ObserverKind.FLINK.value} {CLUSTER}")
     reads = replace(asks, kind=ObserverKind.FLINK_CHECKPOINTS)
-    found = unread_checkpoints(current, [asks, reads])
+    found = unread_checkpoints(look(0, current=current, observers=[asks, reads]))
     assert [(one.observer, one.directory, one.pipeline, len(one.unread)) for one in found] == [
         (reads.name, f"s3://flink/{first}", f"{CLUSTER}/orders", 2),
         (reads.name, "s3://flink/savepoints", "", 2),

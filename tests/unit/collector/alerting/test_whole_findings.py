@@ -9,21 +9,16 @@ import pytest
 
 from collector.assess import rules
 from collector.assess.findings import SOURCES_GROUP, STANDING_ORDERS_GROUP, Finding, Severity
-from collector.assess.snapshot import (
-    AbortSeen,
-    AlertSnapshot,
-    BlockedPartition,
-    CheckpointHistory,
-    HangingTransaction,
-    IdLeak,
-    OneSidedBatch,
-    UnreadCheckpoints,
-)
-from collector.config.alerts import AlertSettings
+from collector.assess.rules.applications import AbortSeen
+from collector.assess.rules.batches import OneSidedBatch
+from collector.assess.rules.checkpoints import CheckpointHistory
+from collector.assess.rules.partitions import BlockedPartition, HangingTransaction
+from collector.assess.rules.unread_checkpoints import UnreadCheckpoints
+from collector.assess.situation import Situation
 from collector.records.facts import CheckpointFacts
 from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.log_settings import LogSettings
-from collector.records.standing_orders import HeldBack, OrderReport, StandingAct, StandingReport
+from collector.records.standing_orders import HeldBack, OrderReport, StandingAct
 from collector.runtime.clock_offsets import ClockOffset
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.data_loss import Loss, LossVerdict
@@ -33,6 +28,7 @@ from lifecycle.rows.attention import Remedy
 from lifecycle.verdicts import AbortCause, Certainty, Judgement, Verdict
 from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
 from tests.unit.collector.alerting.test_rules import COMMITTED, DECIDED, FOREIGN, LOST, of_transaction
+from tests.unit.collector.assessments import changed, leaking, look
 from tests.unit.collector.observations import PREFIX, T0, observer_of, only_view, pipeline
 
 CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
@@ -43,19 +39,19 @@ OURS = {"pipeline": PREFIX, "resource_manager": "kafka", "transaction": "ip-coun
 FLINKS = {"pipeline": "flink-orders", "resource_manager": "kafka", "transaction": "flink-orders-3"}
 
 
-def only(rule: str, snapshot: AlertSnapshot, **limits: Any) -> Finding:
+def only(rule: str, snapshot: Situation) -> Finding:
     """Return the one thing that a rule finds, with its texts."""
-    (finding,) = [one for one in rules.findings(snapshot, AlertSettings(**limits)) if one.rule == rule]
+    (finding,) = [one for one in rules.findings(snapshot) if one.rule == rule]
     return finding
 
 
-def seen(**fields: Any) -> AlertSnapshot:
-    return AlertSnapshot(**{"now_ms": T0 + 50_000, **fields})
+def seen(**fields: Any) -> Situation:
+    return look(**{"now_ms": T0 + 50_000, **fields})
 
 
-def of_flink(verdict: Verdict, at: int = 50_000, **fields: Any) -> AlertSnapshot:
+def of_flink(verdict: Verdict, at: int = 50_000, **fields: Any) -> Situation:
     judgement = Judgement(verdict=verdict, rule=23, rests_on=(), **fields)
-    return seen(now_ms=T0 + at, transactions=(Judged(view=only_view(*FOREIGN), judgement=judgement, pipeline=None),))
+    return seen(now_ms=T0 + at, judged=(Judged(view=only_view(*FOREIGN), judgement=judgement, pipeline=None),))
 
 
 def unread(name: str) -> UnreadCheckpoints:
@@ -63,7 +59,7 @@ def unread(name: str) -> UnreadCheckpoints:
     return UnreadCheckpoints(observer="flink checkpoints eu", directory="/s/job", pipeline=name, unread=(each,))
 
 
-def loss(verdict: LossVerdict, certainty: Certainty = Certainty.CERTAIN) -> AlertSnapshot:
+def loss(verdict: LossVerdict, certainty: Certainty = Certainty.CERTAIN) -> Situation:
     found = Loss(view=only_view(*FOREIGN), verdict=verdict, certainty=certainty, why="w")
     return seen(losses=(found,))
 
@@ -91,8 +87,8 @@ HELD = HeldBack(key="k", application="orders", deadline_ms=None, why="a doubt")
 KNOWN = {PREFIX: pipeline(latest_run_offset=0)}
 
 
-def standing(**fields: Any) -> AlertSnapshot:
-    return seen(standing=StandingReport(orders=(OrderReport(name="save", act=Action.COMMIT, **fields),)))
+def standing(**fields: Any) -> Situation:
+    return seen(orders=(OrderReport(name="save", act=Action.COMMIT, **fields),))
 
 
 def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fields: Any) -> Finding:
@@ -164,7 +160,7 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
             ),
         ),
         (
-            replace(of_transaction(50_000, *DECIDED), blocked=(BEHIND,)),
+            changed(of_transaction(50_000, *DECIDED), blocked=(BEHIND,)),
             of(
                 "A4",
                 "my-topic-12",
@@ -208,7 +204,7 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
             ),
         ),
         (
-            seen(id_leaks=(IdLeak(application="a/b", ids=9, fact="new ids"),)),
+            seen(id_leaks=(leaking("a/b", 9, "new ids"),)),
             of(
                 "A8",
                 "a/b",
@@ -224,7 +220,7 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
             of("A9", "lifecycle events", SOURCES_GROUP, WARNING, "/collector", labels={"observer": "lifecycle events"}),
         ),
         (
-            seen(one_sided=(ONE_SIDED,), pipelines=KNOWN),
+            seen(one_sided=(ONE_SIDED,), pipelines_of_batches=KNOWN),
             of(
                 "A10",
                 f"{PREFIX}|41",
@@ -306,7 +302,7 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
     ],
     ids=lambda value: value.rule if isinstance(value, Finding) else "",
 )
-def test_what_is_found_is_whole(snapshot: AlertSnapshot, whole: Finding) -> None:
+def test_what_is_found_is_whole(snapshot: Situation, whole: Finding) -> None:
     assert replace(only(whole.rule, snapshot), summary="", evidence=()) == whole
 
 
@@ -323,8 +319,8 @@ def test_how_sure_a_loss_is_tells_how_soon_to_act(certainty: Certainty, of_lost:
     assert only("A12", loss(LossVerdict.DUPLICATED, certainty)).severity is of_twice
 
 
-def found(snapshot: AlertSnapshot) -> set[str]:
-    return {finding.rule for finding in rules.findings(snapshot, AlertSettings())}
+def found(snapshot: Situation) -> set[str]:
+    return {finding.rule for finding in rules.findings(snapshot)}
 
 
 @pytest.mark.parametrize("verdict", [one for one in Verdict if one is not Verdict.COMMIT_IT])
@@ -342,7 +338,7 @@ def test_the_newest_abort_is_named() -> None:
 
 
 def test_readers_do_not_wait_for_what_has_ended() -> None:
-    waiting = only("A4", replace(of_transaction(50_000, *COMMITTED), blocked=(BEHIND,)))
+    waiting = only("A4", changed(of_transaction(50_000, *COMMITTED), blocked=(BEHIND,)))
     assert (waiting.group, waiting.batch_group, waiting.remedy) == ("topic my-topic", "", Remedy.OPEN)
 
 

@@ -31,7 +31,7 @@ from collector.views import application_names
 from lifecycle.application import ApplicationKind
 from lifecycle.durations import HOUR_MS
 from tests.unit.collector.api.served_api import VIEWER, Api, observed
-from tests.unit.collector.assessments import snapshot_at
+from tests.unit.collector.assessments import situation_at
 from tests.unit.collector.observations import T0, broker_record
 from tests.unit.collector.partition_sightings import hanging, partition_findings
 
@@ -109,8 +109,8 @@ def overview(api: Api) -> dict[str, Any]:
 def fired(api: Api, rule: str) -> list[dict[str, str]]:
     """Return the labels of what an alert rule finds."""
     limits = AlertSettings()
-    snapshot = snapshot_at(api.current, [], limits, now_ms(), api.findings)
-    return [dict(finding.labels) for finding in findings(snapshot, limits) if finding.rule == rule]
+    snapshot = situation_at(api.current, [], limits, now_ms(), api.findings)
+    return [dict(finding.labels) for finding in findings(snapshot) if finding.rule == rule]
 
 
 @IDS

@@ -168,12 +168,12 @@ def test_every_metric_is_documented_with_its_labels_and_nothing_else_is() -> Non
 
 def test_every_rule_is_documented_in_order_with_its_name() -> None:
     rows = re.findall(r"^\| \*\*(A\d+)\*\* ([a-z ]+) \|", ALERTS, re.MULTILINE)
-    assert rows == [(rule.number, rule.name) for rule in alert_rules.RULES]
+    assert rows == [(rule.number, rule.name) for rule in alert_rules.RULES.values()]
 
 
 def test_how_long_a_rule_waits_is_documented() -> None:
     (told,) = re.findall(r"found for as long as its rule says: (.*?), the others at once", ALERTS)
-    waits = {rule.number: rule.for_ms // 1000 for rule in alert_rules.RULES if rule.for_ms}
+    waits = {rule.number: rule.for_ms // 1000 for rule in alert_rules.RULES.values() if rule.for_ms}
     documented: dict[str, int] = {}
     for rules, seconds in re.findall(r"((?:A\d+(?: and )?)+) (\d+) s", told):
         documented |= dict.fromkeys(re.findall(r"A\d+", rules), int(seconds))

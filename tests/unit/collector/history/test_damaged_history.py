@@ -15,7 +15,6 @@ import pytest
 from collector.alerting.evaluator import AlertEvaluator
 from collector.alerting.silences import Silence
 from collector.alerting.store import AlertStore
-from collector.assess.snapshot import AlertSnapshot
 from collector.config.alerts import AlertSettings
 from collector.history import database_file, sidecar_table, sql
 from collector.history.sidecar_table import TableFile
@@ -121,7 +120,6 @@ def evaluator_of(store: Store) -> AlertEvaluator:
     return AlertEvaluator(
         AlertStore(store),
         lambda stopping: iter(()),
-        lambda _: AlertSnapshot(now_ms=0),
         settings=AlertSettings(),
         receivers=[],
         changed=lambda: None,

@@ -6,12 +6,13 @@ from typing import Any
 
 from collector.assess.attention.action_required import action_required, by_urgency, groups, hanging_groups
 from collector.assess.attention.listing import attention
-from collector.assess.attention.situation import AttentionLimits, Situation
+from collector.assess.situation import Situation
 from collector.records.facts import PipelineFacts
 from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.formats.flink_records import FlinkJob
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation
+from collector.sources.source import ObserverState, ObserverStatus
 from collector.state.state import State
 from collector.verdicts.driver_state import DriverCondition, DriverState
 from collector.verdicts.judging import Judged, PipelineNow, judged
@@ -19,7 +20,7 @@ from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
 from collector.views.application_names import applications_of_hanging
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention
-from lifecycle.rows.status import ObserverRow
+from tests.unit.collector.assessments import look
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,
@@ -28,11 +29,12 @@ from tests.unit.collector.observations import (
     case,
     decided,
     handle,
+    observer_of,
     only_view,
     run_started,
 )
 
-LIMITS = AttentionLimits(foreign_old_ms=30_000, waiting_ms=30_000, observer_down_ms=15_000)
+FOREIGN_OLD_MS = 30_000
 
 
 def opened() -> list[Observation]:
@@ -64,11 +66,11 @@ def one(now: int, observations: list[Observation], **changes: Any) -> Judged:
 
 def situation(now: int, *transactions: Judged, findings: PartitionFindings = NOTHING_SEEN, **changes: Any) -> Situation:
     """Return what is known ``now`` ms after T0."""
-    urgent = action_required(transactions, T0 + now, LIMITS.foreign_old_ms)
+    urgent = action_required(transactions, T0 + now, FOREIGN_OLD_MS)
     applications = applications_of_hanging(State(), findings.hanging)
     required = by_urgency([*hanging_groups(findings, applications), *groups(urgent)])
     fields = {"judged": transactions, "required": required, "partitions": findings, **changes}
-    return Situation(now_ms=T0 + now, limits=LIMITS, **fields)
+    return look(T0 + now, **fields)
 
 
 def cards(now: int, *transactions: Judged, **changes: Any) -> list[Attention]:
@@ -109,5 +111,6 @@ def alert(rule: str, subject: str, severity: str = "critical", since: int = 0, *
     )
 
 
-def observer(name: str, state: str, *, delay: int | None = 0, since: int = 0, error: str = "") -> ObserverRow:
-    return ObserverRow(name=name, state=state, delay_ms=delay, since_ms=T0 + since, error=error, records=0)
+def observer(name: str, state: str, *, delay: int | None = 0, since: int = 0, error: str = "") -> ObserverStatus:
+    times = {"delay_ms": delay, "since_ms": T0 + since}
+    return ObserverStatus(**observer_of(name), state=ObserverState(state), error=error, records=0, **times)

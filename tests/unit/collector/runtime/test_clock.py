@@ -10,12 +10,12 @@ from collector.alerting.notifiers.delivery import RetryPolicy
 from collector.alerting.state_machine import AlertStates, moved, step
 from collector.assess import rules
 from collector.assess.findings import Finding, Severity
-from collector.assess.partition_snapshot import blocked_partitions
-from collector.assess.snapshot import AlertSnapshot
+from collector.assess.rules.partitions import blocked_partitions
 from collector.config.alerts import AlertSettings
 from collector.runtime.clock import HOLD_MS, TOLERATED_MS, Clock
 from collector.verdicts.partition_state import PartitionFindings, PartitionTracker
 from lifecycle.verdicts import Evidence
+from tests.unit.collector.assessments import look
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import PARTITION
 
@@ -181,4 +181,4 @@ def test_waits_of_groups_are_as_long_after_a_step_as_before(step_ms: int) -> Non
     tracker.saw_partition(PARTITION, 100, 105, at_ms)
     (blocked,) = blocked_partitions(PartitionFindings(at_ms=at_ms, blocked=tracker.blocked()))
     assert at_ms - blocked.since_ms == 11_000
-    assert not list(rules.findings(AlertSnapshot(now_ms=at_ms, blocked=(blocked,)), AlertSettings()))
+    assert not list(rules.findings(look(now_ms=at_ms, blocked=(blocked,))))

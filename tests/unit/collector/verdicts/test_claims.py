@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.assess.snapshot_builder import ONLY_FROM_EVENTS
+from collector.assess.rules.checkpoints import ONLY_FROM_EVENTS
 from collector.orders.plan import handle_of
 from collector.records.facts import HandleIdentity
 from collector.records.formats.transaction_state import BrokerStatus

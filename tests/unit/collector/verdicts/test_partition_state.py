@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from collector.assess.partition_snapshot import blocked_partitions, hanging_transactions
+from collector.assess.rules.partitions import blocked_partitions, hanging_transactions
 from collector.sources.round_robin import Sweep, share
 from collector.verdicts.blocked_readers import ReaderKind
 from collector.verdicts.hanging_transactions import Remedy

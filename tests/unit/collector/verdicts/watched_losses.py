@@ -5,7 +5,7 @@ from __future__ import annotations
 from collector.alerting.state_machine import AlertState, AlertStates, step
 from collector.assess import rules
 from collector.assess.findings import Finding
-from collector.assess.recent_losses import RecentLosses
+from collector.assess.rules.losses import RecentLosses
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.formats.flink_records import FlinkCommittables
@@ -14,7 +14,7 @@ from collector.verdicts.data_loss import Loss
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
-from tests.unit.collector.assessments import snapshot_at
+from tests.unit.collector.assessments import situation_at
 from tests.unit.collector.observations import T0
 
 
@@ -50,8 +50,8 @@ class Watched:
     def findings(self, at: int) -> list[Finding]:
         """Return each A7 and A12 of that time."""
         losses, limits = self.recent.at(T0 + at), AlertSettings()
-        snapshot = snapshot_at(self.current, [], limits, T0 + at, losses=losses)
-        return [each for each in rules.findings(snapshot, limits) if each.rule in ("A7", "A12")]
+        snapshot = situation_at(self.current, [], limits, T0 + at, losses=losses)
+        return [each for each in rules.findings(snapshot) if each.rule in ("A7", "A12")]
 
     def alerts(self, at: int) -> dict[tuple[str, str], AlertState]:
         """Return the state of each A7 and A12 by rule and subject, once everything was judged again at that time."""

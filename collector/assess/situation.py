@@ -1,0 +1,65 @@
+"""What rules and the list are made from: one frozen look at everything that the collector knows. All times epoch ms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from collector.assess.attention.action_required import RequiredGroup
+from collector.config.alerts import AlertSettings
+from collector.records.flink_job_facts import FlinkJobFacts
+from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
+from collector.sources.source import ObserverStatus
+from collector.verdicts.data_loss import Loss
+from collector.verdicts.driver_state import DriverState
+from collector.verdicts.judging import Judged
+from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
+from collector.views.current_state import CurrentState
+from lifecycle.rows.alerts import AlertRow
+
+CRITICAL, WARNING = "critical", "warning"
+T = TypeVar("T")
+
+
+def no_losses(now_ms: int) -> Sequence[Loss]:
+    """Return none."""
+    return ()
+
+
+def no_standing_orders() -> StandingReport:
+    """Return none."""
+    return NO_STANDING_ORDERS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """Everything known at ``now_ms``. ``alerts``: those that fire unsilenced; ``history_error``: empty while it is written.
+
+    ``current`` has what single rules ask for (``read``). ``losses``: what others' transactions lost of late; of ours the
+    verdict says so. ``startable``: prefixes of the pipelines that an order may start.
+    """
+
+    now_ms: int
+    limits: AlertSettings
+    current: CurrentState
+    judged: Sequence[Judged] = ()
+    required: Sequence[RequiredGroup] = ()
+    partitions: PartitionFindings = NOTHING_SEEN
+    drivers: Sequence[DriverState] = ()
+    jobs: Sequence[FlinkJobFacts] = ()
+    alerts: Sequence[AlertRow] = ()
+    observers: Sequence[ObserverStatus] = ()
+    losses: Callable[[int], Sequence[Loss]] = no_losses
+    standing: Callable[[], StandingReport] = no_standing_orders
+    history_error: str = ""
+    startable: Collection[str] = ()
+    known: dict[Callable[[Situation], Any], Any] = field(default_factory=dict)
+    """What was read of it, by what read it."""
+
+    def read(self, fact: Callable[[Situation], T]) -> T:
+        """Return what a rule reads beside these fields; it is read once, however many rules ask."""
+        if fact not in self.known:
+            self.known[fact] = fact(self)
+        found: T = self.known[fact]
+        return found
