@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from collector.assess.assessment import Assessment
-from collector.assess.attention.observers import existing, up
 from collector.assess.attention.pipelines import alive
+from collector.assess.rules.observers import existing, up
 from collector.history import sql
 from collector.history.store import Store
 from collector.records.facts import CheckpointFacts

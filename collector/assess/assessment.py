@@ -8,8 +8,8 @@ from functools import cached_property
 
 from collector.assess.attention.action_required import action_required, by_urgency, groups, hanging_groups
 from collector.assess.attention.listing import attention, in_progress
-from collector.assess.attention.observers import existing, up
 from collector.assess.attention.pipelines import awaited
+from collector.assess.rules.observers import existing, up
 from collector.assess.situation import Situation, no_losses, no_standing_orders
 from collector.config.alerts import AlertSettings
 from collector.records.standing_orders import StandingReport

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -42,6 +42,11 @@ def no_place(alert: AlertRow) -> Iterable[Place]:
     return ()
 
 
+def no_cards(situation: Situation) -> Sequence[Attention]:
+    """Return none: an alert that no card says is a card of its own."""
+    return ()
+
+
 def all_seen(situation: Situation) -> Collection[str]:
     """Say that the evidence of everything is seen."""
     return ()
@@ -52,8 +57,8 @@ class Rule:
     """A rule: its number and name, what it finds, how long that must hold, and the sources that its evidence comes from.
 
     ``for_ms`` is 0 where the rule's own limit already waits. ``consequence``: what happens if nobody acts. ``places``: the
-    cards that say the same as an alert of it, the best first. ``unseen``: the subjects whose evidence cannot be seen now,
-    though its sources can.
+    cards that say the same as an alert of it, the best first. ``cards``: those that it makes before an alert fires.
+    ``unseen``: the subjects whose evidence cannot be seen now, though its sources can.
     """
 
     number: str
@@ -64,6 +69,7 @@ class Rule:
     for_ms: int = 0
     places: Callable[[AlertRow], Iterable[Place]] = no_place
     unseen: Callable[[Situation], Collection[str]] = all_seen
+    cards: Callable[[Situation], Sequence[Attention]] = no_cards
 
 
 def unavailable_sources(situation: Situation) -> frozenset[Source]:

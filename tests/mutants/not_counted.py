@@ -200,9 +200,9 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("_uncommitted", "*", "wording: the time left", within="left = *"),
         NotCounted("_need", "*", "wording: what recovery needs"),
     ),
-    "collector/assess/rules/sources.py": (
-        NotCounted("a9_observer_down", "*", "wording: what is missing", within="without = *"),
-        NotCounted("_unseen_ms", "0 -> 1", SAME),
+    "collector/assess/rules/observers.py": (
+        NotCounted("_follows", "*", "wording: what is missing"),
+        NotCounted("_is_silent", "0 -> 1", SAME),
     ),
     "collector/assess/rules/standing_orders.py": (
         NotCounted("a13_acted", "*", "wording: how many failed", within="failed = *"),

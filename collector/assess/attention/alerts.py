@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from collector.assess.attention.cards import card
+from collector.assess.findings import Severity
 from collector.assess.rule import Names, transactions
 from collector.assess.rules import RULES
 from collector.assess.situation import CRITICAL, WARNING, Situation
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.attention import Attention, AttentionKind, Remedy
+from lifecycle.rows.attention import Attention, AttentionKind
 
 
 def with_alerts(cards: Sequence[Attention], situation: Situation) -> list[Attention]:
@@ -89,24 +91,19 @@ def _own_card(alerts: Sequence[AlertRow], deadlines: dict[str, int | None]) -> A
     left = [at for key in keys if (at := deadlines.get(key)) is not None]
     more = f" (and {len(alerts) - 1} more)" if len(alerts) > 1 else ""
     batch = first.labels.get("batch", "") if len(alerts) == 1 else ""
-    return Attention(
-        key=f"alert:{first.group}",
-        kind=AttentionKind.ALERT,
-        badge="firing",
-        verdict=None,
-        certainty=None,
-        severity=CRITICAL if any(alert.severity == CRITICAL for alert in alerts) else WARNING,
+    return card(
+        AttentionKind.ALERT,
+        f"alert:{first.group}",
+        "firing",
+        severity=Severity.CRITICAL if any(alert.severity == CRITICAL for alert in alerts) else Severity.WARNING,
         pipeline=first.labels.get("pipeline", ""),
         batch=int(batch) if batch.isdecimal() else None,
         keys=tuple(keys),
         headline=f"{first.summary}{more}",
-        waits=(),
         since_ms=min(alert.since_ms for alert in alerts),
         deadline_ms=min(left, default=None),
         consequence=RULES[first.rule].consequence,
-        remedy=Remedy.OPEN,
         target=first.key,
-        rows=None,
         partitions=tuple(sorted({name for alert in alerts if (name := alert.labels.get("partition"))})),
         alerts=tuple(alert.key for alert in alerts),
     )

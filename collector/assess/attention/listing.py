@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collector.assess.attention.alerts import with_alerts
-from collector.assess.attention.observers import observer_cards
 from collector.assess.attention.pipelines import pipeline_cards
 from collector.assess.attention.readers import Waits, reader_cards
 from collector.assess.attention.transactions import transaction_cards
+from collector.assess.rules import RULES
 from collector.assess.situation import CRITICAL, Situation
 from collector.verdicts.judging import Judged
 from lifecycle.json_record import MAX_WHOLE_NUMBER
@@ -21,7 +21,8 @@ def attention(situation: Situation) -> tuple[Attention, ...]:
     """Return whatever needs attention: by deadline, then severity, then age."""
     transactions = transaction_cards(situation, Waits(situation.partitions.blocked))
     covered = {name for card in transactions if card.verdict is not Verdict.LOST for name in card.partitions}
-    others = [*pipeline_cards(situation), *reader_cards(situation, covered), *observer_cards(situation)]
+    of_rules = [card for rule in RULES.values() for card in rule.cards(situation)]
+    others = [*pipeline_cards(situation), *reader_cards(situation, covered), *of_rules]
     return tuple(sorted(with_alerts([*transactions, *others], situation), key=_urgency))
 
 

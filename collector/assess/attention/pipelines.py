@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from collector.assess.situation import CRITICAL, Situation
+from collector.assess.attention.cards import card
+from collector.assess.findings import Severity
+from collector.assess.situation import Situation
 from collector.records.flink_job_facts import FlinkJobFacts
 from collector.verdicts.driver_state import DriverCondition, DriverState, state_of
 from lifecycle.durations import duration, steady_duration
@@ -78,20 +80,14 @@ def _card(driver: DriverState, situation: Situation) -> Attention:
     name, has_failed = driver.run.facts.pipeline, driver.condition is DriverCondition.FAILED
     remedy = remedy_of(driver, situation.startable)
     where = "" if remedy is Remedy.START else " on its machine"
-    return Attention(
-        key=f"pipeline:{name}",
-        kind=AttentionKind.PIPELINE,
-        badge=driver.condition.value,
-        verdict=None,
-        certainty=None,
-        severity=CRITICAL,
+    return card(
+        AttentionKind.PIPELINE,
+        f"pipeline:{name}",
+        driver.condition.value,
+        severity=Severity.CRITICAL,
         pipeline=name,
-        batch=None,
-        keys=(),
         headline=_headline(driver, situation.now_ms),
-        waits=(),
         since_ms=driver.since_ms,
-        deadline_ms=None,
         consequence=(
             goes_on(driver.restart, situation.now_ms)
             if driver.restart is not None
@@ -101,9 +97,6 @@ def _card(driver: DriverState, situation: Situation) -> Attention:
         ),
         remedy=remedy,
         target=PIPELINE_KEY + name,
-        rows=None,
-        partitions=(),
-        alerts=(),
     )
 
 
@@ -122,24 +115,14 @@ def _headline(driver: DriverState, now_ms: int) -> str:
 
 
 def _job_card(facts: FlinkJobFacts) -> Attention:
-    return Attention(
-        key=f"job:{facts.job.job}",
-        kind=AttentionKind.PIPELINE,
-        badge="failed",
-        verdict=None,
-        certainty=None,
-        severity=CRITICAL,
+    return card(
+        AttentionKind.PIPELINE,
+        f"job:{facts.job.job}",
+        "failed",
+        severity=Severity.CRITICAL,
         pipeline=facts.pipeline,
-        batch=None,
-        keys=(),
         headline=f"Flink has given up the job {facts.job.name} of cluster {facts.job.cluster}.",
-        waits=(),
         since_ms=facts.job.ended_ms or facts.job.changed_ms,
-        deadline_ms=None,
         consequence="Nothing new is written until it is submitted again from its newest checkpoint.",
-        remedy=Remedy.OPEN,
         target=facts.pipeline,
-        rows=None,
-        partitions=(),
-        alerts=(),
     )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from collector.assess.situation import WARNING, Situation
+from collector.assess.attention.cards import card
+from collector.assess.findings import Severity
+from collector.assess.situation import Situation
 from collector.verdicts.blocked_readers import Reader, ReaderKind
 from collector.verdicts.hanging_transactions import partition_name
 from collector.verdicts.partition_state import Blocked
 from lifecycle.counted_nouns import counted
 from lifecycle.durations import steady_duration
-from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
+from lifecycle.rows.attention import Attention, AttentionKind, WaitingGroup
 from lifecycle.verdicts import Verdict
 
 A4_BLOCKED_CONSUMERS = "A4"
@@ -91,26 +93,18 @@ def _waiting_card(waiting: list[tuple[Blocked, Reader]]) -> Attention:
     holder = first.holder
     behind = f"transaction {holder.transaction}" if holder is not None and holder.transaction else "an open transaction"
     some = groups[0].group if len(groups) == 1 else counted(len(groups), "consumer group")
-    return Attention(
-        key=f"readers:waiting|{holder.key if holder is not None and holder.key else partitions[0]}",
-        kind=AttentionKind.READERS,
-        badge="waiting",
-        verdict=None,
-        certainty=None,
-        severity=WARNING,
-        pipeline="",
-        batch=None,
+    return card(
+        AttentionKind.READERS,
+        f"readers:waiting|{holder.key if holder is not None and holder.key else partitions[0]}",
+        "waiting",
+        severity=Severity.WARNING,
         keys=(holder.key,) if holder is not None and holder.key else (),
         headline=f"{some} {'waits' if len(groups) == 1 else 'wait'} behind {behind} on {counted(len(partitions), 'partition')}.",
         waits=groups,
         since_ms=groups[0].since_ms,
-        deadline_ms=None,
         consequence="These readers see nothing new until it ends.",
-        remedy=Remedy.OPEN,
         target=partitions[0],
-        rows=None,
         partitions=partitions,
-        alerts=(),
     )
 
 
@@ -127,27 +121,18 @@ def _stalled_card(group: str, stalled: list[tuple[Blocked, Reader]], now_ms: int
     (waiting,) = waiting_groups(stalled)
     partitions = tuple(sorted(partition_name(one.snapshot.partition) for one, _ in stalled))
     since_ms = waiting.since_ms if waiting.since_ms is not None else now_ms
-    return Attention(
-        key=f"readers:stalled|{group}",
-        kind=AttentionKind.READERS,
-        badge="stalled",
-        verdict=None,
-        certainty=None,
-        severity=WARNING,
-        pipeline="",
-        batch=None,
-        keys=(),
+    return card(
+        AttentionKind.READERS,
+        f"readers:stalled|{group}",
+        "stalled",
+        severity=Severity.WARNING,
         headline=(
             f"{group} has not read on for {steady_duration(max(0, now_ms - since_ms))}, although there are records for it on "
             f"{counted(len(partitions), 'partition')}."
         ),
         waits=(waiting,),
         since_ms=since_ms,
-        deadline_ms=None,
         consequence="Its lag grows: no transaction holds it back, so only its owner can help.",
-        remedy=Remedy.OPEN,
         target=partitions[0],
-        rows=None,
         partitions=partitions,
-        alerts=(),
     )

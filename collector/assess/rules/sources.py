@@ -1,67 +1,21 @@
-"""Rules about what the collector reads: observers that are down, a decision log that forgets, clocks that differ."""
+"""Rules about what the collector reads: a decision log that forgets, clocks that differ, checkpoints not read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from collector.assess.findings import SOURCES_GROUP, Finding, Severity
-from collector.assess.rule import Place, Rule, Source
-from collector.assess.rule import observers as observers_of_cards
+from collector.assess.rule import Rule, Source
 from collector.assess.situation import Situation
+from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.log_settings import LogSettings
-from collector.records.observer_kind import DECIDING_OBSERVERS, ObserverKind
+from collector.records.observer_kind import ObserverKind
 from collector.runtime.clock_offsets import ClockOffset
-from collector.sources.source import ObserverState, ObserverStatus
+from collector.sources.source import ObserverState
 from collector.verdicts.verdict_case import DECISIONS
 from lifecycle import page_paths
-from lifecycle.rows.alerts import AlertRow
 from lifecycle.verdicts import Evidence
-
-OBSERVERS = "observers"
-
-
-def a9_observer_down(situation: Situation) -> Iterator[Finding]:
-    """An observer has not seen its source for longer than the limit."""
-    for observer in situation.observers:
-        if (
-            observer.state is ObserverState.ABSENT
-            or _unseen_ms(observer, situation.now_ms) < situation.limits.observer_down_ms
-        ):
-            continue
-        deciding = observer.kind in DECIDING_OBSERVERS
-        without = "no verdict can be trusted" if deciding else "a part of the evidence is missing"
-        yield Finding(
-            rule="A9",
-            subject=observer.name,
-            group=SOURCES_GROUP,
-            severity=Severity.CRITICAL if deciding else Severity.WARNING,
-            summary=f"observer {observer.name!r} is {observer.state.value}: {without}",
-            evidence=(
-                Evidence(fact=observer.error or "it does not answer", source=OBSERVERS, at_ms=observer.since_ms),
-            ),
-            subject_labels={"observer": observer.name},
-            object_path=page_paths.COLLECTOR,
-        )
-
-
-def _unseen_ms(observer: ObserverStatus, now_ms: int) -> int:
-    if observer.state is not ObserverState.UP:
-        return now_ms - observer.since_ms
-    return observer.delay_ms or 0
-
-
-def _place(alert: AlertRow) -> Iterable[Place]:
-    return ((observers_of_cards, alert.subject),)
-
-
-A9 = Rule(
-    number="A9",
-    name="observer down",
-    find=a9_observer_down,
-    consequence="What the collector shows rests on a part of the evidence.",
-    sources=(Source.OBSERVERS,),
-    places=_place,
-)
 
 
 def log_settings(situation: Situation) -> LogSettings | None:
@@ -125,4 +79,72 @@ A16 = Rule(
     find=a16_clock_off,
     consequence="Standing orders act on nothing while it lasts.",
     for_ms=5_000,
+)
+
+
+UNREAD_NAMED = 10
+"""Of the checkpoints in one directory that cannot be read, so many are named: the newest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadCheckpoints:
+    """Checkpoints of Flink in one directory whose ``_metadata`` cannot be read, by path.
+
+    ``observer``: that reads them; ``pipeline``: their job's name, empty where it is not known or they are several jobs'.
+    """
+
+    observer: str
+    directory: str
+    pipeline: str
+    unread: tuple[UnreadCheckpoint, ...]
+
+
+def unread_checkpoints(situation: Situation) -> tuple[UnreadCheckpoints, ...]:
+    """Return the checkpoints of Flink that cannot be read and that no later one has replaced, by the directory they lie in."""
+    found: dict[tuple[str, str], list[tuple[UnreadCheckpoint, str]]] = {}
+    for observer in situation.observers:
+        if observer.kind is ObserverKind.FLINK_CHECKPOINTS and observer.state is not ObserverState.ABSENT:
+            for unread, pipeline in situation.current.flink.unread_checkpoints(observer.instance):
+                directory = unread.path.rstrip("/").rpartition("/")[0]
+                found.setdefault((observer.name, directory), []).append((unread, pipeline))
+    return tuple(
+        UnreadCheckpoints(
+            observer=observer,
+            directory=directory,
+            pipeline=of_it[0][1] if len({pipeline for _, pipeline in of_it}) == 1 else "",
+            unread=tuple(unread for unread, _ in of_it),
+        )
+        for (observer, directory), of_it in found.items()
+    )
+
+
+def a15_checkpoint_not_read(situation: Situation) -> Iterator[Finding]:
+    """The ``_metadata`` of single checkpoints of Flink cannot be read: one finding for each directory of a job."""
+    for found in situation.read(unread_checkpoints):
+        newest = sorted(found.unread, key=lambda each: -each.number)
+        of = found.pipeline or f"a job in {found.directory}"
+        many = len(newest) > 1
+        what = f"{len(newest)} checkpoints" if many else f"checkpoint {newest[0].number}"
+        yield Finding(
+            rule="A15",
+            subject=f"{found.observer}|{found.directory}",
+            group=SOURCES_GROUP,
+            severity=Severity.WARNING,
+            summary=f"{what} of {of} cannot be read: which transactions {'they list' if many else 'it lists'} is not known",
+            evidence=tuple(
+                Evidence(fact=f"{each.path}: {each.why}", source=found.observer, at_ms=each.changed_ms)
+                for each in newest[:UNREAD_NAMED]
+            ),
+            subject_labels={"observer": found.observer} | ({"pipeline": found.pipeline} if found.pipeline else {}),
+            object_path=page_paths.COLLECTOR,
+        )
+
+
+A15 = Rule(
+    number="A15",
+    name="checkpoint not read",
+    find=a15_checkpoint_not_read,
+    consequence="Whether its transactions are to be committed is not known, and their timeouts abort them.",
+    sources=(Source.OBSERVERS,),
+    for_ms=15_000,
 )

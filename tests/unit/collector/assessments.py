@@ -10,7 +10,7 @@ from collector.assess.assessment import Assessment, Surroundings, assess
 from collector.assess.assessor import Assessor
 from collector.assess.rule import unavailable_sources
 from collector.assess.rules import applications, batches, checkpoints, losses, partitions, sources, standing_orders
-from collector.assess.rules.unread_checkpoints import unread_checkpoints
+from collector.assess.rules.sources import unread_checkpoints
 from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings
 from collector.runtime.clock import now_ms

@@ -15,7 +15,7 @@ from collector.assess.rules.applications import AbortSeen
 from collector.assess.rules.batches import OneSidedBatch
 from collector.assess.rules.checkpoints import CheckpointHistory
 from collector.assess.rules.partitions import BlockedPartition, HangingTransaction
-from collector.assess.rules.unread_checkpoints import UnreadCheckpoints
+from collector.assess.rules.sources import UnreadCheckpoints
 from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings
 from collector.records.facts import CheckpointFacts, PipelineFacts

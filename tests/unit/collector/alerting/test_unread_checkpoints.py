@@ -13,7 +13,7 @@ import pytest
 
 from collector.assess import rules
 from collector.assess.findings import Finding
-from collector.assess.rules.unread_checkpoints import unread_checkpoints
+from collector.assess.rules.sources import unread_checkpoints
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
 from collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT

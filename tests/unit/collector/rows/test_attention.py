@@ -9,10 +9,10 @@ import pytest
 
 from collector.assess.attention.action_required import headline
 from collector.assess.attention.listing import in_progress
-from collector.assess.attention.observers import existing, up
 from collector.assess.attention.pipelines import alive, awaited
 from collector.assess.attention.transactions import consequence
 from collector.assess.rules import RULES
+from collector.assess.rules.observers import existing, up
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.verdicts.driver_state import DriverCondition
 from collector.verdicts.judging import Judged

@@ -1,0 +1,49 @@
+"""A card about anything but a group of transactions: what such a card does not say is empty."""
+
+from __future__ import annotations
+
+from collector.assess.findings import Severity
+from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
+
+
+def card(
+    kind: AttentionKind,
+    key: str,
+    badge: str,
+    *,
+    severity: Severity,
+    headline: str,
+    consequence: str,
+    since_ms: int | None,
+    target: str,
+    remedy: Remedy = Remedy.OPEN,
+    pipeline: str = "",
+    batch: int | None = None,
+    keys: tuple[str, ...] = (),
+    waits: tuple[WaitingGroup, ...] = (),
+    deadline_ms: int | None = None,
+    partitions: tuple[str, ...] = (),
+    alerts: tuple[str, ...] = (),
+) -> Attention:
+    """Return the card."""
+    return Attention(
+        key=key,
+        kind=kind,
+        badge=badge,
+        verdict=None,
+        certainty=None,
+        severity=severity.value,
+        pipeline=pipeline,
+        batch=batch,
+        keys=keys,
+        headline=headline,
+        waits=waits,
+        since_ms=since_ms,
+        deadline_ms=deadline_ms,
+        consequence=consequence,
+        remedy=remedy,
+        target=target,
+        rows=None,
+        partitions=partitions,
+        alerts=alerts,
+    )
