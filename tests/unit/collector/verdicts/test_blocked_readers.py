@@ -22,6 +22,7 @@ from collector.verdicts.blocked_readers import (
 from resource_managers.kafka.partitions import Partition
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import PARTITION, group, partition
+from tests.unit.collector.verdicts.case_tables import table
 
 STALLED_MS = 30_000
 
@@ -41,55 +42,41 @@ def judged(reader: ReaderSnapshot, snapshot: PartitionSnapshot, tail: Tail = Tai
     return judge_reader(reader, snapshot, tail, STALLED_MS)
 
 
-@pytest.mark.parametrize(
-    ("reader", "snapshot", "tail", "kind", "certainty"),
-    [
-        # At the last stable offset, records hidden behind it, both seen twice: it waits.
-        (group(100), partition(100, 105), Tail.UNREAD, "waiting", "likely"),
-        # One hidden record is enough.
-        (group(100), partition(100, 101), Tail.UNREAD, "waiting", "likely"),
-        # Nobody is in the group: it may be given up, or its reader assigns partitions by itself.
-        (group(100, state="Empty"), partition(100, 105), Tail.UNREAD, "waiting", "guess"),
-        # Two markers below the last stable offset: there is nothing to read for it either.
-        (group(98), partition(100, 105), Tail.NOTHING, "waiting", "likely"),
-        # It came there only now: it may just be passing.
-        (group(100, since=4_000), partition(100, 105), Tail.UNREAD, "reading", "likely"),
-        # The offset is held back only since now.
-        (group(100), partition(100, 105, since=5_000), Tail.UNREAD, "reading", "likely"),
-        # Nothing is hidden: it has read everything.
-        (group(105), partition(105, 105), Tail.UNREAD, None, None),
-        # Nothing is hidden, and markers alone make its lag.
-        (group(104), partition(105, 105), Tail.NOTHING, "markers only", "certain"),
-        # Its tail was not read yet: nothing is claimed.
-        (group(104), partition(105, 105), Tail.UNREAD, "reading", "likely"),
-        # Records to read, hidden ones behind them: it is not blocked, it just reads.
-        (group(90), partition(100, 105), Tail.RECORDS, "reading", "likely"),
-        # Records to read, and not moved for 30 s: its own trouble, whoever holds the offset back.
-        (group(90, seen=30_000), partition(100, 105, seen=31_000), Tail.RECORDS, "stalled", "likely"),
-        (group(90, seen=30_000, state="Empty"), partition(100, 100, seen=31_000), Tail.RECORDS, "stalled", "guess"),
-        # Never stalled by an unread tail, however old.
-        (group(90, seen=90_000), partition(100, 105, seen=91_000), Tail.UNREAD, "reading", "likely"),
-        # Past the last stable offset that was read after its own: read_uncommitted for certain.
-        (group(103), partition(100, 105), Tail.UNREAD, "reads uncommitted", "certain"),
-        (group(103, seen=5_000), partition(100, 105), Tail.UNREAD, "reads uncommitted", "certain"),
-        # The same beside an older look proves nothing: the offset may have moved on since.
-        (group(103, seen=6_000), partition(100, 105), Tail.UNREAD, None, None),
-        # Past the end of a partition that hides nothing: the topic was recreated.
-        (group(300), partition(105, 105), Tail.UNREAD, None, None),
-        # Kafka Streams' own reader: its offset on its repartition topic is pending in the transaction that holds it back.
-        (of_streams(90), repartition(), Tail.RECORDS, "waiting", "likely"),
-        (of_streams(90), repartition(), Tail.UNREAD, "waiting", "likely"),
-        (of_streams(90, state="Empty"), repartition(), Tail.RECORDS, "waiting", "guess"),
-        (of_streams(90, since=4_000), repartition(), Tail.RECORDS, "reading", "likely"),
-        (of_streams(90, seen=30_000), repartition(seen=31_000), Tail.RECORDS, "waiting", "likely"),
-        # Nothing is hidden there: its lag is its own.
-        (of_streams(90, seen=30_000), repartition(high=100, seen=31_000), Tail.RECORDS, "stalled", "likely"),
-        # Another group reads that topic, too: what it has not read, it may read.
-        (of_streams(90, name="audit"), repartition(), Tail.RECORDS, "reading", "likely"),
-        # The partition's leader does not answer any more: who waited there still waits.
-        (group(100, seen=9_000), partition(100, 105), Tail.UNREAD, "waiting", "likely"),
-    ],
-)
+NOTHING, RECORDS, UNREAD = Tail.NOTHING, Tail.RECORDS, Tail.UNREAD
+KINDS = [
+    # name; the group's offset; the partition's last stable offset and high watermark; what is between; how it stands, how sure
+    ("at the offset, both seen twice", group(100), partition(100, 105), UNREAD, "waiting", "likely"),
+    ("one hidden record is enough", group(100), partition(100, 101), UNREAD, "waiting", "likely"),
+    ("nobody is in the group, or it assigns by itself", group(100, state="Empty"), partition(100, 105), UNREAD, "waiting", "guess"),
+    ("two markers below: nothing to read for it", group(98), partition(100, 105), NOTHING, "waiting", "likely"),
+    ("it came there only now, perhaps passing", group(100, since=4_000), partition(100, 105), UNREAD, "reading", "likely"),
+    ("held back only since now", group(100), partition(100, 105, since=5_000), UNREAD, "reading", "likely"),
+    ("nothing hidden: it has read everything", group(105), partition(105, 105), UNREAD, None, None),
+    ("nothing hidden: markers make its lag", group(104), partition(105, 105), NOTHING, "markers only", "certain"),
+    ("its tail is not read: nothing is claimed", group(104), partition(105, 105), UNREAD, "reading", "likely"),
+    ("records to read before the hidden ones", group(90), partition(100, 105), RECORDS, "reading", "likely"),
+    ("so there are, not moved for 30 s", group(90, seen=30_000), partition(100, 105, seen=31_000), RECORDS, "stalled", "likely"),
+    ("not moved, and nobody in the group", group(90, seen=30_000, state="Empty"), partition(100, 100, seen=31_000), RECORDS,
+        "stalled", "guess"),
+    ("an unread tail never stalls", group(90, seen=90_000), partition(100, 105, seen=91_000), UNREAD, "reading", "likely"),
+    ("past an offset that was read after its own", group(103), partition(100, 105), UNREAD, "reads uncommitted", "certain"),
+    ("past one that was read as its own", group(103, seen=5_000), partition(100, 105), UNREAD, "reads uncommitted", "certain"),
+    ("past an older look: it may have moved on", group(103, seen=6_000), partition(100, 105), UNREAD, None, None),
+    ("past the end: the topic was recreated", group(300), partition(105, 105), UNREAD, None, None),
+    # Kafka Streams' own reader: its offset on its repartition topic is pending in the transaction that holds it back.
+    ("of Streams", of_streams(90), repartition(), RECORDS, "waiting", "likely"),
+    ("of Streams, its tail is not read", of_streams(90), repartition(), UNREAD, "waiting", "likely"),
+    ("of Streams, nobody in its group", of_streams(90, state="Empty"), repartition(), RECORDS, "waiting", "guess"),
+    ("of Streams, there only now", of_streams(90, since=4_000), repartition(), RECORDS, "reading", "likely"),
+    ("of Streams, not moved for 30 s", of_streams(90, seen=30_000), repartition(seen=31_000), RECORDS, "waiting", "likely"),
+    ("of Streams, nothing hidden: its own lag", of_streams(90, seen=30_000), repartition(high=100, seen=31_000), RECORDS,
+        "stalled", "likely"),
+    ("another group on that topic", of_streams(90, name="audit"), repartition(), RECORDS, "reading", "likely"),
+    ("the leader does not answer any more", group(100, seen=9_000), partition(100, 105), UNREAD, "waiting", "likely"),
+]  # fmt: skip
+
+
+@table("reader, snapshot, tail, kind, certainty", KINDS)
 def test_kinds(
     reader: ReaderSnapshot, snapshot: PartitionSnapshot, tail: Tail, kind: str | None, certainty: str | None
 ) -> None:

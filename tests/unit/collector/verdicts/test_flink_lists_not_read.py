@@ -14,6 +14,7 @@ from collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommit
 from collector.runtime.time_format import utc
 from collector.verdicts.flink_unread_lists import UnreadList, owner_by_number, unread_list, unread_list_of_branch
 from tests.unit.collector.flink_observations import checkpoint, job
+from tests.unit.collector.verdicts.case_tables import table
 
 JOB, OTHER = "a" * 32, "b" * 32
 START, TRIGGERED, ENDED = 100_000, 110_000, 111_000
@@ -138,42 +139,35 @@ def test_it_began_before_the_barrier_by_more_than_clocks_differ(start_ms: int, i
     assert told == ("" if is_sure else "it may have begun after the checkpoint's barrier")
 
 
-@pytest.mark.parametrize(
-    ("facts", "expected"),
-    [
-        (ran(SECOND, THIRD, started_ms=START - 1_000), ""),
-        (ran(SECOND, THIRD, started_ms=START - 999), "left from before eu/orders"),
-        (ran(SECOND, THIRD, restores=(Restore(at_ms=START - 1_000, number=1, of_job=OTHER),)), ""),
-        (
-            ran(SECOND, THIRD, restores=(Restore(at_ms=START - 999, number=1, of_job=OTHER),)),
-            "left from before eu/orders",
-        ),
-        (
-            ran(
-                SECOND,
-                THIRD,
-                restores=(Restore(at_ms=5, number=1, of_job=OTHER), Restore(at_ms=START - 999, number=1, of_job=OTHER)),
-            ),
-            "left from before",
-        ),
-        (
-            ran(SECOND, THIRD, restores=(Restore(at_ms=5, number=1, of_job=OTHER),), started_ms=START - 999),
-            "left from before",
-        ),
-        (ran(SECOND, THIRD, restores=(Restore(at_ms=START - 1_001, number=1),)), ""),
-        (
-            ran(SECOND, THIRD, restores=(Restore(at_ms=START - 1_000, number=1),)),
-            f"from checkpoint 1 at {utc(START - 1_000)}",
-        ),
-        (ran(THIRD, restores=(Restore(at_ms=5, number=1, of_job=OTHER),)), ""),
-        (ran(THIRD), "whether eu/orders was restarted before its first checkpoint"),
-        (ran(took(2, START), THIRD), ""),
-        (ran(took(2, START + 1), THIRD), "whether eu/orders was restarted"),
-        (ran(replace(SECOND, status=FAILED), THIRD), "whether eu/orders was restarted"),
-        (ran(replace(SECOND, kind=SAVEPOINT), THIRD), "whether eu/orders was restarted"),
-        (ran(replace(SECOND, kind=LAST_SAVEPOINT), THIRD), "whether eu/orders was restarted"),
-    ],
-)
+def was_restored(*at_ms: int, of_job: str = OTHER, started_ms: int = 0) -> FlinkJobFacts:
+    """Return the job, restored at these times from a checkpoint 1 of another job, or of its own."""
+    restores = tuple(Restore(at_ms=each, number=1, of_job=of_job) for each in at_ms)
+    return ran(SECOND, THIRD, restores=restores, started_ms=started_ms)
+
+
+LEFT, RESTARTED = "left from before eu/orders", "whether eu/orders was restarted before its first checkpoint"
+OWN_RESTORE = f"from checkpoint 1 at {utc(START - 1_000)}"
+RESTARTS = [
+    # name, what its job took and how it was restored, the doubt
+    ("started before it", ran(SECOND, THIRD, started_ms=START - 1_000), ""),
+    ("perhaps started after it", ran(SECOND, THIRD, started_ms=START - 999), LEFT),
+    ("restored before it", was_restored(START - 1_000), ""),
+    ("perhaps restored after it", was_restored(START - 999), LEFT),
+    ("restored twice, perhaps after it", was_restored(5, START - 999), LEFT),
+    ("restored before it, perhaps started after it", was_restored(5, started_ms=START - 999), LEFT),
+    ("restored from its own before it", was_restored(START - 1_001, of_job=""), ""),
+    ("restored from its own perhaps after it", was_restored(START - 1_000, of_job=""), OWN_RESTORE),
+    ("restored, and no checkpoint before", ran(THIRD, restores=(Restore(at_ms=5, number=1, of_job=OTHER),)), ""),
+    ("no checkpoint before", ran(THIRD), RESTARTED),
+    ("one that began as it did", ran(took(2, START), THIRD), ""),
+    ("one that began after it", ran(took(2, START + 1), THIRD), RESTARTED),
+    ("one that failed before", ran(replace(SECOND, status=FAILED), THIRD), RESTARTED),
+    ("a savepoint before", ran(replace(SECOND, kind=SAVEPOINT), THIRD), RESTARTED),
+    ("the last savepoint before", ran(replace(SECOND, kind=LAST_SAVEPOINT), THIRD), RESTARTED),
+]  # fmt: skip
+
+
+@table("facts, expected", RESTARTS)
 def test_a_restart_of_its_job_that_may_have_been_is_a_doubt(facts: FlinkJobFacts, expected: str) -> None:
     told = doubt(state_of(facts))
     assert expected in told

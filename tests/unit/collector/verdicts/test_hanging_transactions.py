@@ -20,6 +20,7 @@ from lifecycle.verdicts import Verdict
 from resource_managers.kafka.partitions import OpenProducer
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import PARTITION, at_coordinator, ended, hanging, producer, told
+from tests.unit.collector.verdicts.case_tables import table
 
 OVERDUE = T0 + 60_000 + 60_000
 """A minute past its timeout."""
@@ -27,61 +28,52 @@ EXPLAINED = (None, None, None)
 ENDED_ONE = at_coordinator("Empty", 2, partitions=(), transaction="other")
 
 
-@pytest.mark.parametrize(
-    ("view", "at_ms", "rule", "may_abort", "loses_data"),
-    [
-        # Ongoing with this partition: an ordinary open transaction.
-        (told(at_coordinator()), T0, *EXPLAINED),
-        # Its end was accepted and the markers are on their way; ending moved the epoch by one.
-        (told(at_coordinator("PrepareCommit", 3)), T0, *EXPLAINED),
-        (told(at_coordinator("PrepareAbort", 3)), T0, *EXPLAINED),
-        # A later transaction of the same producer holds this partition too: its end writes a marker here.
-        (told(at_coordinator("Ongoing", 9)), T0, *EXPLAINED),
-        # 1: nobody has the producer id. An absence may be a lack of permission, so it takes a typed confirmation.
-        (told(), T0, 1, True, True),
-        # 2: its transactional id is known and has another producer id now.
-        (told(moved=("billing",)), T0, 2, True, True),
-        # ... but not while another id has it: that one's transaction explains it.
-        (told(at_coordinator(), moved=("old-billing",)), T0, *EXPLAINED),
-        # 3: the coordinator has no open transaction of it. How this one ended it does not know any more.
-        (told(at_coordinator("Empty", 3, partitions=())), T0, 3, True, True),
-        (told(at_coordinator("CompleteCommit", 4, partitions=())), T0, 3, True, True),
-        # ... at the same epoch: its producer may be about to start over here.
-        (told(at_coordinator("CompleteCommit", 2, partitions=())), T0, 3, True, True),
-        # 4: another transaction of the producer is open, without this partition, at a higher epoch.
-        (told(at_coordinator("Ongoing", 3, partitions=(("orders", 4),))), T0, 4, True, True),
-        # ... at the same epoch: a marker could tear it apart.
-        (told(at_coordinator("Ongoing", 2, partitions=(("orders", 4),))), T0, 4, False, True),
-        # Two ids have the producer id: one that has it open is enough, one that holds the partition explains it.
-        (told(ENDED_ONE, at_coordinator("Ongoing", 3, partitions=(("orders", 4),))), T0, 4, True, True),
-        (told(at_coordinator("Ongoing", 3, partitions=(("orders", 4),)), at_coordinator("Ongoing", 3)), T0, *EXPLAINED),
-        # 5: open at the coordinator for longer than it ever lets one be; up to then it is explained.
-        (told(at_coordinator()), OVERDUE, *EXPLAINED),
-        (told(at_coordinator()), OVERDUE + 1, 5, True, True),
-        (told(ENDED_ONE, at_coordinator()), OVERDUE + 1, 5, True, True),
-        (told(at_coordinator(started_at_ms=None)), OVERDUE + 1, *EXPLAINED),
-        (told(at_coordinator(timeout_ms=None)), OVERDUE + 1, *EXPLAINED),
-        (told(at_coordinator(timeout_ms=0)), OVERDUE + 1, *EXPLAINED),
-        # ... late with this partition, and with another one that it holds too.
-        (told(at_coordinator(start=1), at_coordinator(partitions=(("orders", 4),))), OVERDUE + 1, *EXPLAINED),
-        # ... one epoch on: below transaction.version 2 that may be the end of the next one, since init moves it too.
-        (told(at_coordinator("CompleteAbort", 3, partitions=())), T0, 3, True, True),
-        (told(at_coordinator("CompleteCommit", 3, partitions=())), T0, 3, True, True),
-        # 6: it is proven how this very transaction ended; committed, only a commit marker may end it.
-        (told(at_coordinator("CompleteAbort", 3, partitions=()), end=ended(commit=False)), T0, 6, True, False),
-        (told(at_coordinator("CompleteCommit", 3, partitions=()), end=ended(commit=True)), T0, 6, False, False),
-        # ... whatever its producer has done since.
-        (told(end=ended(commit=True)), T0, 6, False, False),
-        (told(moved=("billing",), end=ended(commit=False)), T0, 6, True, False),
-        (told(at_coordinator("Ongoing", 3), end=ended(commit=True)), T0, 6, False, False),
-        # ... but for what may be this very one, and is under way.
-        (told(at_coordinator("PrepareCommit", 3), end=ended(commit=True)), T0, *EXPLAINED),
-        (told(at_coordinator("Ongoing", 2), end=ended(commit=True)), T0, *EXPLAINED),
-        (told(ENDED_ONE, at_coordinator("Ongoing", 2), end=ended(commit=True)), T0, *EXPLAINED),
-        # Prepare states have no timeout.
-        (told(at_coordinator("PrepareCommit", 3)), OVERDUE + 1, *EXPLAINED),
-    ],
-)
+ELSEWHERE = (("orders", 4),)
+LATE = OVERDUE + 1
+RULES = [
+    # name; what the coordinator says of the producer; when; the rule, whether an abort is offered, whether it may lose rows
+    ("open with this partition", told(at_coordinator()), T0, *EXPLAINED),
+    ("its commit is accepted, markers are on their way", told(at_coordinator("PrepareCommit", 3)), T0, *EXPLAINED),
+    ("its abort is accepted", told(at_coordinator("PrepareAbort", 3)), T0, *EXPLAINED),
+    ("prepared: no timeout", told(at_coordinator("PrepareCommit", 3)), LATE, *EXPLAINED),
+    ("a later one holds this partition, too", told(at_coordinator("Ongoing", 9)), T0, *EXPLAINED),
+    # An absence may be a lack of permission, so it takes a typed confirmation.
+    ("nobody has the producer id", told(), T0, 1, True, True),
+    ("its id has another producer id now", told(moved=("billing",)), T0, 2, True, True),
+    ("so it has, and another id has this one", told(at_coordinator(), moved=("old-billing",)), T0, *EXPLAINED),
+    # How this one ended it does not know any more.
+    ("no open transaction", told(at_coordinator("Empty", 3, partitions=())), T0, 3, True, True),
+    ("committed the last one", told(at_coordinator("CompleteCommit", 4, partitions=())), T0, 3, True, True),
+    ("at the same epoch: it may start over here", told(at_coordinator("CompleteCommit", 2, partitions=())), T0, 3, True, True),
+    # Below transaction.version 2 that may be the end of the next one, since init moves the epoch, too.
+    ("aborted, one epoch on", told(at_coordinator("CompleteAbort", 3, partitions=())), T0, 3, True, True),
+    ("committed, one epoch on", told(at_coordinator("CompleteCommit", 3, partitions=())), T0, 3, True, True),
+    ("open elsewhere, at a higher epoch", told(at_coordinator("Ongoing", 3, partitions=ELSEWHERE)), T0, 4, True, True),
+    ("at the same epoch: a marker could tear it", told(at_coordinator("Ongoing", 2, partitions=ELSEWHERE)), T0, 4, False, True),
+    ("of two ids, one has it open", told(ENDED_ONE, at_coordinator("Ongoing", 3, partitions=ELSEWHERE)), T0, 4, True, True),
+    ("of two ids, one holds the partition", told(at_coordinator("Ongoing", 3, partitions=ELSEWHERE), at_coordinator("Ongoing", 3)),
+        T0, *EXPLAINED),
+    # Open at the coordinator for longer than it ever lets one be.
+    ("open for as long as it may be", told(at_coordinator()), OVERDUE, *EXPLAINED),
+    ("open for longer", told(at_coordinator()), LATE, 5, True, True),
+    ("open for longer, of two ids", told(ENDED_ONE, at_coordinator()), LATE, 5, True, True),
+    ("its start is not known", told(at_coordinator(started_at_ms=None)), LATE, *EXPLAINED),
+    ("its timeout is not known", told(at_coordinator(timeout_ms=None)), LATE, *EXPLAINED),
+    ("it has no timeout", told(at_coordinator(timeout_ms=0)), LATE, *EXPLAINED),
+    ("late here, and elsewhere, too", told(at_coordinator(start=1), at_coordinator(partitions=ELSEWHERE)), LATE, *EXPLAINED),
+    # It is proven how this very transaction ended; committed, only a commit marker may end it.
+    ("proven: aborted", told(at_coordinator("CompleteAbort", 3, partitions=()), end=ended(commit=False)), T0, 6, True, False),
+    ("proven: committed", told(at_coordinator("CompleteCommit", 3, partitions=()), end=ended(commit=True)), T0, 6, False, False),
+    ("proven, whatever its producer did since", told(end=ended(commit=True)), T0, 6, False, False),
+    ("proven, its id moved on", told(moved=("billing",), end=ended(commit=False)), T0, 6, True, False),
+    ("proven, a later one is open", told(at_coordinator("Ongoing", 3), end=ended(commit=True)), T0, 6, False, False),
+    ("this very one may be under way", told(at_coordinator("PrepareCommit", 3), end=ended(commit=True)), T0, *EXPLAINED),
+    ("this very one may be open", told(at_coordinator("Ongoing", 2), end=ended(commit=True)), T0, *EXPLAINED),
+    ("so it may be, of two ids", told(ENDED_ONE, at_coordinator("Ongoing", 2), end=ended(commit=True)), T0, *EXPLAINED),
+]  # fmt: skip
+
+
+@table("view, at_ms, rule, may_abort, loses_data", RULES)
 def test_rules(
     view: CoordinatorView, at_ms: int, rule: int | None, may_abort: bool | None, loses_data: bool | None
 ) -> None:

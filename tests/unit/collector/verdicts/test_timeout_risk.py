@@ -25,133 +25,69 @@ def ours(interval_ms: int, **lengths: object) -> Timeout:
 @pytest.mark.parametrize(
     ("case", "risk", "advice"),
     [
-        (
-            timeout(),
-            TimeoutRisk.ENOUGH,
-            "60 s leave 35 s: a restart takes 20 s and transactions are open for up to 5.0 s (99 of 100).",
-        ),
-        (
-            timeout(p99_ms=20_000),
-            TimeoutRisk.ENOUGH,
-            "60 s leave 20 s: a restart takes 20 s and transactions are open for up to 20 s (99 of 100).",
-        ),
-        (
-            timeout(p99_ms=20_001),
-            TimeoutRisk.TIGHT,
+        (timeout(), TimeoutRisk.ENOUGH,
+            "60 s leave 35 s: a restart takes 20 s and transactions are open for up to 5.0 s (99 of 100)."),
+        (timeout(p99_ms=20_000), TimeoutRisk.ENOUGH,
+            "60 s leave 20 s: a restart takes 20 s and transactions are open for up to 20 s (99 of 100)."),
+        (timeout(p99_ms=20_001), TimeoutRisk.TIGHT,
             "60 s leave 20 s: a restart takes 20 s and transactions are open for up to 20 s (99 of 100). "
-            "Set transaction.timeout.ms to at least 70000.",
-        ),
-        (
-            timeout(p99_ms=40_001),
-            TimeoutRisk.TOO_SHORT,
+            "Set transaction.timeout.ms to at least 70000."),
+        (timeout(p99_ms=40_001), TimeoutRisk.TOO_SHORT,
             "60 s are 0.0 s too short: a restart takes 20 s and transactions are open for up to 40 s (99 of 100). "
-            "Set transaction.timeout.ms to at least 90000.",
-        ),
-        (
-            timeout(p99_ms=880_000, timeout_ms=900_000),
-            TimeoutRisk.TIGHT,
+            "Set transaction.timeout.ms to at least 90000."),
+        (timeout(p99_ms=880_000, timeout_ms=900_000), TimeoutRisk.TIGHT,
             "15 min leave 0.0 s: a restart takes 20 s and transactions are open for up to 14 min 40 s (99 of 100). "
-            "Set transaction.timeout.ms to at least 960000; brokers allow 15 min unless transaction.max.timeout.ms says more.",
-        ),
-        (
-            timeout(p99_ms=40_000),
-            TimeoutRisk.TIGHT,
+            "Set transaction.timeout.ms to at least 960000; brokers allow 15 min unless transaction.max.timeout.ms says more."),
+        (timeout(p99_ms=40_000), TimeoutRisk.TIGHT,
             "60 s leave 0.0 s: a restart takes 20 s and transactions are open for up to 40 s (99 of 100). "
-            "Set transaction.timeout.ms to at least 80000.",
-        ),
-        (
-            timeout(timeout_ms=30_000, ended=0, p99_ms=None),
-            TimeoutRisk.TIGHT,
-            "30 s leave 10 s: a restart takes 20 s. Set transaction.timeout.ms to at least 40000.",
-        ),
-        (
-            timeout(timeout_ms=120_000, p99_ms=80_001),
-            TimeoutRisk.TIGHT,
+            "Set transaction.timeout.ms to at least 80000."),
+        (timeout(timeout_ms=30_000, ended=0, p99_ms=None), TimeoutRisk.TIGHT,
+            "30 s leave 10 s: a restart takes 20 s. Set transaction.timeout.ms to at least 40000."),
+        (timeout(timeout_ms=120_000, p99_ms=80_001), TimeoutRisk.TIGHT,
             "2 min leave 20 s: a restart takes 20 s and transactions are open for up to 80 s (99 of 100). "
-            "Set transaction.timeout.ms to at least 180000.",
-        ),
-        (
-            timeout(timeout_ms=880_000, p99_ms=850_000),
-            TimeoutRisk.TIGHT,
+            "Set transaction.timeout.ms to at least 180000."),
+        (timeout(timeout_ms=880_000, p99_ms=850_000), TimeoutRisk.TIGHT,
             "14 min 40 s leave 10 s: a restart takes 20 s and transactions are open for up to 14 min 10 s (99 of 100). "
-            "Set transaction.timeout.ms to at least 900000.",
-        ),
-        (
-            timeout(ended=0, p99_ms=None),
-            TimeoutRisk.ENOUGH,
-            "60 s leave 40 s: a restart takes 20 s.",
-        ),
-        (
-            timeout(ended=98, timed_out=2),
-            TimeoutRisk.TIMED_OUT,
+            "Set transaction.timeout.ms to at least 900000."),
+        (timeout(ended=0, p99_ms=None), TimeoutRisk.ENOUGH, "60 s leave 40 s: a restart takes 20 s."),
+        (timeout(ended=98, timed_out=2), TimeoutRisk.TIMED_OUT,
             "2 of 100 transactions were aborted at the timeout of 60 s: stuck or abandoned, since 99 of 100 others ended within "
-            "5.0 s. 60 s leave 35 s: a restart takes 20 s and transactions are open for up to 5.0 s (99 of 100).",
-        ),
-        (
-            timeout(ended=99, timed_out=1),
-            TimeoutRisk.TIMED_OUT,
+            "5.0 s. 60 s leave 35 s: a restart takes 20 s and transactions are open for up to 5.0 s (99 of 100)."),
+        (timeout(ended=99, timed_out=1), TimeoutRisk.TIMED_OUT,
             "1 of 100 transactions was aborted at the timeout of 60 s: stuck or abandoned, since 99 of 100 others ended within "
-            "5.0 s. 60 s leave 35 s: a restart takes 20 s and transactions are open for up to 5.0 s (99 of 100).",
-        ),
-        (
-            timeout(ended=1, timed_out=1),
-            TimeoutRisk.TIMED_OUT,
+            "5.0 s. 60 s leave 35 s: a restart takes 20 s and transactions are open for up to 5.0 s (99 of 100)."),
+        (timeout(ended=1, timed_out=1), TimeoutRisk.TIMED_OUT,
             "1 of 2 transactions was aborted at the timeout of 60 s: stuck or abandoned, since 99 of 100 others ended within "
-            "5.0 s. 60 s leave 35 s: a restart takes 20 s and transactions are open for up to 5.0 s (99 of 100).",
-        ),
-        (
-            timeout(ended=98, timed_out=2, p99_ms=30_000),
-            TimeoutRisk.TIMED_OUT,
+            "5.0 s. 60 s leave 35 s: a restart takes 20 s and transactions are open for up to 5.0 s (99 of 100)."),
+        (timeout(ended=98, timed_out=2, p99_ms=30_000), TimeoutRisk.TIMED_OUT,
             "2 of 100 transactions were aborted at the timeout of 60 s: stuck or abandoned, since 99 of 100 others ended within "
             "30 s. 60 s leave 10 s: a restart takes 20 s and transactions are open for up to 30 s (99 of 100). "
-            "Set transaction.timeout.ms to at least 70000.",
-        ),
-        (
-            timeout(ended=98, timed_out=2, p99_ms=59_000),
-            TimeoutRisk.TIMED_OUT,
+            "Set transaction.timeout.ms to at least 70000."),
+        (timeout(ended=98, timed_out=2, p99_ms=59_000), TimeoutRisk.TIMED_OUT,
             "2 of 100 transactions were aborted at the timeout of 60 s. 60 s are 19 s too short: a restart takes 20 s and "
-            "transactions are open for up to 59 s (99 of 100). Set transaction.timeout.ms to at least 100000.",
-        ),
-        (
-            timeout(ended=0, timed_out=1, p99_ms=None),
-            TimeoutRisk.TIMED_OUT,
-            "Its one transaction was aborted at the timeout of 60 s. 60 s leave 40 s: a restart takes 20 s.",
-        ),
-        (
-            ours(30_000, p99_ms=20_000),
-            TimeoutRisk.TOO_SHORT,
+            "transactions are open for up to 59 s (99 of 100). Set transaction.timeout.ms to at least 100000."),
+        (timeout(ended=0, timed_out=1, p99_ms=None), TimeoutRisk.TIMED_OUT,
+            "Its one transaction was aborted at the timeout of 60 s. 60 s leave 40 s: a restart takes 20 s."),
+        (ours(30_000, p99_ms=20_000), TimeoutRisk.TOO_SHORT,
             "60 s are 3.0 s too short: a restart takes 43 s by its settings (none was measured) "
             "and transactions are open for up to 20 s (99 of 100). "
-            "Set transaction.timeout.ms to at least 110000, or the interval to 27 s.",
-        ),
-        (
-            ours(30_000, p99_ms=10_000),
-            TimeoutRisk.TIGHT,
+            "Set transaction.timeout.ms to at least 110000, or the interval to 27 s."),
+        (ours(30_000, p99_ms=10_000), TimeoutRisk.TIGHT,
             "60 s leave 7.0 s: a restart takes 43 s by its settings (none was measured) "
             "and transactions are open for up to 10 s (99 of 100). "
-            "Set transaction.timeout.ms to at least 100000.",
-        ),
-        (
-            ours(4_000, p99_ms=43_000),
-            TimeoutRisk.TIGHT,
+            "Set transaction.timeout.ms to at least 100000."),
+        (ours(4_000, p99_ms=43_000), TimeoutRisk.TIGHT,
             "60 s leave 0.0 s: a restart takes 17 s by its settings (none was measured) "
             "and transactions are open for up to 43 s (99 of 100). "
-            "Set transaction.timeout.ms to at least 80000.",
-        ),
-        (
-            ours(4_000, p99_ms=45_600),
-            TimeoutRisk.TOO_SHORT,
+            "Set transaction.timeout.ms to at least 80000."),
+        (ours(4_000, p99_ms=45_600), TimeoutRisk.TOO_SHORT,
             "60 s are 2.6 s too short: a restart takes 17 s by its settings (none was measured) "
             "and transactions are open for up to 46 s (99 of 100). "
-            "Set transaction.timeout.ms to at least 80000, or the interval to 1.0 s.",
-        ),
-        (
-            ours(3_000, p99_ms=47_000),
-            TimeoutRisk.TOO_SHORT,
+            "Set transaction.timeout.ms to at least 80000, or the interval to 1.0 s."),
+        (ours(3_000, p99_ms=47_000), TimeoutRisk.TOO_SHORT,
             "60 s are 3.0 s too short: a restart takes 16 s by its settings (none was measured) "
             "and transactions are open for up to 47 s (99 of 100). "
-            "Set transaction.timeout.ms to at least 80000.",
-        ),
+            "Set transaction.timeout.ms to at least 80000."),
     ],
 )  # fmt: skip
 def test_a_timeout_is_judged_by_what_it_must_outlast(case: Timeout, risk: TimeoutRisk, advice: str) -> None:
