@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from collector.verdicts.judging import Judged
 from collector.verdicts.verdict_case import PipelineHistory
 from lifecycle.rows.attention import Remedy
-from lifecycle.verdicts import Verdict
+from lifecycle.verdicts import Judgement, Verdict
 
 
 def remedy_of(judged: Judged, now_ms: int) -> Remedy:
     """Return the order that a transaction's verdict allows, or of a lost one what makes its pipeline replay the batch."""
-    judgement = judged.judgement
-    if judgement.verdict is Verdict.COMMIT_IT and judgement.may_commit:
+    is_lost = judged.judgement.verdict is Verdict.LOST
+    return remedy_of_pipeline(judged.pipeline, now_ms) if is_lost else order_for([judged.judgement])
+
+
+def order_for(judgements: Sequence[Judgement]) -> Remedy:
+    """Return the order that is offered for each of several transactions of one verdict."""
+    verdict = judgements[0].verdict
+    if verdict in (Verdict.COMMIT_IT, Verdict.HANGING) and all(one.may_commit for one in judgements):
         return Remedy.COMMIT
-    if judgement.verdict is Verdict.ABORT_IT and judgement.may_abort:
+    if verdict in (Verdict.ABORT_IT, Verdict.HANGING) and all(one.may_abort for one in judgements):
         return Remedy.ABORT
-    return remedy_of_pipeline(judged.pipeline, now_ms) if judgement.verdict is Verdict.LOST else Remedy.OPEN
+    return Remedy.OPEN
 
 
 def remedy_of_pipeline(history: PipelineHistory | None, now_ms: int) -> Remedy:

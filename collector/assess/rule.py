@@ -42,7 +42,7 @@ def no_place(alert: AlertRow) -> Iterable[Place]:
     return ()
 
 
-def no_cards(situation: Situation) -> Sequence[Attention]:
+def no_cards(situation: Situation, before: Sequence[Attention]) -> Sequence[Attention]:
     """Return none: an alert that no card says is a card of its own."""
     return ()
 
@@ -57,7 +57,8 @@ class Rule:
     """A rule: its number and name, what it finds, how long that must hold, and the sources that its evidence comes from.
 
     ``for_ms`` is 0 where the rule's own limit already waits. ``consequence``: what happens if nobody acts. ``places``: the
-    cards that say the same as an alert of it, the best first. ``cards``: those that it makes before an alert fires.
+    cards that say the same as an alert of it, the best first. ``cards``: those that it makes before an alert
+    fires, given the cards before them.
     ``unseen``: the subjects whose evidence cannot be seen now, though its sources can.
     """
 
@@ -69,7 +70,7 @@ class Rule:
     for_ms: int = 0
     places: Callable[[AlertRow], Iterable[Place]] = no_place
     unseen: Callable[[Situation], Collection[str]] = all_seen
-    cards: Callable[[Situation], Sequence[Attention]] = no_cards
+    cards: Callable[[Situation, Sequence[Attention]], Sequence[Attention]] = no_cards
 
 
 def unavailable_sources(situation: Situation) -> frozenset[Source]:

@@ -121,8 +121,10 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{ALERTING}/test_evaluator.py",
     ),
     "collector/assess/rules/losses.py": (f"{ALERTING}/test_recent_losses.py", *ALERT_RULES),
-    "collector/assess/rules/partitions.py": (
+    "collector/assess/rules/hanging.py": (*ALERT_RULES, f"{VERDICTS}/test_partition_state.py"),
+    "collector/assess/rules/readers.py": (
         *ALERT_RULES,
+        "tests/unit/collector/rows/test_attention.py",
         f"{VERDICTS}/test_partition_state.py",
         f"{VERDICTS}/test_streams_restores.py",
     ),

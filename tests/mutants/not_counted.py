@@ -190,7 +190,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
             "performance: what is usual is asked for only where something is not",
         ),
     ),
-    "collector/assess/rules/partitions.py": (
+    "collector/assess/rules/readers.py": (
         # Holders of other partitions are not asked for.
         NotCounted(
             "a4_blocked_consumers", "j.view.transaction in named and j.view.is_running -> j.view.is_running", SAME

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collector.assess.attention.alerts import with_alerts
 from collector.assess.attention.pipelines import pipeline_cards
-from collector.assess.attention.readers import Waits, reader_cards
 from collector.assess.attention.transactions import transaction_cards
 from collector.assess.rules import RULES
+from collector.assess.rules.readers import Waits
 from collector.assess.situation import CRITICAL, Situation
 from collector.verdicts.judging import Judged
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.attention import Attention
 from lifecycle.rows.overview import InProgress
-from lifecycle.verdicts import Verdict
 
 _FAR = MAX_WHOLE_NUMBER
 
 
 def attention(situation: Situation) -> tuple[Attention, ...]:
     """Return whatever needs attention: by deadline, then severity, then age."""
-    transactions = transaction_cards(situation, Waits(situation.partitions.blocked))
-    covered = {name for card in transactions if card.verdict is not Verdict.LOST for name in card.partitions}
-    of_rules = [card for rule in RULES.values() for card in rule.cards(situation)]
-    others = [*pipeline_cards(situation), *reader_cards(situation, covered), *of_rules]
-    return tuple(sorted(with_alerts([*transactions, *others], situation), key=_urgency))
+    waits = Waits(situation.partitions.blocked)
+    cards = [*transaction_cards(situation, waits), *pipeline_cards(situation)]
+    for rule in RULES.values():
+        cards += rule.cards(situation, cards)
+    return tuple(sorted(with_alerts(cards, situation), key=_urgency))
 
 
 def in_progress(situation: Situation) -> tuple[InProgress, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collector.assess.attention.action_required import RequiredGroup
 from collector.assess.attention.pipelines import goes_on
 from collector.assess.attention.pipelines import remedy_of as remedy_of_pipeline
-from collector.assess.attention.readers import Waits
+from collector.assess.remedies import order_for
+from collector.assess.rules.readers import Waits
 from collector.assess.situation import CRITICAL, WARNING, Situation
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import PIPELINE_KEY
@@ -73,14 +74,7 @@ def remedy_of(group: RequiredGroup, of_pipeline: Remedy) -> Remedy:
 
     ``of_pipeline``: what makes its pipeline go on, which then replays what was lost.
     """
-    verdict = group.needed.verdict
-    if verdict in (Verdict.COMMIT_IT, Verdict.HANGING) and all(one.may_commit for one in group.judgements):
-        return Remedy.COMMIT
-    if verdict in (Verdict.ABORT_IT, Verdict.HANGING) and all(one.may_abort for one in group.judgements):
-        return Remedy.ABORT
-    if verdict is Verdict.LOST and group.ours:
-        return of_pipeline
-    return Remedy.OPEN
+    return of_pipeline if group.needed.verdict is Verdict.LOST and group.ours else order_for(group.judgements)
 
 
 def consequence(needed: ActionRequired, *, ours: bool) -> str:

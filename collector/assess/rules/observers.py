@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from collector.assess.attention.cards import card
 from collector.assess.findings import SOURCES_GROUP, Finding, Severity
@@ -36,7 +36,7 @@ def a9_observer_down(situation: Situation) -> Iterator[Finding]:
         )
 
 
-def observer_cards(situation: Situation) -> list[Attention]:
+def observer_cards(situation: Situation, before: Sequence[Attention]) -> list[Attention]:
     """Return a card for each observer that does not see its source, at once where it says so; and one for history."""
     found = [
         _card(one, situation.now_ms)

@@ -9,7 +9,16 @@ from typing import Any
 from collector.assess.assessment import Assessment, Surroundings, assess
 from collector.assess.assessor import Assessor
 from collector.assess.rule import unavailable_sources
-from collector.assess.rules import applications, batches, checkpoints, losses, partitions, sources, standing_orders
+from collector.assess.rules import (
+    applications,
+    batches,
+    checkpoints,
+    hanging,
+    losses,
+    readers,
+    sources,
+    standing_orders,
+)
 from collector.assess.rules.sources import unread_checkpoints
 from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings
@@ -22,10 +31,10 @@ from collector.views.current_state import CurrentState
 LIMITS = AlertSettings()
 FACTS: dict[str, tuple[Callable[[Situation], Any], Any]] = {
     "aborts": (applications.aborts, ()),
-    "blocked": (partitions.blocked_readers, ()),
+    "blocked": (readers.blocked_readers, ()),
     "checkpoints": (checkpoints.checkpoint_histories, ()),
     "clocks": (sources.clocks, ()),
-    "hanging": (partitions.hanging, ()),
+    "hanging": (hanging.hanging, ()),
     "id_leaks": (applications.id_leaks, ()),
     "log_settings": (sources.log_settings, None),
     "losses": (losses.recent_losses, ()),

@@ -11,7 +11,8 @@ from collector.assess.findings import SOURCES_GROUP, Finding, Remedy
 from collector.assess.rules.applications import AbortSeen
 from collector.assess.rules.batches import OneSidedBatch
 from collector.assess.rules.checkpoints import CheckpointHistory
-from collector.assess.rules.partitions import BlockedPartition, HangingTransaction
+from collector.assess.rules.hanging import HangingTransaction
+from collector.assess.rules.readers import BlockedPartition
 from collector.assess.situation import Situation
 from collector.records.facts import CheckpointFacts, PipelineFacts
 from collector.records.observations import Observation

@@ -13,7 +13,7 @@ import pytest
 from collector.alerting import silences
 from collector.alerting.evaluator import AlertEvaluator
 from collector.alerting.state_machine import AlertState
-from collector.assess.rules.partitions import BlockedPartition
+from collector.assess.rules.readers import BlockedPartition
 from collector.assess.situation import Situation
 from collector.history import sql
 from collector.history.store import StoreFailed

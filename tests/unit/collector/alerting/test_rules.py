@@ -14,7 +14,8 @@ from collector.assess.rules import transactions as transaction_rules
 from collector.assess.rules.applications import AbortSeen
 from collector.assess.rules.batches import OneSidedBatch
 from collector.assess.rules.checkpoints import CheckpointHistory
-from collector.assess.rules.partitions import BlockedPartition, HangingTransaction
+from collector.assess.rules.hanging import HangingTransaction
+from collector.assess.rules.readers import BlockedPartition
 from collector.assess.rules.sources import UnreadCheckpoints
 from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings

@@ -19,8 +19,9 @@ from collector.assess.rules.checkpoints import (
     unfinished_pipelines,
     unobserved_pipelines,
 )
+from collector.assess.rules.hanging import hanging
 from collector.assess.rules.losses import recent_losses
-from collector.assess.rules.partitions import blocked_partitions, blocked_readers, hanging
+from collector.assess.rules.readers import blocked_partitions, blocked_readers
 from collector.assess.rules.sources import log_settings
 from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from collector.assess.rules.partitions import blocked_partitions, hanging_transactions
+from collector.assess.rules.hanging import hanging_transactions
+from collector.assess.rules.readers import blocked_partitions
 from collector.sources.round_robin import Sweep, share
 from collector.verdicts.blocked_readers import ReaderKind
 from collector.verdicts.hanging_transactions import Remedy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector.assess.rules.partitions import blocked_partitions
+from collector.assess.rules.readers import blocked_partitions
 from collector.records.facts import BrokerIdentity, BrokerTransaction
 from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
 from collector.verdicts.streams_restores import find_restores
