@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lifecycle.rows.columns import Json
+from lifecycle.rows.row_json import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lifecycle.resource_manager_kinds import KAFKA
-from lifecycle.rows.columns import Json
 from lifecycle.rows.partitions import HangingRow
-from lifecycle.rows.row_json import read_row
+from lifecycle.rows.row_json import Json, read_row
 from lifecycle.rows.transactions import TransactionRow
 from lifecycle.states import TransactionState
 

@@ -25,7 +25,7 @@ def offer(name: str, rows: Callable[[], Sequence[Any]]) -> None:
         )
         st.download_button(
             "JSON",
-            lambda: json.dumps([row_to_json(row) for row in rows()], indent=1),
+            lambda: json.dumps(row_to_json(rows()), indent=1),
             f"{name}.json",
             "application/json",
             key=f"{name}-json",
@@ -39,7 +39,7 @@ def csv_text(rows: Sequence[Any]) -> str:
     A cell that a spreadsheet would take for a formula begins with an apostrophe.
     """
     text = io.StringIO()
-    values = [_with_times(row_to_json(row)) for row in rows]
+    values = [_with_times(row) for row in row_to_json(rows)]
     writer = csv.DictWriter(text, list(values[0]) if values else ["key"])
     writer.writeheader()
     for row in values:

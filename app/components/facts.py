@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from app.components.markup import Html, el
 from app.components.time_text import amount, at, duration
-from lifecycle.rows.columns import Json
-from lifecycle.rows.row_json import row_to_json
+from lifecycle.rows.row_json import Json, row_to_json
 from lifecycle.rows.transactions import TransactionDetailRow
 from lifecycle.verdicts import Evidence
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import PlainTextResponse, Response
 
 from collector.alerting import silences
 from collector.alerting.evaluator import AlertEvaluator, ShownAlert, urgency
@@ -23,7 +23,7 @@ from collector.api.dependencies import ApiDependencies, KnownCaller, admitted, c
 from collector.api.paging import Page, SortKey, first, page, place_of
 from collector.api.pipeline_labels import PipelineLabels
 from collector.api.request_body import json_object
-from collector.api.table_routes import After, Limit, row_answer, table_answer
+from collector.api.table_routes import After, Limit, Table, row_answer, table_answer
 from collector.assess import rules
 from collector.config.settings import MetricsAccess
 from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
@@ -50,7 +50,7 @@ def serve(
     labels = PipelineLabels(max_pipelines)
     ends = ApplicationEnds(labels)
 
-    @app.get("/api/v1/alerts", dependencies=[Depends(caller_of_request)])
+    @app.get("/api/v1/alerts", response_model=Table[AlertRow], dependencies=[Depends(caller_of_request)])
     def read_alerts(
         state: str | None = None,
         rule: str | None = None,
@@ -72,12 +72,12 @@ def serve(
         place = _newest_place if over else _urgent_place
         return table_answer(page(found, place, alert_row, limit, place_of(after, int, int, int, str)))
 
-    @app.get("/api/v1/receivers", dependencies=[Depends(caller_of_request)])
+    @app.get("/api/v1/receivers", response_model=Table[ReceiverRow], dependencies=[Depends(caller_of_request)])
     def read_receivers() -> Response:
         rows = [receiver_row(status) for status in alerts.receiver_statuses()]
         return table_answer(Page(rows=rows))
 
-    @app.get("/metrics")
+    @app.get("/metrics", response_class=PlainTextResponse)
     def read_metrics(request: Request) -> Response:
         if not (access is MetricsAccess.LOOPBACK and _is_from_here(request)):
             admitted(request)
@@ -88,18 +88,18 @@ def serve(
 
 
 def _serve_silences(app: FastAPI, evaluator: AlertEvaluator) -> None:
-    @app.get("/api/v1/silences", dependencies=[Depends(caller_of_request)])
+    @app.get("/api/v1/silences", response_model=Table[SilenceRow], dependencies=[Depends(caller_of_request)])
     def read_silences(limit: Limit = 500) -> Response:
         at_ms = now_ms()
         rows = [silence_row(silence, at_ms) for silence in evaluator.silences()]
         return table_answer(first(rows, limit))
 
-    @app.post("/api/v1/silences")
+    @app.post("/api/v1/silences", response_model=SilenceRow)
     async def silence(request: Request, caller: KnownCaller) -> Response:
         body = await json_object(request, "a silence")
         return row_answer(await asyncio.to_thread(_silence, evaluator, body, caller))
 
-    @app.delete("/api/v1/silences/{number}")
+    @app.delete("/api/v1/silences/{number}", response_model=SilenceRow)
     def end_silence(caller: KnownCaller, number: int, reason: Reason) -> Response:
         return row_answer(_end_silence(evaluator, number, reason, caller))
 

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request
+from fastapi import FastAPI, Header, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
@@ -21,10 +21,22 @@ from collector.api.overview import counts_now_and_then, overview
 from collector.api.request_body import json_object
 from collector.api.table_routes import MAX_LIMIT, row_answer
 from collector.records import orders
+from collector.records.orders import FirstAnswer, OrderResult
 from collector.runtime.clock import now_ms
 from collector.sources.source import ObserverStatus
 from lifecycle.orders import Role
+from lifecycle.rows.order_request import IDEMPOTENCY_KEY
+from lifecycle.rows.orders import OrderPreview
+from lifecycle.rows.overview import Overview
 from lifecycle.rows.status import HistoryStatus, ObserverRow, Status
+
+IdempotencyKey = Annotated[str | None, Header(pattern=f"^{IDEMPOTENCY_KEY}$")]
+
+
+class EventStream(StreamingResponse):
+    """An answer that goes on."""
+
+    media_type = "text/event-stream"
 
 
 def application(dependencies: ApiDependencies) -> FastAPI:
@@ -48,7 +60,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
     handle_errors(app)
     counted = dependencies.refresher.add(counts_now_and_then(dependencies.current, dependencies.store))
 
-    @app.get("/api/v1/health")
+    @app.get("/api/v1/health", response_model=dict[str, bool])
     def health() -> Response:
         return (
             JSONResponse({"ready": True})
@@ -56,36 +68,36 @@ def application(dependencies: ApiDependencies) -> FastAPI:
             else JSONResponse({"ready": False}, status_code=503)
         )
 
-    @app.get("/api/v1/openapi.json")
+    @app.get("/api/v1/openapi.json", response_model=dict[str, Any])
     def openapi(_: KnownCaller) -> JSONResponse:
         return JSONResponse(document(app))
 
-    @app.get("/api/v1/status")
+    @app.get("/api/v1/status", response_model=Status)
     def status(caller: KnownCaller) -> Response:
         return row_answer(_status(dependencies, caller))
 
-    @app.get("/api/v1/overview")
+    @app.get("/api/v1/overview", response_model=Overview)
     def read_overview(_: KnownCaller, limit: Annotated[int | None, Query(ge=0, le=MAX_LIMIT)] = None) -> Response:
         return row_answer(overview(counted, dependencies.assessor.now(), limit))
 
-    @app.get("/api/v1/changes")
+    @app.get("/api/v1/changes", response_class=EventStream)
     async def changes(_: KnownCaller) -> StreamingResponse:
         headers = {"X-Accel-Buffering": "no"}
-        return StreamingResponse(dependencies.changes.stream(), media_type="text/event-stream", headers=headers)
+        return EventStream(dependencies.changes.stream(), headers=headers)
 
-    @app.post("/api/v1/orders")
-    async def order(request: Request, caller: KnownCaller) -> dict[str, Any]:
+    @app.post("/api/v1/orders", response_model=OrderResult)
+    async def order(request: Request, caller: KnownCaller, idempotency_key: IdempotencyKey = None) -> Response:
         body = await json_object(request, "an order")
-        return await asyncio.to_thread(_order, dependencies, body, request.headers.get("idempotency-key", ""), caller)
+        return row_answer(await asyncio.to_thread(_order, dependencies, body, idempotency_key or "", caller))
 
-    @app.get("/api/v1/orders")
-    def answer(caller: KnownCaller, idempotency_key: str) -> dict[str, Any]:
-        return dependencies.actions.answer(idempotency_key, caller.name)
+    @app.get("/api/v1/orders", response_model=FirstAnswer)
+    def answer(caller: KnownCaller, idempotency_key: str) -> Response:
+        return row_answer(dependencies.actions.answer(idempotency_key, caller.name))
 
-    @app.post("/api/v1/orders/preview")
-    async def preview(request: Request, _: KnownCaller) -> dict[str, Any]:
+    @app.post("/api/v1/orders/preview", response_model=OrderPreview)
+    async def preview(request: Request, _: KnownCaller) -> Response:
         action, wanted = orders.read_preview(await json_object(request, "a filter"))
-        return await asyncio.to_thread(dependencies.actions.preview, action, wanted)
+        return row_answer(await asyncio.to_thread(dependencies.actions.preview, action, wanted))
 
     table_routes.serve(app, dependencies)
     object_routes.serve(app, dependencies)
@@ -113,7 +125,7 @@ def _status(dependencies: ApiDependencies, caller: Caller) -> Status:
     )
 
 
-def _order(dependencies: ApiDependencies, body: Any, idempotency_key: str, caller: Caller) -> dict[str, Any]:
+def _order(dependencies: ApiDependencies, body: Any, idempotency_key: str, caller: Caller) -> OrderResult:
     order = orders.read(body, idempotency_key)
     if caller.role is not Role.OPERATOR or dependencies.read_only:
         why = (
@@ -123,7 +135,7 @@ def _order(dependencies: ApiDependencies, body: Any, idempotency_key: str, calle
         )
         audit = dependencies.actions.refuse(order, caller.name, why)
         raise HTTPException(403, f"{why} (audit {audit})")
-    return dependencies.actions.give(order, caller.name).to_json()
+    return dependencies.actions.give(order, caller.name)
 
 
 def _observer_row(status: ObserverStatus) -> ObserverRow:

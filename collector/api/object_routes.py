@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from collector.api import transaction_key
 from collector.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
 from collector.api.paging import Page, behind, place_of
-from collector.api.table_routes import After, Limit, row_answer, table_answer
+from collector.api.table_routes import After, Limit, Table, row_answer, table_answer
 from collector.rows.partitions import blocked_row, hanging_rows
 from collector.rows.transactions import detail_row, ended_row, transaction_row
 from collector.runtime.clock import now_ms
@@ -20,7 +20,7 @@ from collector.verdicts.judging import Judged
 from collector.views import aborts_and_losses, past_transactions
 from collector.views.application_names import applications_of_hanging, applications_of_holders
 from collector.views.raw_events import raw_events
-from lifecycle.rows.events import EndedTransactionRow
+from lifecycle.rows.events import EndedTransactionRow, RawEventRow
 from lifecycle.rows.partitions import PartitionRow
 from lifecycle.rows.transactions import TransactionDetailRow
 
@@ -33,7 +33,7 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     """Add the routes; those below a transaction come before the one that takes any key."""
     _serve_transaction(app, dependencies)
 
-    @app.get("/api/v1/partitions/{topic}/{number}")
+    @app.get("/api/v1/partitions/{topic}/{number}", response_model=PartitionRow)
     def partition(_: KnownCaller, topic: str, number: Annotated[int, Path(ge=0, le=MAX_PARTITION)]) -> Response:
         return row_answer(_partition(dependencies, topic, number))
 
@@ -41,7 +41,7 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
 def _serve_transaction(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
-    @app.get(f"/api/v1/transactions/{KEY}/events", dependencies=protected)
+    @app.get(f"/api/v1/transactions/{KEY}/events", response_model=Table[RawEventRow], dependencies=protected)
     def events(key: str, limit: Limit = 500, after: After = None) -> Response:
         if (named_so := dependencies.current.find(f"{key}/events")) is not None:
             return row_answer(_detail(dependencies, named_so))
@@ -51,7 +51,7 @@ def _serve_transaction(app: FastAPI, dependencies: ApiDependencies) -> None:
         last = (shown[-1][0],) if shown else None
         return table_answer(Page(rows=[row for _, row in shown], more=more, last=last))
 
-    @app.get(f"/api/v1/transactions/{KEY}/earlier", dependencies=protected)
+    @app.get(f"/api/v1/transactions/{KEY}/earlier", response_model=Table[EndedTransactionRow], dependencies=protected)
     def earlier(key: str, limit: Limit = 20, after: After = None) -> Response:
         if (named_so := dependencies.current.find(f"{key}/earlier")) is not None:
             return row_answer(_detail(dependencies, named_so))
@@ -62,7 +62,7 @@ def _serve_transaction(app: FastAPI, dependencies: ApiDependencies) -> None:
         page = Page(rows=[ended_row(each) for each in found], more=more, last=last)
         return table_answer(page)
 
-    @app.get(f"/api/v1/transactions/{KEY}")
+    @app.get(f"/api/v1/transactions/{KEY}", response_model=TransactionDetailRow)
     def transaction(_: KnownCaller, key: str) -> Response:
         judged = dependencies.current.find(key)
         if judged is not None:

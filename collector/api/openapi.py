@@ -1,4 +1,4 @@
-"""The OpenAPI document: routes and parameters are FastAPI's, answers and errors are described here."""
+"""The OpenAPI document: FastAPI knows routes, parameters and answers; errors, and bodies that are read by hand, are added here."""
 
 from __future__ import annotations
 
@@ -6,15 +6,44 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
 
-from collector.api import response_schemas
+from collector.alerting import silences
 from collector.api.errors import CODES
+from collector.assess.findings import LABELS
+from lifecycle.rows.order_request import REASON_SCHEMA, AnyOrder, PreviewRequest
+from lifecycle.rows.standing_orders import SwitchRequest
 
 HEALTH = ("get", "/api/v1/health")
 """Answers 503 in the shape of its 200."""
 TOKEN_AT_TIMES = ("/metrics",)
 """Paths that want a token unless a setting says otherwise."""
 Json = dict[str, Any]
+_SILENCE: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["matchers", "reason"],
+    "properties": {
+        "matchers": {
+            "type": "object",
+            "minProperties": 1,
+            "propertyNames": {"enum": list(LABELS)},
+            "additionalProperties": {"type": "string", "minLength": 1},
+            "description": "Label to text, in which * stands for anything; all must match.",
+        },
+        "reason": REASON_SCHEMA,
+        "ends_at_ms": {"type": "integer"},
+        "duration_ms": {"type": "integer", "minimum": 1, "maximum": silences.LONGEST_MS},
+    },
+    "oneOf": [{"required": ["ends_at_ms"]}, {"required": ["duration_ms"]}],
+}
+BODIES: dict[tuple[str, str], Any] = {
+    ("post", "/api/v1/orders"): AnyOrder,
+    ("post", "/api/v1/orders/preview"): PreviewRequest,
+    ("post", "/api/v1/silences"): _SILENCE,
+    ("post", "/api/v1/standing-orders"): SwitchRequest,
+}
+"""Bodies that are read by hand, so that their errors can be kind: their types, or a schema."""
 _DESCRIPTIONS = {
     400: "The body is not JSON.",
     401: "No valid token was sent.",
@@ -30,48 +59,39 @@ _DESCRIPTIONS = {
 
 
 def document(app: FastAPI) -> Json:
-    """Return the document of an application's routes, with the answers and errors that each can give."""
+    """Return the document of an application's routes, with the bodies that each reads and the errors that each can give."""
     made = get_openapi(title=app.title, version="1", routes=app.routes)
+    schemas = made.setdefault("components", {}).setdefault("schemas", {})
     for path, operations in made["paths"].items():
         for method, operation in operations.items():
+            body = BODIES.get((method, path))
+            if body is not None:
+                schema = _body_schema(body, schemas)
+                operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
             _describe(method, path, operation)
-    schemas = made.setdefault("components", {}).setdefault("schemas", {})
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     schemas["Error"] = _error_schema()
     return made
 
 
+def _body_schema(body: Any, schemas: Json) -> Json:
+    """Return a body's schema; what it refers to is added to ``schemas``."""
+    if isinstance(body, dict):
+        return body
+    schema = TypeAdapter(body).json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(schema.pop("$defs", {}))
+    return schema
+
+
 def _describe(method: str, path: str, operation: Json) -> None:
-    body = response_schemas.BODIES.get((method, path))
-    if body is not None:
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
-    headers = response_schemas.HEADERS.get((method, path), {})
-    operation.setdefault("parameters", []).extend(
-        {"name": name, "in": "header", "required": False, "schema": schema} for name, schema in headers.items()
-    )
     found = {status: answer for status, answer in operation["responses"].items() if status < "4"}
-    described = _answer(method, path)
-    if described is not None:
-        status = next(iter(found), "200")
-        found[status] = {"description": "What was asked for.", "content": described}
     found |= {str(status): _error(status) for status in _statuses(method, path, operation)}
     if path in TOKEN_AT_TIMES:
         operation["security"] = [{}, {"HTTPBearer": []}]
     if (method, path) == HEALTH:
-        found["503"] = found.get("200", found["503"])
+        found["503"] = found["200"]
     operation["responses"] = found
-
-
-def _answer(method: str, path: str) -> Json | None:
-    """Return the content of the answer that a route gives when all is well, or None when its own annotation tells it."""
-    if (method, path) in response_schemas.ANSWERS:
-        return {"application/json": {"schema": response_schemas.ANSWERS[method, path]}}
-    if (method, path) in response_schemas.TEXTS:
-        return {response_schemas.TEXTS[method, path]: {"schema": {"type": "string"}}}
-    if method == "get" and path in response_schemas.TABLES:
-        return {"application/json": {"schema": response_schemas.table_of(response_schemas.TABLES[path])}}
-    return None
 
 
 def _statuses(method: str, path: str, operation: Json) -> list[int]:
@@ -103,4 +123,5 @@ def _error(status: int) -> Json:
 def _error_schema() -> Json:
     code = {"type": "string", "enum": sorted(set(CODES.values()))}
     message = {"type": "string", "description": "What, which, what to do."}
-    return response_schemas.object_of(error=response_schemas.object_of(code=code, message=message))
+    said = {"type": "object", "properties": {"code": code, "message": message}, "required": ["code", "message"]}
+    return {"type": "object", "properties": {"error": said}, "required": ["error"]}

@@ -10,11 +10,11 @@ from fastapi.responses import Response
 
 from collector.api.dependencies import ApiDependencies, caller_of_request
 from collector.api.paging import Page, place_of
-from collector.api.table_routes import After, table_answer
+from collector.api.table_routes import After, Table, table_answer
 from collector.rows.transactions import found_row
 from collector.views.search import SearchQuery, search
 from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.rows.search import SearchOutcome
+from lifecycle.rows.search import FoundTransactionRow, SearchOutcome
 from lifecycle.verdicts import AbortCause
 
 MOST = 1_000
@@ -24,7 +24,7 @@ Moment = Annotated[int, Query(ge=0, le=MAX_WHOLE_NUMBER)]
 def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     """Add the route."""
 
-    @app.get("/api/v1/search", dependencies=[Depends(caller_of_request)])
+    @app.get("/api/v1/search", response_model=Table[FoundTransactionRow], dependencies=[Depends(caller_of_request)])
     def found(
         transaction: str = "",
         pipeline: str = "",

@@ -9,11 +9,12 @@ from fastapi.responses import Response
 
 from collector.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
 from collector.api.paging import page, place_of
-from collector.api.table_routes import After, Limit, row_answer, table_answer
+from collector.api.table_routes import After, Limit, Table, row_answer, table_answer
 from collector.history.rollups import MINUTES_KEPT_MS
 from collector.runtime.clock import now_ms
 from collector.views.checkpoint_gaps import checkpoint_gaps_now_and_then
 from collector.views.series import Window, of_pipeline, series_now_and_then
+from lifecycle.rows.series import CheckpointGapsRow, Series
 
 MOST_APPLICATIONS = 200
 
@@ -23,7 +24,7 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     ask = series_now_and_then(dependencies.current, dependencies.store, dependencies.refresher)
     gaps = checkpoint_gaps_now_and_then(dependencies.current, dependencies.store)
 
-    @app.get("/api/v1/series")
+    @app.get("/api/v1/series", response_model=Series)
     def series(
         _: KnownCaller,
         pipeline: str | None = None,
@@ -35,7 +36,9 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
             raise HTTPException(422, "'until_ms' is too early: minutes are kept for 30 days, later only hours are")
         return row_answer(of_pipeline(ask(window_ms, until_ms), pipeline, limit))
 
-    @app.get("/api/v1/checkpoints/gaps", dependencies=[Depends(caller_of_request)])
+    @app.get(
+        "/api/v1/checkpoints/gaps", response_model=Table[CheckpointGapsRow], dependencies=[Depends(caller_of_request)]
+    )
     def checkpoint_gaps(pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:
         found = [row for row in gaps.at(now_ms()) if pipeline in (None, row.pipeline)]
         shown = page(found, lambda row: (row.pipeline,), lambda row: row, limit, place_of(after, str))

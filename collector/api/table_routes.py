@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar
 
 import orjson
 from fastapi import Depends, FastAPI, Query
 from fastapi.responses import Response
+from pydantic import Field
 
 from collector.api import listings
 from collector.api.dependencies import ApiDependencies, caller_of_request
@@ -30,11 +32,14 @@ from collector.views.past_batches import Attempts
 from collector.views.timeouts import lengths_now_and_then, timeout_row, timeouts
 from collector.views.words import having
 from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.rows.attention import AttentionKind
+from lifecycle.rows.attention import Attention, AttentionKind
+from lifecycle.rows.batches import BatchRow
+from lifecycle.rows.ends import AbortRow, LossRow
 from lifecycle.rows.orders import UnderWayRow
-from lifecycle.rows.pipelines import CheckpointRow
+from lifecycle.rows.partitions import BlockedRow, HangingRow
+from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
 from lifecycle.rows.records import AuditRow, QuarantinedRow
-from lifecycle.rows.row_json import row_to_json
+from lifecycle.rows.transactions import TransactionCountRow, TransactionRow
 
 MAX_LIMIT = 100_000
 MAX_CURSOR = 2_000
@@ -55,6 +60,18 @@ Until = Annotated[int | None, Query(ge=0, le=MAX_WHOLE_NUMBER, description="At t
 After = Annotated[str | None, Query(max_length=MAX_CURSOR, description="The page behind it: what `next` was.")]
 
 
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table(Generic[Row]):
+    """A page of a table: its rows, how many more there are behind them, and the cursor of the next page."""
+
+    rows: Sequence[Row]
+    more: Annotated[int, Field(ge=0)]
+    next: str | None
+
+
 def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     """Add the routes of the tables."""
     _serve_transactions(app, dependencies)
@@ -68,7 +85,7 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
 def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
-    @app.get("/api/v1/transactions", dependencies=protected)
+    @app.get("/api/v1/transactions", response_model=Table[TransactionRow], dependencies=protected)
     def transactions(
         all: bool = False,
         verdict: str | None = None,
@@ -93,13 +110,13 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
         )
         return table_answer(listings.transactions(dependencies.current, dependencies.assessor.now(), query))
 
-    @app.get("/api/v1/transaction-counts", dependencies=protected)
+    @app.get("/api/v1/transaction-counts", response_model=Table[TransactionCountRow], dependencies=protected)
     def transaction_counts(pipeline: str | None = None, words: Words = "", limit: Limit = 500) -> Response:
         found = [judged for judged in dependencies.assessor.now().judged if pipeline in (None, judged.view.pipeline)]
         rows = count_rows(having(found, words) if words else found)
         return table_answer(first(rows, limit))
 
-    @app.get("/api/v1/aborts", dependencies=protected)
+    @app.get("/api/v1/aborts", response_model=Table[AbortRow], dependencies=protected)
     def aborts(
         cause: Keys,
         since_ms: int = 0,
@@ -112,7 +129,7 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
         found = listings.aborts(dependencies.current, dependencies.store, query, causes=cause, since_ms=since_ms)
         return table_answer(found)
 
-    @app.get("/api/v1/losses", dependencies=protected)
+    @app.get("/api/v1/losses", response_model=Table[LossRow], dependencies=protected)
     def losses(
         verdict: Keys,
         pipeline: str | None = None,
@@ -136,7 +153,7 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
 
 
 def _serve_attention(app: FastAPI, dependencies: ApiDependencies) -> None:
-    @app.get("/api/v1/attention", dependencies=[Depends(caller_of_request)])
+    @app.get("/api/v1/attention", response_model=Table[Attention], dependencies=[Depends(caller_of_request)])
     def attention(key: Keys, kind: AttentionKind | None = None, limit: Limit = 500) -> Response:
         return table_answer(first(attention_about(dependencies.assessor.now(), kind, key), limit))
 
@@ -145,7 +162,7 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
     attempts = Attempts(dependencies.current, dependencies.store)
 
-    @app.get("/api/v1/batches", dependencies=protected)
+    @app.get("/api/v1/batches", response_model=Table[BatchRow], dependencies=protected)
     def batches(
         pipeline: str | None = None,
         batch: int | None = None,
@@ -158,7 +175,7 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
         found = listings.batches(dependencies.current, attempts, query, batch, over)
         return table_answer(found)
 
-    @app.get("/api/v1/checkpoints", dependencies=protected)
+    @app.get("/api/v1/checkpoints", response_model=Table[CheckpointRow], dependencies=protected)
     def checkpoints(
         pipeline: str | None = None,
         since_ms: int = 0,
@@ -182,11 +199,11 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
         shown = page(found, checkpoint_sort_key, row, limit, behind)
         return table_answer(shown)
 
-    @app.get("/api/v1/jobs", dependencies=protected)
+    @app.get("/api/v1/jobs", response_model=Table[JobRow], dependencies=protected)
     def jobs(limit: Limit = 500) -> Response:
         return table_answer(first([job_row(job) for job in dependencies.current.jobs()], limit))
 
-    @app.get("/api/v1/pipelines", dependencies=protected)
+    @app.get("/api/v1/pipelines", response_model=Table[PipelineRow], dependencies=protected)
     def pipelines(pipeline: str | None = None, limit: Limit = 500) -> Response:
         found = [run for run in dependencies.current.newest_runs() if pipeline in (None, run.facts.pipeline)]
         found.sort(key=lambda run: run.facts.pipeline)
@@ -203,7 +220,7 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
         ]
         return table_answer(first(rows, limit))
 
-    @app.get("/api/v1/ids", dependencies=protected)
+    @app.get("/api/v1/ids", response_model=Table[IdsRow], dependencies=protected)
     def ids(limit: Limit = 500, after: After = None) -> Response:
         reports, behind = aborts_and_losses.id_reports(dependencies.current), place_of(after, int, str)
         found = page(reports, lambda report: (-report.ids, report.prefix), id_row, limit, behind)
@@ -213,7 +230,7 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
 def _serve_timeouts(app: FastAPI, dependencies: ApiDependencies) -> None:
     lengths = dependencies.refresher.add(lengths_now_and_then(dependencies.current, dependencies.store))
 
-    @app.get("/api/v1/timeouts", dependencies=[Depends(caller_of_request)])
+    @app.get("/api/v1/timeouts", response_model=Table[TimeoutRow], dependencies=[Depends(caller_of_request)])
     def risks(pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:
         known = timeouts(dependencies.current, lengths, dependencies.foreign_recovery_ms)
         found = [timeout for timeout in known if pipeline in (None, timeout.lengths.application)]
@@ -224,7 +241,7 @@ def _serve_timeouts(app: FastAPI, dependencies: ApiDependencies) -> None:
 def _serve_partitions(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
-    @app.get("/api/v1/blocked", dependencies=protected)
+    @app.get("/api/v1/blocked", response_model=Table[BlockedRow], dependencies=protected)
     def blocked(all: bool = False, topic: str | None = None, limit: Limit = 500) -> Response:
         findings = dependencies.partitions()
         with dependencies.current.reading() as state:
@@ -232,7 +249,7 @@ def _serve_partitions(app: FastAPI, dependencies: ApiDependencies) -> None:
         rows = blocked_rows(findings, now_ms(), applications, every=all, topic=topic)
         return table_answer(first(rows, limit))
 
-    @app.get("/api/v1/hanging", dependencies=protected)
+    @app.get("/api/v1/hanging", response_model=Table[HangingRow], dependencies=protected)
     def hanging(limit: Limit = 500) -> Response:
         findings = dependencies.partitions()
         with dependencies.current.reading() as state:
@@ -243,7 +260,7 @@ def _serve_partitions(app: FastAPI, dependencies: ApiDependencies) -> None:
 def _serve_records(app: FastAPI, dependencies: ApiDependencies) -> None:
     protected = [Depends(caller_of_request)]
 
-    @app.get("/api/v1/audit", dependencies=protected)
+    @app.get("/api/v1/audit", response_model=Table[AuditRow], dependencies=protected)
     def audit(key: Keys, words: Text = "", limit: Limit = 500, after: After = None) -> Response:
         before, keys = place_of(after, int) or sql.AUDIT_FROM_NEWEST, [json.dumps(each) for each in key]
         wanted, store = (words, keys, keys, *before), dependencies.store
@@ -257,13 +274,13 @@ def _serve_records(app: FastAPI, dependencies: ApiDependencies) -> None:
         last = (rows[-1].audit,) if rows else None
         return table_answer(Page(rows=rows, more=max(0, total - len(rows)), last=last))
 
-    @app.get("/api/v1/orders/under-way", dependencies=protected)
+    @app.get("/api/v1/orders/under-way", response_model=Table[UnderWayRow], dependencies=protected)
     def under_way(key: Keys, limit: Limit = 500) -> Response:
         rows = [under_way_row(intent) for intent in dependencies.actions.under_way()]
         found = [row for row in rows if not key or not set(key).isdisjoint(row.keys)]
         return table_answer(first(found, limit))
 
-    @app.get("/api/v1/quarantined", dependencies=protected)
+    @app.get("/api/v1/quarantined", response_model=Table[QuarantinedRow], dependencies=protected)
     def quarantined(limit: Limit = 500, after: After = None) -> Response:
         before = place_of(after, int, int, str, int) or sql.QUARANTINED_FROM_NEWEST
         dependencies.store.catch_up()
@@ -293,13 +310,9 @@ def under_way_row(intent: Intent) -> UnderWayRow:
 
 def table_answer(page: Page) -> Response:
     """Return a page as JSON."""
-    return _json({"rows": [row_to_json(item) for item in page.rows], "more": page.more, "next": page.next})
+    return row_answer(Table(rows=page.rows, more=page.more, next=page.next))
 
 
 def row_answer(row: Any) -> Response:
     """Return one row as JSON."""
-    return _json(row_to_json(row))
-
-
-def _json(content: Mapping[str, Any]) -> Response:
-    return Response(orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS), media_type="application/json")
+    return Response(orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS), media_type="application/json")

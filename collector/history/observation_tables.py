@@ -6,6 +6,8 @@ A new column takes its line here and in schema.sql, at the same place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from enum import Enum
 from functools import cache, partial
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -27,8 +29,7 @@ from collector.records.observations import (
     OffsetsSeen,
 )
 from lifecycle.decisions import CheckpointTakenOver, Decision, Outcome, RunStarted
-from lifecycle.rows.columns import columns
-from lifecycle.rows.row_json import read_row, writer_of
+from lifecycle.rows.row_json import read_row
 
 TEXT, LONG, INT, FLAG = pa.string(), pa.int64(), pa.int32(), pa.bool_()
 POSITION = [pa.field("source", TEXT), pa.field("partition", INT), pa.field("offset", LONG)]
@@ -52,7 +53,7 @@ class Column(NamedTuple):
     field: str = ""
     """The observation's field, with fields of that field after dots; where empty ``name``. RAW: the record's own text."""
     write: Change | None = None
-    """What makes the column's value of the field's; by default as JSON has it."""
+    """What makes the column's value of the field's; by default the member of an Enum becomes its value."""
 
 
 class ObservationTable:
@@ -74,7 +75,7 @@ class ObservationTable:
         """Return an observation and its position as a row."""
         kind: type = type(observed.observation)
         get, changes = _reader(self, kind)
-        values = list(get(observed))
+        values = [value.value if isinstance(value, Enum) else value for value in get(observed)]
         for index, change in changes:
             values[index] = change(values[index])
         return tuple(values)
@@ -92,28 +93,22 @@ class ObservationTable:
 @cache
 def _reader(table: ObservationTable, kind: type) -> tuple[Change, list[tuple[int, Change]]]:
     """Return what reads all columns of an observation at once, and what then changes some of them, by their places."""
-    types, fixed = columns(kind), table.kinds[kind]
+    names, fixed = {field.name for field in fields(kind)}, table.kinds[kind]
     paths = list(_POSITION)
     changes: list[tuple[int, Change]] = []
     for place, column in enumerate(table.columns, len(_POSITION)):
         field = column.field.partition(".")[0]
-        is_there = column.field == RAW or field in types
+        is_there = column.field == RAW or field in names
         paths.append(RAW if column.field == RAW or not is_there else f"observation.{column.field}")
         if not is_there:
             changes.append((place, partial(_instead, fixed.get(column.name))))
         elif column.write is not None:
             changes.append((place, column.write))
-        elif column.field == field and field in types and (write := writer_of(types[field])) is not None:
-            changes.append((place, partial(_unless_null, write)))
     return attrgetter(*paths), changes
 
 
 def _instead(value: Any, _: Any) -> Any:
     return value
-
-
-def _unless_null(write: Change, value: Any) -> Any:
-    return None if value is None else write(value)
 
 
 TRANSACTION_RECORDS = ObservationTable(

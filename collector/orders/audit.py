@@ -15,6 +15,7 @@ from collector.records.orders import STANDING_ORDER, Order, OrderOutcome, OrderR
 from collector.runtime.clock import now_ms
 from lifecycle.errors import OrderRefused
 from lifecycle.orders import Action
+from lifecycle.rows.row_json import read_row, row_to_json
 
 OK, REFUSED = 200, 409
 
@@ -101,7 +102,7 @@ class OrderHistory:
         for _, status, answer in self._store.rows(sql.ORDER_ANSWER, who, idempotency_key):
             if status != OK:
                 raise OrderRefused(answer)
-            return OrderResult.from_json(json.loads(answer))
+            return read_row(OrderResult, json.loads(answer))
         return None
 
     def intend(self, order: Order, who: str, evidence: Sequence[Any], actions: Sequence[PlannedAction]) -> Intent:
@@ -145,7 +146,7 @@ class OrderHistory:
         def change(connection: Connection) -> OrderResult:
             audit = _add(connection, row, intent, unknown)
             answer = _numbered(result, audit)
-            text = json.dumps(answer.to_json())
+            text = json.dumps(row_to_json(answer))
             _answer(connection, row.who, order.idempotency_key, order.digest, OK, text)
             return answer
 
@@ -163,7 +164,7 @@ class OrderHistory:
                 return found[0], frozenset(json.loads(found[1]))
             unknown = [planned.key for planned in intent.actions]
             audit = _add(connection, row, intent, unknown)
-            text = json.dumps(_numbered(result, audit).to_json())
+            text = json.dumps(row_to_json(_numbered(result, audit)))
             _answer(connection, intent.who, intent.idempotency_key, intent.digest, OK, text)
             return audit, frozenset(unknown)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from collector.orders.confirmation import confirmation_text
 from collector.rows.transactions import transaction_row, urgency
@@ -13,8 +12,7 @@ from collector.verdicts.judging import Judged
 from lifecycle.errors import OrderRefused
 from lifecycle.orders import Action
 from lifecycle.rows.order_request import MAX_KEYS, Filter
-from lifecycle.rows.orders import PreviewedCondition, PreviewedVerdict
-from lifecycle.rows.row_json import row_to_json
+from lifecycle.rows.orders import LeftOut, OrderPreview, PreviewedCondition, PreviewedVerdict
 from lifecycle.verdicts import Certainty, Verdict
 
 
@@ -31,33 +29,30 @@ class Selection:
         """Return a text that changes when another transaction is chosen, or one of them changed."""
         return fingerprint([(judged.view.key, judged.view.revision) for judged in self.chosen])
 
-    def to_json(self, chosen_by: Filter) -> dict[str, Any]:
-        """Return the preview as the API answers it: of long lists, the first that one order takes.
-
-        Raises OrderRefused when no typed text could mean all of an abort.
-        """
+    def preview(self, chosen_by: Filter) -> OrderPreview:
+        """Return what the API shows of it. Raises OrderRefused when no typed text could mean all of an abort."""
         conditions = self._conditions()
-        return {
-            "action": self.action.value,
-            "filter": chosen_by.to_json(),
-            "fingerprint": self.fingerprint,
-            "keys": [judged.view.key for judged in self.chosen],
-            "seen": {judged.view.key: judged.view.revision for judged in self.chosen},
-            "confirm": conditions[0].confirm if len(conditions) == 1 else "",
-            "conditions": [row_to_json(condition) for condition in conditions],
-            "summary": [row_to_json(row) for row in _summary(self.chosen)],
-            "rows": [row_to_json(transaction_row(judged)) for judged in self.chosen[:MAX_KEYS]],
-            "left_out": [
-                {
-                    "key": judged.view.key,
-                    "transaction": judged.view.transaction,
-                    "verdict": judged.judgement.verdict.value,
-                    "certainty": judged.judgement.certainty.value,
-                }
+        return OrderPreview(
+            action=self.action,
+            filter=chosen_by.to_json(),
+            fingerprint=self.fingerprint,
+            keys=tuple(judged.view.key for judged in self.chosen),
+            seen={judged.view.key: judged.view.revision for judged in self.chosen},
+            confirm=conditions[0].confirm if len(conditions) == 1 else "",
+            conditions=tuple(conditions),
+            summary=tuple(_summary(self.chosen)),
+            rows=tuple(transaction_row(judged) for judged in self.chosen[:MAX_KEYS]),
+            left_out=tuple(
+                LeftOut(
+                    key=judged.view.key,
+                    transaction=judged.view.transaction,
+                    verdict=judged.judgement.verdict,
+                    certainty=judged.judgement.certainty,
+                )
                 for judged in self.left_out[:MAX_KEYS]
-            ],
-            "left_out_total": len(self.left_out),
-        }
+            ),
+            left_out_total=len(self.left_out),
+        )
 
     def _conditions(self) -> list[PreviewedCondition]:
         """Return what must be typed for which: an abort takes one text for all, commits may rest on several checkpoints."""

@@ -186,7 +186,7 @@ def evidence_of(suspect: Suspect) -> dict[str, Any]:
         "verdict": suspect.judgement.verdict.value,
         "rule": suspect.judgement.rule,
         "revision": suspect.revision,
-        "evidence": [row_to_json(fact) for fact in suspect.judgement.evidence],
+        "evidence": row_to_json(suspect.judgement.evidence),
     }
 
 

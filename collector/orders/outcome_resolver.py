@@ -19,6 +19,7 @@ from collector.records.orders import OrderOutcome, OrderResult, Step, StepOutcom
 from collector.runtime.clock import now_ms
 from collector.views.current_state import CurrentState
 from lifecycle.backoff import Backoff
+from lifecycle.rows.row_json import row_to_json
 
 PAUSE_MS, MAX_PAUSE_S = 1_000, 60.0
 GIVE_UP_MS = 86_400_000
@@ -141,7 +142,7 @@ class OutcomeResolver:
             keys=[step.key for step in steps],
             reason=intent.reason,
             outcome=OrderOutcome.ACCEPTED if done else OrderOutcome.FAILED,
-            detail=json.dumps([step.to_json() for step in steps]),
+            detail=json.dumps(row_to_json(steps)),
             evidence=[{"fact": f"follow-up of audit {intent.first_audit}", "source": "follow-up", "at_ms": now_ms()}],
         )
         audit = self._history.followed_up(intent, row, left)
@@ -165,7 +166,7 @@ class OutcomeResolver:
             keys=[planned.key for planned in intent.actions],
             reason=intent.reason,
             outcome=OrderOutcome.PENDING,
-            detail=json.dumps([step.to_json() for step in steps]),
+            detail=json.dumps(row_to_json(steps)),
             evidence=intent.evidence,
         )
         result = OrderResult(audit=0, outcome=OrderOutcome.PENDING, took_ms=0, steps=steps)

@@ -27,7 +27,16 @@ from collector.orders.pipelines import PipelineOrders, prefix_of
 from collector.orders.plan import OrderContext, Plan, carry_out
 from collector.orders.settle import plan_settle
 from collector.records.observations import OperatorOrder
-from collector.records.orders import REHEARSAL, STANDING_ORDER, Order, OrderOutcome, OrderResult, Step, StepOutcome
+from collector.records.orders import (
+    REHEARSAL,
+    STANDING_ORDER,
+    FirstAnswer,
+    Order,
+    OrderOutcome,
+    OrderResult,
+    Step,
+    StepOutcome,
+)
 from collector.runtime.clock import now_ms
 from collector.verdicts.judging import Judged
 from collector.views.batches import Batch, find_batch
@@ -35,6 +44,7 @@ from collector.views.current_state import CurrentState
 from lifecycle.errors import DecisionLogUnreadable, OrderRefused
 from lifecycle.orders import Action
 from lifecycle.rows.order_request import Filter
+from lifecycle.rows.orders import OrderPreview
 from lifecycle.rows.row_json import row_to_json
 from resource_managers.topics.decision_log import DecisionLog
 
@@ -91,13 +101,13 @@ class Actions:
                 self._written(self._history.audit(_row(order, who, OrderOutcome.REFUSED, str(error))), order, who)
                 raise
 
-    def answer(self, idempotency_key: str, who: str) -> dict[str, Any]:
-        """Return the first answer to this caller's key: ``answer``, or why it was ``refused``; both null without one."""
+    def answer(self, idempotency_key: str, who: str) -> FirstAnswer:
+        """Return the first answer to this caller's key."""
         try:
             found = self._history.first_answer(idempotency_key, who)
         except OrderRefused as error:
-            return {"answer": None, "refused": str(error)}
-        return {"answer": None if found is None else found.to_json(), "refused": None}
+            return FirstAnswer(answer=None, refused=str(error))
+        return FirstAnswer(answer=found, refused=None)
 
     def under_way(self) -> list[Intent]:
         """Return what is being carried out, and what it is not known of how it ended, the newest first."""
@@ -110,10 +120,10 @@ class Actions:
         """Write down an order that its sender may not give; return the audit row's number. Raises StoreFailed."""
         return self._written(self._history.audit(_row(order, who, OrderOutcome.REFUSED, why)), order, who)
 
-    def preview(self, action: Action, wanted: Filter) -> dict[str, Any]:
+    def preview(self, action: Action, wanted: Filter) -> OrderPreview:
         """Return what an order with this filter would mean now. Raises OrderRefused when no typed text could mean all of it."""
         at_ms = now_ms()
-        return select(self._current.judged(at_ms=at_ms), wanted, at_ms, action).to_json(wanted)
+        return select(self._current.judged(at_ms=at_ms), wanted, at_ms, action).preview(wanted)
 
     def _give(self, order: Order, who: str, why_not: Callable[[Order], str] | None) -> OrderResult:
         # An order that could not be written down is not carried out.
@@ -291,7 +301,7 @@ class Actions:
     ) -> OrderResult:
         took_ms = round((time.monotonic() - started) * 1000)
         result = OrderResult(audit=0, outcome=outcome, took_ms=took_ms, steps=tuple(steps), confirm=confirm)
-        row = _row(order, who, outcome, json.dumps([step.to_json() for step in steps]), evidence)
+        row = _row(order, who, outcome, json.dumps(row_to_json(steps)), evidence)
         unknown = [step.key for step in steps if not step.outcome.is_known] if intent is not None else []
         answer = self._history.conclude(order, row, result, intent, unknown)
         self._written(answer.audit, order, who)
@@ -333,5 +343,5 @@ def _evidence(judged: Judged) -> dict[str, Any]:
         "verdict": judged.judgement.verdict.value,
         "rule": judged.judgement.rule,
         "revision": judged.view.revision,
-        "evidence": [row_to_json(fact) for fact in judged.judgement.evidence],
+        "evidence": row_to_json(judged.judgement.evidence),
     }

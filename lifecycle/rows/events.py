@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from lifecycle.rows.columns import Json
+from lifecycle.rows.row_json import Json
 from lifecycle.states import TransactionState
 
 EARLIER_COUNTED = 100

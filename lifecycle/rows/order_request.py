@@ -1,16 +1,22 @@
 """The bodies of POST /orders and of its preview: three kinds of orders, which differ in what they are about.
 
-A field without a default is required. ``metadata`` holds what its type does not say, in JSON Schema's words.
+pydantic checks them and writes their schemas. A field without a default is required; empty and 0 stand for what was not given.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic_core import ErrorDetails
 
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.orders import Action
+from lifecycle.rows.row_json import adapter_of
 
 MIN_REASON = 3
 MAX_REASON = 2_000
@@ -21,60 +27,120 @@ IDEMPOTENCY_KEY = r"[!-~]{1,128}"
 """Printable ASCII without blanks."""
 THREE_VISIBLE = r"[^\s\x1c-\x1f\x85][\s\S]+[^\s\x1c-\x1f\x85]"
 """Three characters or more once the blanks at both ends are gone, in Python's sense of a blank."""
-REASON: Mapping[str, Any] = {
+OF_TRANSACTIONS = (Action.COMMIT, Action.ABORT)
+OF_ONE_THING = tuple(action for action in Action if action not in OF_TRANSACTIONS)
+"""Actions on a pipeline or a batch, which take one key."""
+
+
+Json = dict[str, Any]
+REASON_SCHEMA: Json = {
+    "type": "string",
     "minLength": MIN_REASON,
     "maxLength": MAX_REASON,
     "pattern": THREE_VISIBLE,
     "description": "Why.",
 }
-OF_TRANSACTIONS = (Action.COMMIT, Action.ABORT)
-OF_ONE_THING = tuple(action for action in Action if action not in OF_TRANSACTIONS)
-"""Actions on a pipeline or a batch, which take one key."""
-_NOT_EMPTY = {"minLength": 1}
 
 
-def _one_of(actions: Sequence[Action]) -> Mapping[str, Any]:
-    return {"enum": [action.value for action in actions]}
+def _reason(text: str) -> str:
+    if len(text) > MAX_REASON or len(text.strip()) < MIN_REASON:
+        raise ValueError(f"takes {MIN_REASON} to {MAX_REASON} characters: say why")
+    return text.strip()
 
 
-def _keys(largest: int) -> Mapping[str, Any]:
-    return {"minItems": 1, "maxItems": largest, "uniqueItems": True}
+def _idempotency_key(text: str) -> str:
+    if text and not re.fullmatch(IDEMPOTENCY_KEY, text):
+        raise ValueError("takes 1 to 128 printable ASCII characters without spaces")
+    return text
+
+
+def _keys(most: int, words: str) -> tuple[AfterValidator, WithJsonSchema]:
+    def check(keys: tuple[str, ...]) -> tuple[str, ...]:
+        if not 1 <= len(keys) <= most or len(set(keys)) < len(keys):
+            raise ValueError(f"takes {words}")
+        return keys
+
+    limits = {"minItems": 1, "maxItems": most, "uniqueItems": True}
+    return AfterValidator(check), WithJsonSchema({"type": "array", "items": {"type": "string"}, **limits})
+
+
+def _one_of(actions: Sequence[Action]) -> tuple[AfterValidator, WithJsonSchema]:
+    values = [action.value for action in actions]
+
+    def check(action: Action) -> Action:
+        if action not in actions:
+            raise ValueError(f"is {action.value!r}; here it takes {' or '.join(map(repr, values))}")
+        return action
+
+    return AfterValidator(check), WithJsonSchema({"type": "string", "enum": values})
+
+
+def _without_default(schema: Json) -> None:
+    """Leave out of a schema a default that its own limits forbid."""
+    del schema["default"]
+
+
+def _idempotency_key_schema(schema: Json) -> None:
+    _without_default(schema)
+    schema["pattern"] = f"^{IDEMPOTENCY_KEY}$"
+
+
+Reason = Annotated[str, AfterValidator(_reason), WithJsonSchema(REASON_SCHEMA)]
+Given = Annotated[str, Field(min_length=1, json_schema_extra=_without_default)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class RequestBody:
+    """A body takes no other fields than its own, and no value of another type than JSON's."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter(RequestBody):
     """Which transactions a bulk order means: all that have every value given. Empty and 0: any value."""
 
-    pipeline: str = field(default="", metadata=_NOT_EMPTY)
-    verdict: str = field(default="", metadata=_NOT_EMPTY)
-    certainty: str = field(default="", metadata=_NOT_EMPTY)
-    resource_manager: str = field(default="", metadata=_NOT_EMPTY)
-    transaction_prefix: str = field(default="", metadata=_NOT_EMPTY)
-    open_for_ms: int = field(default=0, metadata={"minimum": 1, "maximum": MAX_WHOLE_NUMBER})
+    pipeline: Given = ""
+    verdict: Given = ""
+    certainty: Given = ""
+    resource_manager: Given = ""
+    transaction_prefix: Given = ""
+    open_for_ms: Annotated[int, Field(ge=1, le=MAX_WHOLE_NUMBER, json_schema_extra=_without_default)] = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return what was given, as an order has it."""
         return {name: value for name, value in asdict(self).items() if value}
 
 
+def _not_everything(chosen: Filter) -> Filter:
+    if chosen == Filter():
+        raise ValueError(f"takes one or more of {', '.join(asdict(chosen))}")
+    return chosen
+
+
+SomeTransactions = Annotated[Filter, AfterValidator(_not_everything), Field(json_schema_extra={"minProperties": 1})]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderRequest:
+class OrderRequest(RequestBody):
     """What every order has. ``confirm``: what must be typed. ``idempotency_key``: also taken from the header of that name."""
 
     action: Action
-    reason: str = field(metadata=REASON)
+    reason: Reason
     dry_run: bool = False
-    confirm: str = field(default="", metadata={"description": "What must be typed, where the order loses data."})
-    idempotency_key: str = field(default="", metadata={"pattern": f"^{IDEMPOTENCY_KEY}$"})
+    confirm: Annotated[str, Field(description="What must be typed, where the order loses data.")] = ""
+    idempotency_key: Annotated[
+        str, AfterValidator(_idempotency_key), Field(json_schema_extra=_idempotency_key_schema)
+    ] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedOrderRequest(OrderRequest):
     """About these keys. ``seen``: the revision of each key that the operator read."""
 
-    keys: tuple[str, ...] = field(metadata=_keys(MAX_KEYS))
-    seen: Mapping[str, str] = field(
-        default_factory=dict, metadata={"description": "The revision of each key, as the operator read it."}
+    keys: tuple[str, ...]
+    seen: Annotated[Mapping[str, str], Field(description="The revision of each key, as the operator read it.")] = field(
+        default_factory=dict
     )
 
 
@@ -82,7 +148,8 @@ class KeyedOrderRequest(OrderRequest):
 class TransactionOrderRequest(KeyedOrderRequest):
     """About transactions. ``each``: whichever changed, or may not be ended so any more, is refused alone."""
 
-    action: Action = field(metadata=_one_of(OF_TRANSACTIONS))
+    action: Annotated[Action, *_one_of(OF_TRANSACTIONS)]
+    keys: Annotated[tuple[str, ...], *_keys(MAX_KEYS, f"1 to {MAX_KEYS} different keys of transactions")]
     each: bool = False
 
 
@@ -90,26 +157,49 @@ class TransactionOrderRequest(KeyedOrderRequest):
 class SingleOrderRequest(KeyedOrderRequest):
     """About one pipeline or one batch."""
 
-    action: Action = field(metadata=_one_of(OF_ONE_THING))
-    keys: tuple[str, ...] = field(metadata=_keys(1))
+    action: Annotated[Action, *_one_of(OF_ONE_THING)]
+    keys: Annotated[tuple[str, ...], *_keys(1, "the key of one pipeline, or of one batch")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkOrderRequest(OrderRequest):
     """About all transactions that a filter means. ``fingerprint``: of the preview, which says which ones these were."""
 
-    action: Action = field(metadata=_one_of([Action.ABORT]))
-    filter: Filter = field(metadata={"minProperties": 1})
-    fingerprint: str = field(metadata=_NOT_EMPTY)
+    action: Annotated[Action, *_one_of([Action.ABORT])]
+    filter: SomeTransactions
+    fingerprint: Annotated[str, Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PreviewRequest:
+class PreviewRequest(RequestBody):
     """What an order by filter would be about."""
 
-    action: Action = field(metadata=_one_of(OF_TRANSACTIONS))
-    filter: Filter = field(metadata={"minProperties": 1})
+    action: Annotated[Action, *_one_of(OF_TRANSACTIONS)]
+    filter: SomeTransactions
 
 
-ORDER_REQUESTS: tuple[type, ...] = (TransactionOrderRequest, SingleOrderRequest, BulkOrderRequest)
-"""A body is one of these."""
+AnyOrder = TransactionOrderRequest | SingleOrderRequest | BulkOrderRequest
+Body = TypeVar("Body", bound=RequestBody)
+
+
+def read_body(kind: type[Body], body: Any) -> Body:
+    """Return a request's body. Raises ValueError, which names the field that is wrong."""
+    # Plainly a class: mypy takes no ``type[Body]`` for hashable.
+    chosen: type = kind
+    try:
+        found: Body = adapter_of(chosen).validate_json(json.dumps(body))
+    except ValidationError as error:
+        raise ValueError(_words(kind, error.errors()[0])) from None
+    return found
+
+
+def _words(kind: type[RequestBody], wrong: ErrorDetails) -> str:
+    where = "field " + ": ".join(repr(part) for part in wrong["loc"])
+    if wrong["type"] == "unexpected_keyword_argument":
+        known = fields(Filter if len(wrong["loc"]) > 1 else kind)
+        return f"{where} is not known; the fields are {', '.join(each.name for each in known)}"
+    if wrong["type"] == "missing":
+        return f"{where} is missing"
+    if wrong["type"] == "value_error":
+        return f"{where} {wrong['ctx']['error']}"
+    return f"{where} is {wrong['input']!r}: {wrong['msg']}" if wrong["loc"] else "the body is no JSON object"

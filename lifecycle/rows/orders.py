@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from lifecycle.orders import Action
+from lifecycle.rows.transactions import TransactionRow
 from lifecycle.verdicts import Certainty, Evidence, Verdict
 
 
@@ -71,12 +74,28 @@ class PreviewedCondition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OrderPreview:
-    """What a client reads of the preview of an order by filter: ``keys`` most urgent first, ``seen`` their revisions.
+class LeftOut:
+    """A transaction that fits the filter, and that may not be ended so."""
 
-    ``confirm`` is that of the only condition; where there are several, each takes an order of its own.
+    key: str
+    transaction: str
+    verdict: Verdict
+    certainty: Certainty
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderPreview:
+    """What an order by filter would be about: ``keys`` most urgent first, ``seen`` their revisions.
+
+    ``confirm`` is that of the only condition; where there are several, each takes an order of its own. ``rows`` and ``left_out``:
+    the first of them, as many as one order takes.
     """
 
+    action: Action
+    filter: Mapping[str, Any]
+    fingerprint: str
+    rows: tuple[TransactionRow, ...]
+    left_out: tuple[LeftOut, ...]
     keys: tuple[str, ...]
     seen: Mapping[str, str]
     confirm: str

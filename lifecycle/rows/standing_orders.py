@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from lifecycle.rows.order_request import REASON
+from lifecycle.rows.order_request import Reason, RequestBody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,11 +34,11 @@ class StandingOrderRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SwitchRequest:
+class SwitchRequest(RequestBody):
     """Stop all standing orders, or let them go on."""
 
     stopped: bool
-    reason: str = field(metadata=REASON)
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

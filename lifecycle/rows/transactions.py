@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lifecycle.application import Application, ApplicationKind
-from lifecycle.rows.columns import Json
 from lifecycle.rows.ends import LossRow
+from lifecycle.rows.row_json import Json
 from lifecycle.states import TransactionState
 from lifecycle.verdicts import Certainty, Evidence, Verdict
 

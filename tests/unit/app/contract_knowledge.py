@@ -190,6 +190,8 @@ class Known:
             return None
         opened = row["opened_at_ms"]
         return {
+            "branch": None,
+            "loss": None,
             **row,
             "timeline": [
                 {"at_ms": opened, "what": "opened", "source": "transaction log"},

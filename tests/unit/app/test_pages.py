@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import attention
 from tests.unit.app.contract_knowledge import TOKEN
+from tests.unit.app.contract_pipeline_rows import checkpoint
 from tests.unit.app.contract_rows import batch, blocked, foreign, hanging, now_ms
 from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
 
@@ -200,10 +201,7 @@ def test_an_id_from_outside_is_text_on_every_page(answers):
         {"audit": 1, "at_ms": now_ms(), "who": HOSTILE, "action": "abort", "keys": [HOSTILE], "reason": HOSTILE,
          "outcome": "accepted", "detail": HOSTILE, "evidence": {"seen": HOSTILE}}
     ]  # fmt: skip
-    answers.checkpoints = [
-        {"pipeline": HOSTILE, "number": 1, "state": "completed", "started_at_ms": 1, "ended_at_ms": 5, "duration_ms": 4,
-         "transactions": 1, "rows": 1, "source": HOSTILE, "kind": "checkpoint", "reason": "", "job": "", "path": ""}
-    ]  # fmt: skip
+    answers.checkpoints = [checkpoint(1, pipeline=HOSTILE, source=HOSTILE)]
     answers.hanging = [hanging(transaction=HOSTILE, topic=HOSTILE)]
     answers.blocked = [blocked(topic=HOSTILE, holder_transaction=HOSTILE, holder_key='"><img src=x onerror=alert(1)>')]
     answers.blocked[0]["groups"][0]["group"] = HOSTILE

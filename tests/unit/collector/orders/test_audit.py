@@ -21,6 +21,7 @@ from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from lifecycle.errors import OrderRefused, Unreachable
 from lifecycle.orders import Action
+from lifecycle.rows.row_json import row_to_json
 
 LIMIT_S = 10.0
 ACTS = tuple(PlannedAction(key=key, description=f"end {key}", target={"kind": "look"}) for key in ("k1", "k2"))
@@ -159,7 +160,7 @@ def test_only_what_ended_as_ordered_counts_as_the_operators_deed(history: Histor
         Step(key="k1", description="w", outcome=StepOutcome.COMMITTED),
         Step(key="k2", description="w", outcome=StepOutcome.LOST),
     ]
-    detail = json.dumps([step.to_json() for step in steps])
+    detail = json.dumps(row_to_json(steps))
     for outcome in (OrderOutcome.PENDING, OrderOutcome.REFUSED):
         history.orders.audit(row(outcome, detail))
     history.orders.audit(row(OrderOutcome.FAILED, "Unreachable: no broker"))

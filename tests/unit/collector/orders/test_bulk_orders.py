@@ -17,7 +17,7 @@ from collector.verdicts.judging import Judged
 from lifecycle.errors import OrderRefused
 from lifecycle.orders import Action
 from lifecycle.rows.order_request import Filter
-from lifecycle.verdicts import Assumption, Judgement, Verdict
+from lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
 from tests.unit.collector.observations import T0, broker_record, only_view
 
 
@@ -89,13 +89,15 @@ def test_a_filter_that_means_nothing_any_more_is_refused() -> None:
 def test_what_fits_and_may_not_be_aborted_is_listed() -> None:
     selection = select(FOUND, Filter(transaction_prefix="flink"), T0)
     assert [one.view.transaction for one in selection.left_out] == ["flink-b"]
-    preview = selection.to_json(Filter(transaction_prefix="flink"))
-    named = {"key": FOUND[3].view.key, "transaction": "flink-b"}
-    assert preview["left_out"] == [{**named, "verdict": "foreign", "certainty": "guess"}]
-    assert preview["keys"] == [row["key"] for row in preview["rows"]]
-    assert preview["confirm"] == "flink-a-"
-    assert preview["conditions"] == [{name: preview[name] for name in ("confirm", "keys", "summary")}]
-    assert select([], Filter(), T0).to_json(Filter())["conditions"] == []
+    preview = selection.preview(Filter(transaction_prefix="flink"))
+    (left_out,) = preview.left_out
+    assert (left_out.key, left_out.transaction) == (FOUND[3].view.key, "flink-b")
+    assert (left_out.verdict, left_out.certainty) == (Verdict.FOREIGN, Certainty.GUESS)
+    assert preview.keys == tuple(row.key for row in preview.rows)
+    assert preview.confirm == "flink-a-"
+    (condition,) = preview.conditions
+    assert (condition.confirm, condition.keys, condition.summary) == (preview.confirm, preview.keys, preview.summary)
+    assert select([], Filter(), T0).preview(Filter()).conditions == ()
 
 
 def test_a_fingerprint_depends_on_keys_and_revisions_not_on_order() -> None:
@@ -123,18 +125,18 @@ def test_an_order_takes_a_thousand_and_a_preview_names_all() -> None:
     selection = select(many(1_001), wanted, T0)
     with pytest.raises(OrderRefused, match="1001 transactions"):
         require_takeable(selection)
-    preview = selection.to_json(wanted)
-    assert (len(preview["keys"]), len(preview["seen"]), len(preview["rows"])) == (1_001, 1_001, 1_000)
-    assert preview["confirm"] == "flink-"
+    preview = selection.preview(wanted)
+    assert (len(preview.keys), len(preview.seen), len(preview.rows)) == (1_001, 1_001, 1_000)
+    assert preview.confirm == "flink-"
 
 
 def test_a_preview_sums_up_what_is_known_of_each_verdict() -> None:
     harmless = foreign("flink-c-1", at=9_000, loses_data=False)
     abort_it = replace(harmless, judgement=replace(harmless.judgement, verdict=Verdict.ABORT_IT, rule=2))
-    rows = select([*FOUND, abort_it], Filter(transaction_prefix="flink"), T0).to_json(Filter())["summary"]
-    assert {row["verdict"]: (row["transactions"], row["loses_data"], row["pipelines"]) for row in rows} == {
-        "abort it": (1, 0, 1),
-        "foreign": (2, 2, 1),
+    rows = select([*FOUND, abort_it], Filter(transaction_prefix="flink"), T0).preview(Filter()).summary
+    assert {row.verdict: (row.transactions, row.loses_data, row.pipelines) for row in rows} == {
+        Verdict.ABORT_IT: (1, 0, 1),
+        Verdict.FOREIGN: (2, 2, 1),
     }
 
 
@@ -146,9 +148,10 @@ def test_a_preview_of_a_commit_means_what_may_be_committed() -> None:
     selection = select([*listed, *FOUND[2:]], Filter(verdict="foreign"), T0, Action.COMMIT)
     assert {one.view.transaction for one in selection.chosen} == {"flink-a-1", "flink-a-2"}
     assert {one.view.transaction for one in selection.left_out} == {"streams-1", "flink-b"}
-    preview = selection.to_json(Filter(verdict="foreign"))
-    assert (preview["action"], preview["confirm"]) == ("commit", "chk-3")
-    assert preview["conditions"] == [{name: preview[name] for name in ("confirm", "keys", "summary")}]
+    preview = selection.preview(Filter(verdict="foreign"))
+    assert (preview.action, preview.confirm) == (Action.COMMIT, "chk-3")
+    (condition,) = preview.conditions
+    assert (condition.confirm, condition.keys, condition.summary) == (preview.confirm, preview.keys, preview.summary)
 
 
 def test_a_preview_of_commits_of_several_checkpoints_has_the_keys_of_each() -> None:
@@ -156,11 +159,11 @@ def test_a_preview_of_commits_of_several_checkpoints_has_the_keys_of_each() -> N
         replace(one, judgement=replace(one.judgement, may_commit=True, commit_confirmation=name))
         for one, name in zip(FOUND[:3], ("chk-3", "", "chk-4"), strict=True)
     ]
-    preview = select(listed, Filter(verdict="foreign"), T0, Action.COMMIT).to_json(Filter(verdict="foreign"))
-    assert preview["confirm"] == ""
-    keys = {condition["confirm"]: condition["keys"] for condition in preview["conditions"]}
-    assert keys == {name: [one.view.key] for name, one in zip(("chk-3", "", "chk-4"), listed, strict=True)}
-    assert {condition["summary"][0]["transactions"] for condition in preview["conditions"]} == {1}
+    preview = select(listed, Filter(verdict="foreign"), T0, Action.COMMIT).preview(Filter(verdict="foreign"))
+    assert preview.confirm == ""
+    keys = {condition.confirm: condition.keys for condition in preview.conditions}
+    assert keys == {name: (one.view.key,) for name, one in zip(("chk-3", "", "chk-4"), listed, strict=True)}
+    assert {condition.summary[0].transactions for condition in preview.conditions} == {1}
 
 
 def test_a_filter_means_what_is_as_sure_as_it_says() -> None:
@@ -170,8 +173,8 @@ def test_a_filter_means_what_is_as_sure_as_it_says() -> None:
     for certainty, meant in (("certain", {sure.view.key}), ("likely", {likely.view.key}), ("guess", set())):
         selection = select([sure, likely], Filter(certainty=certainty), T0, Action.COMMIT)
         assert {each.view.key for each in selection.chosen} == meant
-    rows = select([sure, likely], Filter(verdict="commit it"), T0, Action.COMMIT).to_json(Filter())["summary"]
-    assert {(row["certainty"], row["transactions"]) for row in rows} == {("certain", 1), ("likely", 1)}
+    rows = select([sure, likely], Filter(verdict="commit it"), T0, Action.COMMIT).preview(Filter()).summary
+    assert {(row.certainty, row.transactions) for row in rows} == {(Certainty.CERTAIN, 1), (Certainty.LIKELY, 1)}
 
 
 def test_a_plan_for_none_does_nothing() -> None:

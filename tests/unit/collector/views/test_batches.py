@@ -234,7 +234,7 @@ def test_what_needs_a_hand_counts_the_rows_of_a_batch_once() -> None:
 def test_settle_takes_one_batch_and_ends_well_either_way() -> None:
     body = {"action": "settle", "keys": ["a/b/1/2"], "seen": {"a/b/1/2": "r"}, "reason": "one side only"}
     assert read(body).action is Action.SETTLE
-    with pytest.raises(InvalidOrder, match="the key of one batch"):
+    with pytest.raises(InvalidOrder, match="the key of one pipeline, or of one batch"):
         read(body | {"keys": ["a/b/1/2", "a/b/2/2"]})
     ended_well = {outcome for outcome in StepOutcome if outcome.fulfils(Action.SETTLE)}
     assert ended_well == {StepOutcome.COMMITTED, StepOutcome.ALREADY_COMMITTED, StepOutcome.ABORTED}
