@@ -203,6 +203,9 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
     "collector/assess/rules/observers.py": (
         NotCounted("_follows", "*", "wording: what is missing"),
         NotCounted("_is_silent", "0 -> 1", SAME),
+        # One that is up and silent has an age.
+        NotCounted("_card", "observer.delay_ms or 0 -> observer.delay_ms", TYPED),
+        NotCounted("_card", "0 -> 1", SAME),
     ),
     "collector/assess/rules/standing_orders.py": (
         NotCounted("a13_acted", "*", "wording: how many failed", within="failed = *"),

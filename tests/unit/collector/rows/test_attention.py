@@ -361,6 +361,36 @@ def test_an_observer_that_sees_nothing_is_a_card(seen: Any, badge: str | None, s
     assert found == ([(AttentionKind.OBSERVER, badge, severity, seen.name)] if badge else [])
 
 
+@pytest.mark.parametrize(
+    ("seen", "said", "since"),
+    [
+        (observer("partitions", "down", since=3_000, error="refused"), "refused", 3_000),
+        (observer("decision log", "down", delay=9_000), "it does not answer", 0),
+        (observer("decision log", "up", delay=16_000, since=1_000), "it does not answer", 4_000),
+    ],
+)
+def test_a_card_says_why_an_observer_sees_nothing_and_since_when(seen: Any, said: str, since: int) -> None:
+    found = {card.target: card for card in cards(20_000, observers=[seen], history_error="full")}
+    card = found.pop(seen.name)
+    assert (card.headline, card.since_ms) == (f"The collector does not see {seen.name!r}: {said}.", T0 + since)
+    assert list(found) == ["history"]
+
+
+@pytest.mark.parametrize(
+    ("seen", "is_up", "exists"),
+    [
+        (observer("partitions", "up", delay=14_999), 1, 1),
+        (observer("partitions", "up", delay=15_000), 0, 1),
+        (observer("partitions", "down"), 0, 1),
+        (observer("partitions", "starting", delay=None), 0, 1),
+        (observer("partitions", "absent", delay=None), 0, 0),
+    ],
+)
+def test_an_observer_is_up_that_saw_its_source_of_late(seen: Any, is_up: int, exists: int) -> None:
+    of_it = situation(0, observers=[seen])
+    assert (len(up(of_it)), len(existing(of_it))) == (is_up, exists)
+
+
 def test_a_history_that_cannot_be_written_is_a_card() -> None:
     card = only(cards(0, history_error="no space left"))
     assert (card.kind, card.badge, card.severity, card.target) == (
