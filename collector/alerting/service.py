@@ -32,15 +32,8 @@ class AlertService:
     ) -> None:
         self._kept = AlertStore(store)
         settings = alert_settings(tunable)
-        policy = RetryPolicy(
-            limit_ms=tunable.notification_limit_ms,
-            first_ms=tunable.notification_retry_ms,
-            max_ms=tunable.notification_retry_max_ms,
-            give_up_ms=tunable.notification_give_up_ms,
-        )
-        self.dispatcher = NotificationDispatcher(
-            self._kept, notifiers(receivers, settings.repeat_ms), policy, public_url
-        )
+        told = notifiers(receivers, settings.repeat_ms)
+        self.dispatcher = NotificationDispatcher(self._kept, told, RetryPolicy(), public_url)
         self.evaluator = AlertEvaluator(
             self._kept,
             assessor.follow,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -97,10 +97,6 @@ class TunableSettings:
     requests_per_second: Whole = 300
     log_level: LogLevel = LogLevel.INFO
     alert: AlertSettings = field(default_factory=AlertSettings)
-    notification_limit_ms: ClassVar[int] = 5_000
-    notification_retry_ms: ClassVar[int] = 1_000
-    notification_retry_max_ms: ClassVar[int] = 60_000
-    notification_give_up_ms: ClassVar[int] = 86_400_000
     metrics_access: MetricsAccess = MetricsAccess.TOKEN
     metrics_pipelines: Whole = 100
     partition_round_ms: Whole = 5_000
