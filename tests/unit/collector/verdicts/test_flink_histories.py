@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import event, example, given, settings
 
+from collector.records.formats.flink_records import GONE
 from lifecycle.resource_manager_kinds import MYSQL, POSTGRES
 from lifecycle.verdicts import Certainty, Judgement, Verdict
 from tests.unit.collector.verdicts.flink_model.applications import Application
@@ -35,7 +36,9 @@ def check(found: History, held: KafkaTransaction | Branch) -> Judgement | None:
     is_certain = judgement.certainty is Certainty.CERTAIN
     if judgement.may_commit and not judgement.commit_confirmation:
         assert is_certain, "a commit that assumes something is typed"
-        assert counts, f"a commit by rule {judgement.rule} would write its rows twice"
+        assert counts or application.is_begun_anew_unseen(), (
+            f"a commit by rule {judgement.rule} would write its rows twice"
+        )
         # A restored job ignores a branch of its state that is gone, and fails at one that it has prepared itself.
         is_to_commit = application.is_up and any(held in sink.pending for sink in application.sinks)
         assert not (is_to_commit and isinstance(held, Branch)), "its job would fail at a branch that is gone"
@@ -71,11 +74,17 @@ def must_be_committed(application: Application, held: Held) -> bool:
 
 
 def must_be_aborted(application: Application, held: Held) -> bool:
-    """Say whether a checkpoint lists it, and the work went on once since, from a checkpoint of the same job before it."""
+    """Say whether a checkpoint lists it, and the work went on once since, from a checkpoint of the same job before it.
+
+    A job that REST does not tell of any more may come back, and go on from the checkpoint that lists it.
+    """
     listed_by = [taken[0] for taken, holds in application.holds.items() if held in holds]
     restored = application.restored_since(held)
     source = restored[0] if len(restored) == 1 else None
-    return source is not None and source[0] in listed_by and application.is_set_back_by(held, source)
+    jobs = application.world.flink.jobs
+    may_come_back = any(each in jobs and jobs[each].job.state == GONE for each in listed_by)
+    is_set_back = source is not None and source[0] in listed_by and application.is_set_back_by(held, source)
+    return is_set_back and not may_come_back
 
 
 def hold(steps: list[Step], setting: Setting) -> None:
@@ -106,6 +115,10 @@ def hold(steps: list[Step], setting: Setting) -> None:
 @given(HISTORIES, SETTINGS)
 @example([UNSURE, FAIL_OVER], Setting(rest="away"))
 @example([COMMITTED, RECORDED, ("restore as", 1, True, "orders-v2")], Setting(watched=True, stated=True))
+@example(
+    [COMMITTED, STOPPED, RECORDED, POLL, ("restore as", 0, False, "orders-v2"), ("restore", 2, False)],
+    Setting(databases=(POSTGRES.name,)),
+)
 @example([COMMITTED, RECORDED, ("copy", 1, False, True)], Setting(watched=True, stated=True))
 @example([COMMITTED, RECORDED, ("beside", COMMITTED)], Setting(watched=True, beside="elsewhere"))
 @example([UNSURE_UNREAD, RECORDED, BACK], Setting())

@@ -69,6 +69,7 @@ COPY = listing(9, job=STRANGER_ID, written=35_000)
 WITHOUT_ORDERS = replace(
     listing(2, NOT_LISTED, job=OTHER, written=20_000), prefixes=frozenset({"else"}), committables=frozenset()
 )
+STRANGER = job(STRANGER_ID, name="refunds", started_ms=T0 - 90_000, changed_ms=T0 - 50_000, state="FINISHED")
 USES_IT = listing(2, NOT_LISTED, job=OTHER, written=20_000)
 SAVED_2 = checkpoint(2, path="file:///saved/monday")
 
@@ -93,8 +94,10 @@ LINES_OF_WORK = [
     ("a job that begins, and REST has not told", [*SOLE, replace(NAMELESS, state="INITIALIZING")], 21, DOUBT),
     ("a job from nothing, of another name", [*SOLE, NAMELESS, listing(1, NOT_LISTED, job=OTHER, written=61_000)],
         23, LIKELY_COMMIT),
+    ("a savepoint of a job that REST never told of", [*SOLE, WITHOUT_ORDERS, renamed("file:///s/savepoint-123456-0a")], 21, DOUBT),
+    ("a checkpoint of a job that REST never told of", [*SOLE, WITHOUT_ORDERS, renamed(chk(2, "9" * 32))], 21, DOUBT),
     # It is told.
-    ("a savepoint whose name tells of another job", [*SOLE, WITHOUT_ORDERS, renamed("file:///s/savepoint-123456-0a")], 23, COMMIT),
+    ("a checkpoint of another line's job", [*SOLE, WITHOUT_ORDERS, STRANGER, renamed(chk(2, STRANGER_ID))], 23, COMMIT),
     ("one whose name tells of this job", [*SOLE, renamed("file:///s/savepoint-aaaaaa-0a")], 22, LIKELY_ABORT),
     ("a path that REST listed for it", [*SOLE, SAVED_2, renamed("file:/saved/monday")], 22, LIKELY_ABORT),
     ("a path that REST listed, of another number", [*SOLE, SAVED_2, renamed("file:/saved/monday", 1)], 21, DOUBT),

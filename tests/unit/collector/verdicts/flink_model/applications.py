@@ -51,6 +51,8 @@ class Application:
     """Its job was stopped: it does not start again by itself."""
     is_moved: bool = False
     """It was once restored from a copy of a checkpoint, whose path does not say whose it is, or under another name."""
+    renamed_by: list[str] = field(default_factory=list)
+    """The jobs that went on with its work under another name."""
     has_writers: bool = False
     """They run: they have shut out what those before them left."""
     started: int = 0
@@ -89,6 +91,12 @@ class Application:
         return not self.is_moved and all(
             source is not None and not self.kinds[source].is_savepoint for _, source in self.restores
         )
+
+    def is_begun_anew_unseen(self) -> bool:
+        """Say whether it began from nothing after a job that REST never told of had renamed it: nothing tells whose work it is."""
+        unseen = [self.jobs.index(each) for each in self.renamed_by if each not in self.world.flink.jobs]
+        begun_by = self.jobs.index(self.line[0][0]) if self.line else len(self.jobs) - 1
+        return bool(unseen) and begun_by > min(unseen)
 
     def name_of(self, taken: Checkpoint) -> str:
         """Return the last part of a checkpoint's path."""
@@ -140,11 +148,15 @@ class Application:
         known = list(self.lines)
         source = None if from_nothing or not known else known[max(0, len(known) - 1 - steps_back)]
         self._ended.append((self.job, {"name": self.name, **self._told_job}))
+        is_renamed = False
         if name:
-            self.name, self.is_moved = name, True
+            self.is_moved, is_renamed = True, name != self.name
+            self.name = name
             self.sinks = [sink.renamed(name) for sink in self.sinks]
         self.job = self.world.new_job()
         self.jobs.append(self.job)
+        if is_renamed:
+            self.renamed_by.append(self.job)
         self.newest = source[1] if source else 0
         self.started = self.world.at + 8_000
         self._told_job = {"started_ms": T0 + self.started}
