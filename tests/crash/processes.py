@@ -119,6 +119,15 @@ def send(number: signal.Signals, pids: Iterable[int]) -> int:
     return reached
 
 
+def stands_still(pid: int) -> bool:
+    """Say whether each thread of a process is stopped; one that has ended runs no more either."""
+    states = set()
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            states.add(stat.read_text().rpartition(")")[2].split()[0])
+    return states <= {"T", "X", "Z"}
+
+
 def family(pid: int) -> list[int]:
     """Return a process and all of its descendants, each once, parents first."""
     pids = [pid]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,7 @@ from lifecycle.errors import SettingsError
 from lifecycle.identity import Marker
 from pipeline.run.group_offsets import GroupOffsets, refuse_foreign_group
 from resource_managers.kafka.connection import KafkaConnection
-from tests.crash.processes import family, send
+from tests.crash.processes import family, send, stands_still
 from tests.integration.kafka_fixtures import wait_until
 from tests.integration.pipeline_process import make_topics, produce
 
@@ -28,15 +26,6 @@ ANSWER_LIMIT_S = 10.0
 def progress(batch: int, **ends: int) -> dict[str, Any]:
     """Return Spark's progress of a finished batch that read topic ``in`` to these offsets."""
     return {"batchId": batch, "sources": [{"description": "KafkaV2[Subscribe[in]]", "endOffset": {"in": ends}}]}
-
-
-def stands_still(pid: int) -> bool:
-    """Say whether each thread of a process is stopped; one that has ended runs no more either."""
-    states = set()
-    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
-        with contextlib.suppress(OSError):
-            states.add(stat.read_text().rpartition(")")[2].split()[0])
-    return states <= {"T", "X", "Z"}
 
 
 def committed(connection: KafkaConnection, group: str) -> int | None:

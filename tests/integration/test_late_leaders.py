@@ -12,7 +12,7 @@ from demo.broker import Broker
 from lifecycle.errors import Unreachable
 from resource_managers.kafka.partitions import KafkaPartitions, Layout
 from resource_managers.kafka.row_sender import find_leaders
-from tests.crash.processes import family, send
+from tests.crash.processes import family, send, stands_still
 from tests.integration.kafka_fixtures import LIMIT_S, connection_to, make_sink, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
@@ -39,6 +39,7 @@ def test_leaders_are_asked_for_again_after_an_answer_that_came_too_late(
         frozen = family(broker.pid)
         send(signal.SIGSTOP, frozen)
         try:
+            wait_until("all of the broker stands still", lambda: all(map(stands_still, frozen)))
             taken = pool.submit(find_leaders, connection, sink.topic)
             wait_until("an answer is too late", lambda: late or taken.done(), LIMIT_S)
         finally:
