@@ -95,7 +95,7 @@ def test_a_request_is_being_answered_until_its_answer_is_there(monkeypatch: pyte
 
     for app, path, expected in ((stream, "/", [1, 0]), (stream, "/broken", [1, 0]), (none, "/", [1])):
         scope = {"type": "http", "method": "GET", "scheme": "http", "path": path, "headers": []}
-        asyncio.run(RequestGuard(app, 1_000)(scope, nothing, drop))
+        asyncio.run(RequestGuard(app)(scope, nothing, drop))
         assert seen == expected
         assert rests() == 0
         seen.clear()
