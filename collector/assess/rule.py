@@ -56,10 +56,9 @@ def all_seen(situation: Situation) -> Collection[str]:
 class Rule:
     """A rule: its number and name, what it finds, how long that must hold, and the sources that its evidence comes from.
 
-    ``for_ms`` is 0 where the rule's own limit already waits. ``consequence``: what happens if nobody acts. ``places``: the
-    cards that say the same as an alert of it, the best first. ``cards``: those that it makes before an alert
-    fires, given the cards before them.
-    ``unseen``: the subjects whose evidence cannot be seen now, though its sources can.
+    ``for_ms`` is 0 where the rule's own limit already waits. ``consequence``: what follows while it lasts. ``places``: the cards
+    that say the same as an alert of it, the best first. ``cards``: those that it makes before an alert fires, given the cards
+    before them. ``unseen``: the subjects whose evidence cannot be seen now, though its sources can.
     """
 
     number: str

@@ -1,4 +1,4 @@
-"""What rules and the list are made from: one frozen look at everything that the collector knows. All times epoch ms."""
+"""What rules and the list are made from: what was judged at one moment, and what surrounds it. All times epoch ms."""
 
 from __future__ import annotations
 

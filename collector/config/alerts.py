@@ -9,7 +9,7 @@ from pydantic import Field
 
 Whole = Annotated[int, Field(gt=0)]
 NO_SETTINGS = frozenset({"observer_down_ms", "resolved_kept_ms"})
-"""Fields of AlertSettings that nobody sets."""
+"""Fields of AlertSettings that no environment variable sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,7 +219,7 @@ def _rival(
         return Rival(facts=other, standing=Standing.BESIDE, why=f"{name} has the same name, and runs beside it")
     if last is not None and last.at_ms >= since_ms - CLOCK_SKEW_MS and source_of(state, other, last) not in state.jobs:
         why = (
-            f"{name} was restored from checkpoint {last.number} of a job that REST never told of: what that job went on from is "
+            f"{name} was restored from checkpoint {last.number} of a job that REST never reported: what that job went on from is "
             "not known"
         )
         return Rival(facts=other, standing=Standing.UNKNOWN, why=why, restore=last)

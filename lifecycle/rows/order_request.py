@@ -30,8 +30,6 @@ THREE_VISIBLE = r"[^\s\x1c-\x1f\x85][\s\S]+[^\s\x1c-\x1f\x85]"
 OF_TRANSACTIONS = (Action.COMMIT, Action.ABORT)
 OF_ONE_THING = tuple(action for action in Action if action not in OF_TRANSACTIONS)
 """Actions on a pipeline or a batch, which take one key."""
-
-
 Json = dict[str, Any]
 REASON_SCHEMA: Json = {
     "type": "string",
@@ -184,13 +182,10 @@ Body = TypeVar("Body", bound=RequestBody)
 
 def read_body(kind: type[Body], body: Any) -> Body:
     """Return a request's body. Raises ValueError, which names the field that is wrong."""
-    # Plainly a class: mypy takes no ``type[Body]`` for hashable.
-    chosen: type = kind
     try:
-        found: Body = adapter_of(chosen).validate_json(json.dumps(body))
+        return adapter_of(kind).validate_json(json.dumps(body))
     except ValidationError as error:
         raise ValueError(_words(kind, error.errors()[0])) from None
-    return found
 
 
 def _words(kind: type[RequestBody], wrong: ErrorDetails) -> str:

@@ -29,17 +29,20 @@ def read_row(row: type[Row], value: Any) -> Row:
 
     Raises ValueError, which names the columns, for a missing field and for a wrong value.
     """
-    # Plainly a class: mypy takes no ``type[Row]`` for hashable.
-    kind: type = row
     try:
-        found: Row = adapter_of(kind).validate_python(value)
+        return adapter_of(row).validate_python(value)
     except ValidationError as error:
         wrong = error.errors()[0]
         raise ValueError(": ".join(map(str, (*wrong["loc"], wrong["msg"])))) from None
-    return found
+
+
+def adapter_of(kind: type[Row]) -> TypeAdapter[Row]:
+    """Return what reads values of a type, made once: that takes milliseconds."""
+    # Plainly a class: mypy takes no ``type[Row]`` for hashable.
+    plain: type = kind
+    return _adapter(plain)
 
 
 @cache
-def adapter_of(row: type) -> TypeAdapter[Any]:
-    """Return what reads values of a type: to make it takes milliseconds."""
-    return TypeAdapter(row)
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)

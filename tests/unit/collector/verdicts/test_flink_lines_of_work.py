@@ -94,8 +94,8 @@ LINES_OF_WORK = [
     ("a job that begins, and REST has not told", [*SOLE, replace(NAMELESS, state="INITIALIZING")], 21, DOUBT),
     ("a job from nothing, of another name", [*SOLE, NAMELESS, listing(1, NOT_LISTED, job=OTHER, written=61_000)],
         23, LIKELY_COMMIT),
-    ("a savepoint of a job that REST never told of", [*SOLE, WITHOUT_ORDERS, renamed("file:///s/savepoint-123456-0a")], 21, DOUBT),
-    ("a checkpoint of a job that REST never told of", [*SOLE, WITHOUT_ORDERS, renamed(chk(2, "9" * 32))], 21, DOUBT),
+    ("a savepoint of a job that REST never reported", [*SOLE, WITHOUT_ORDERS, renamed("file:///s/savepoint-123456-0a")], 21, DOUBT),
+    ("a checkpoint of a job that REST never reported", [*SOLE, WITHOUT_ORDERS, renamed(chk(2, "9" * 32))], 21, DOUBT),
     # It is told.
     ("a checkpoint of another line's job", [*SOLE, WITHOUT_ORDERS, STRANGER, renamed(chk(2, STRANGER_ID))], 23, COMMIT),
     ("one whose name tells of this job", [*SOLE, renamed("file:///s/savepoint-aaaaaa-0a")], 22, LIKELY_ABORT),

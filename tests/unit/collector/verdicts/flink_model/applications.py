@@ -93,7 +93,7 @@ class Application:
         )
 
     def is_begun_anew_unseen(self) -> bool:
-        """Say whether it began from nothing after a job that REST never told of had renamed it: nothing tells whose work it is."""
+        """Say whether it began from nothing after a job that REST never reported had renamed it: nothing tells whose work it is."""
         unseen = [self.jobs.index(each) for each in self.renamed_by if each not in self.world.flink.jobs]
         begun_by = self.jobs.index(self.line[0][0]) if self.line else len(self.jobs) - 1
         return bool(unseen) and begun_by > min(unseen)
