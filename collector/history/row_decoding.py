@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from collector.history import transaction_sql
 from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
 from collector.records.formats import lifecycle_event_batch
 from collector.records.formats.lifecycle_event_batch import EventColumns
@@ -18,6 +19,8 @@ from lifecycle.decisions import Part, Snapshot
 from lifecycle.errors import MalformedRecord, UnknownVersion
 from lifecycle.orders import Action
 
+Rows = Callable[..., list[tuple[Any, ...]]]
+"""``Store.rows``."""
 log = logging.getLogger(__name__)
 
 
@@ -26,6 +29,15 @@ def transactions(rows: Iterable[Sequence[Any]]) -> Iterator[BrokerTransaction]:
     for id_, producer_id, start_ms, partitions, source, *rest in rows:
         identity = BrokerIdentity(id_, producer_id, start_ms)
         yield BrokerTransaction(identity, frozenset(partitions or ()), source, *rest)
+
+
+def transactions_of(rows: Rows, identities: Sequence[BrokerIdentity]) -> list[BrokerTransaction]:
+    """Return those of these transactions that history has, in no order. Raises StoreFailed."""
+    if not identities:
+        return []
+    ids, producer_ids, starts = (list(column) for column in zip(*identities, strict=True))
+    values = (ids, producer_ids, starts, min(starts), max(starts))
+    return list(transactions(rows(transaction_sql.TRANSACTIONS_OF_IDENTITIES, *values)))
 
 
 def inits(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Init]]:

@@ -45,7 +45,6 @@ from collector.verdicts.known_ends import WrittenAt
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
 from collector.views.application_names import application_of_id
 from collector.views.current_flink import CurrentFlink
-from collector.views.ended_transactions import EndedTransactions
 from collector.views.replay import read_kept
 from lifecycle.application import Application
 from lifecycle.decisions import BatchAttempt
@@ -86,7 +85,6 @@ class CurrentState:
         self.log_settings: LogSettings | None = None
         self.version = 0
         self.flink = CurrentFlink(self.reading, self.changed)
-        self.ended = EndedTransactions()
         self.clocks = ClockOffsets()
 
     def load(self) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from collector.history import observation_tables, row_decoding, sql, transaction_sql
+from collector.history.row_decoding import Rows
 from collector.history.store import Store
 from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerIdentity
@@ -22,7 +22,6 @@ from lifecycle.json_record import MAX_WHOLE_NUMBER
 
 MAX_RECORDS = 20_000
 MAX_DECISIONS = 200_000
-Rows = Callable[..., list[tuple[Any, ...]]]
 
 
 def past_of_id(
@@ -95,7 +94,7 @@ def views_in(state: State, identities: Sequence[BrokerIdentity]) -> Iterator[tup
 
 
 def _past_of(current: CurrentState, store: Store, identities: Sequence[BrokerIdentity]) -> State:
-    past = joined_past_of(current, store, current.ended.read(store, identities))
+    past = joined_past_of(current, store, row_decoding.transactions_of(store.rows, identities))
     aborted = [past.broker[identity] for identity in past.aborted]
     if aborted:
         first_ms = min(transaction.identity.start_ms for transaction in aborted)

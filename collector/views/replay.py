@@ -9,7 +9,7 @@ from typing import Any
 
 from collector.history import observation_tables, row_decoding, sql, transaction_sql
 from collector.history.store import Store
-from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
+from collector.records.facts import BrokerTransaction, Init
 from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.observations import Observation
 from collector.state.eviction import trim_checkpoints
@@ -108,7 +108,7 @@ def read_kept(store: Store, settled_kept: int, checkpoints_kept: int) -> Kept:
         ids.see(id_, last_ms, created_ms=first_ms)
     return Kept(
         transactions=row_decoding.transactions(rows(sql.TRANSACTIONS_OF_CURRENT_STATE, kept)),
-        lost=row_decoding.transactions(_rows_of_transactions(store, lost.identities)),
+        lost=row_decoding.transactions_of(rows, lost.identities),
         lost_branches=lost.branches,
         inits=row_decoding.inits(rows(sql.INITS_OF_CURRENT_STATE, kept)),
         reported=reported,
@@ -118,13 +118,6 @@ def read_kept(store: Store, settled_kept: int, checkpoints_kept: int) -> Kept:
         malformed=malformed,
         newer_decision=newer,
     )
-
-
-def _rows_of_transactions(store: Store, identities: Sequence[BrokerIdentity]) -> list[tuple[Any, ...]]:
-    if not identities:
-        return []
-    ids, producer_ids, starts = (list(column) for column in zip(*identities, strict=True))
-    return store.rows(transaction_sql.TRANSACTIONS_OF_IDENTITIES, ids, producer_ids, starts, min(starts), max(starts))
 
 
 def _rows_of_branches(store: Store, kept: int, names: Sequence[str]) -> list[tuple[Any, ...]]:
