@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, HTTPException, Query
@@ -40,7 +39,8 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
         query = SearchQuery(
             transaction=transaction,
             pipeline=pipeline,
-            partitions=_partitions(dependencies, topic, group) if topic or group else None,
+            topic="" if group else topic,
+            partitions=_read_by(dependencies, group, topic) if group else None,
             outcome=outcome,
             cause=cause,
             since_ms=since_ms,
@@ -54,19 +54,14 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
         return table_answer(Page(rows=rows, more=int(page.next_place is not None), last=page.next_place))
 
 
-def _partitions(dependencies: ApiDependencies, topic: str, group: str) -> Collection[str]:
-    """Return the partitions of a topic, or those that a group reads, or what both have in common.
+def _read_by(dependencies: ApiDependencies, group: str, topic: str) -> frozenset[str]:
+    """Return the partitions that a group reads; with a topic those of it alone.
 
     Raises HTTPException 422 for a group that was never seen: "found nothing" would be a lie.
     """
-    names = dependencies.store.partition_names.all()
-    known: Collection[str] = [name for name in names if name.rpartition("-")[0] == topic]
-    if not group:
-        return known
     read_by = dependencies.partitions().read_by
     if group not in read_by:
         raise HTTPException(
             422, f"parameter 'group': consumer group {group!r} has no committed offsets that the collector knows of"
         )
-    read = {"{}-{}".format(*partition) for partition in read_by[group]}
-    return read.intersection(known) if topic else read
+    return frozenset(f"{name}-{number}" for name, number in read_by[group] if topic in ("", name))
