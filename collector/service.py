@@ -8,8 +8,8 @@ Its threads by their names, and what they hand on:
          v                   |              +-------> requests ---------+--> Actions --> brokers, databases
       history             follow-up <--------------------------------------- (an end that is not known)
 
-``history`` writes what observers append. ``refresher`` keeps answers ready that read history, ``time samples`` notes how many
-wait and how late sources are, ``cluster id`` asks once. Requests are answered by the web server's threads, under the main one.
+``history`` writes what observers append. ``time samples`` notes how many wait and how late sources are, ``cluster id`` asks
+once. Requests are answered by the web server's threads, under the main one.
 """
 
 from __future__ import annotations
@@ -54,7 +54,6 @@ from collector.orders.plan import OrderContext
 from collector.orders.service import Actions
 from collector.runtime.clock import now_ms
 from collector.runtime.malloc_trim import MallocTrimmer
-from collector.runtime.timed_cache import Refresher
 from collector.sources.aborted_offsets import AbortedOffsets
 from collector.sources.clocks import Clocks
 from collector.sources.cluster_id import ClusterName
@@ -78,9 +77,7 @@ from resource_managers.kafka.record_offsets import KafkaRecordOffsets
 from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.topics.decision_log import DecisionLog
 
-Running = (
-    Observer | Assessor | ClusterName | AlertService | OutcomeResolver | StandingOrderService | TimeSamples | Refresher
-)
+Running = Observer | Assessor | ClusterName | AlertService | OutcomeResolver | StandingOrderService | TimeSamples
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
 LOCAL_POLLING_MS = 500
@@ -115,7 +112,7 @@ def serve(
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
         observers.extend(database_observers(current, store, settings.databases, databases, tunable.database_polling_ms))
-        return [cluster, *observers, assessor, alerts, follow_up, standing, samples, dependencies.refresher]
+        return [cluster, *observers, assessor, alerts, follow_up, standing, samples]
 
     def statuses() -> list[ObserverStatus]:
         return [observer.status for observer in observers if observer.is_listed]

@@ -17,7 +17,7 @@ from collector.api.dependencies import ApiDependencies, KnownCaller
 from collector.api.errors import handle_errors
 from collector.api.middleware import RequestGuard
 from collector.api.openapi import document
-from collector.api.overview import counts_now_and_then, overview
+from collector.api.overview import cached_counts, overview
 from collector.api.request_body import json_object
 from collector.api.table_routes import MAX_LIMIT, row_answer
 from collector.records import orders
@@ -58,7 +58,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
     app.state.dependencies = dependencies
     app.add_middleware(RequestGuard)
     handle_errors(app)
-    counted = dependencies.refresher.add(counts_now_and_then(dependencies.current, dependencies.store))
+    counted = cached_counts(dependencies.current, dependencies.store)
 
     @app.get("/api/v1/health", response_model=dict[str, bool])
     def health() -> Response:

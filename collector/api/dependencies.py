@@ -17,7 +17,6 @@ from collector.assess.assessor import Assessor
 from collector.history.store import Store
 from collector.orders.service import Actions
 from collector.runtime.clock import now_ms
-from collector.runtime.timed_cache import Refresher
 from collector.sources.source import ObserverStatus
 from collector.verdicts.partition_state import PartitionFindings
 from collector.views.current_state import CurrentState
@@ -47,7 +46,6 @@ class ApiDependencies:
     startable: Collection[str] = ()
     """Prefixes of the pipelines that an order may start."""
     limits: RequestLimits = field(default_factory=RequestLimits)
-    refresher: Refresher = field(default_factory=Refresher)
 
 
 async def caller_of_request(

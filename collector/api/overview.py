@@ -12,7 +12,7 @@ from collector.history import sql
 from collector.history.store import Store
 from collector.records.facts import CheckpointFacts
 from collector.runtime.clock import now_ms
-from collector.runtime.timed_cache import NowAndThen
+from collector.runtime.timed_cache import TtlCache
 from collector.verdicts.judging import percentile
 from collector.views.current_state import CurrentState
 from lifecycle.checkpoints import CheckpointState
@@ -30,7 +30,7 @@ MOST_LISTED = {**MOST_REQUIRED, "waits": MOST_NAMED, "alerts": MOST_NAMED}
 """So much of each list of a card is answered: as many keys as an order takes, and more names than anyone reads."""
 
 
-def overview(counted: NowAndThen[Counts], assessed: Assessment, limit: int | None = None) -> Overview:
+def overview(counted: TtlCache[Counts], assessed: Assessment, limit: int | None = None) -> Overview:
     """Return the answer of GET /overview, of each list at most ``limit``. Raises StoreFailed."""
     situation, at_ms = assessed.situation, now_ms()
     counts = counted.at(at_ms)
@@ -90,7 +90,7 @@ class Counts:
     checkpoints: CheckpointFigures
 
 
-def counts_now_and_then(current: CurrentState, store: Store) -> NowAndThen[Counts]:
+def cached_counts(current: CurrentState, store: Store) -> TtlCache[Counts]:
     """Return the counts as of at most 2 s ago, however many pages ask; it raises StoreFailed."""
 
     def counted(at_ms: int) -> Counts:
@@ -103,7 +103,7 @@ def counts_now_and_then(current: CurrentState, store: Store) -> NowAndThen[Count
             checkpoints=checkpoint_figures(current.checkpoints()),
         )
 
-    return NowAndThen(counted, RECOUNT_MS)
+    return TtlCache(counted, RECOUNT_MS)
 
 
 def _first_minute_ms(at_ms: int) -> int:

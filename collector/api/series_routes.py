@@ -12,8 +12,8 @@ from collector.api.paging import page, place_of
 from collector.api.table_routes import After, Limit, Table, row_answer, table_answer
 from collector.history.rollups import MINUTES_KEPT_MS
 from collector.runtime.clock import now_ms
-from collector.views.checkpoint_gaps import checkpoint_gaps_now_and_then
-from collector.views.series import Window, of_pipeline, series_now_and_then
+from collector.views.checkpoint_gaps import cached_checkpoint_gaps
+from collector.views.series import Window, cached_series, of_pipeline
 from lifecycle.rows.series import CheckpointGapsRow, Series
 
 MOST_APPLICATIONS = 200
@@ -21,8 +21,8 @@ MOST_APPLICATIONS = 200
 
 def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     """Add the routes."""
-    ask = series_now_and_then(dependencies.current, dependencies.store, dependencies.refresher)
-    gaps = checkpoint_gaps_now_and_then(dependencies.current, dependencies.store)
+    kept = cached_series(dependencies.current, dependencies.store)
+    gaps = cached_checkpoint_gaps(dependencies.current, dependencies.store)
 
     @app.get("/api/v1/series", response_model=Series)
     def series(
@@ -34,7 +34,7 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     ) -> Response:
         if until_ms is not None and until_ms - window_ms < now_ms() - MINUTES_KEPT_MS:
             raise HTTPException(422, "'until_ms' is too early: minutes are kept for 30 days, later only hours are")
-        return row_answer(of_pipeline(ask(window_ms, until_ms), pipeline, limit))
+        return row_answer(of_pipeline(kept.at(now_ms(), window_ms, until_ms), pipeline, limit))
 
     @app.get(
         "/api/v1/checkpoints/gaps", response_model=Table[CheckpointGapsRow], dependencies=[Depends(caller_of_request)]

@@ -29,7 +29,7 @@ from collector.verdicts.timeout_risk import by_risk
 from collector.views import aborts_and_losses
 from collector.views.application_names import applications_of_hanging, applications_of_holders
 from collector.views.past_batches import Attempts
-from collector.views.timeouts import lengths_now_and_then, timeout_row, timeouts
+from collector.views.timeouts import cached_lengths, timeout_row, timeouts
 from collector.views.words import having
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.attention import Attention, AttentionKind
@@ -228,7 +228,7 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
 
 
 def _serve_timeouts(app: FastAPI, dependencies: ApiDependencies) -> None:
-    lengths = dependencies.refresher.add(lengths_now_and_then(dependencies.current, dependencies.store))
+    lengths = cached_lengths(dependencies.current, dependencies.store)
 
     @app.get("/api/v1/timeouts", response_model=Table[TimeoutRow], dependencies=[Depends(caller_of_request)])
     def risks(pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:

@@ -9,7 +9,7 @@ from collector.history.store import Store
 from collector.records.facts import CheckpointFacts
 from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.observer_kind import ObserverKind
-from collector.runtime.timed_cache import NowAndThen
+from collector.runtime.timed_cache import TtlCache
 from collector.verdicts.checkpoint_gaps import checkpoint_gaps
 from collector.verdicts.verdict_case import PipelineHistory
 from collector.verdicts.watched_times import Span, covered, uncovered
@@ -19,7 +19,7 @@ from lifecycle.rows.series import CheckpointGapsRow
 RECOUNT_MS = 2_000
 
 
-def checkpoint_gaps_now_and_then(current: CurrentState, store: Store) -> NowAndThen[Sequence[CheckpointGapsRow]]:
+def cached_checkpoint_gaps(current: CurrentState, store: Store) -> TtlCache[Sequence[CheckpointGapsRow]]:
     """Return the rows of every pipeline with a checkpoint in memory, by name, as of at most 2 s ago. It raises StoreFailed."""
 
     def found(at_ms: int) -> Sequence[CheckpointGapsRow]:
@@ -33,7 +33,7 @@ def checkpoint_gaps_now_and_then(current: CurrentState, store: Store) -> NowAndT
         watches = store.rows(sql.SOURCE_WATCHES, 0, at_ms) if jobs else []
         return [_row(of_each[name], ours.get(name), jobs.get(name, ()), watches, at_ms) for name in sorted(of_each)]
 
-    return NowAndThen(found, RECOUNT_MS)
+    return TtlCache(found, RECOUNT_MS)
 
 
 def _row(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 from collector.history import row_decoding, transaction_sql
 from collector.history.store import Store
 from collector.records.facts import KAFKA, BrokerIdentity
 from collector.runtime.clock import now_ms
-from collector.runtime.timed_cache import NowAndThen
+from collector.runtime.timed_cache import TtlCache
 from collector.state import transaction_join
 from collector.views.batches import Batch, batches, current_batches
 from collector.views.current_state import CurrentState
@@ -26,8 +24,7 @@ class Attempts:
 
     def __init__(self, current: CurrentState, store: Store) -> None:
         self._current, self._store = current, store
-        self._lock = threading.Lock()
-        self._past: dict[tuple[str, int], NowAndThen[dict[str, Batch]]] = {}
+        self._past = TtlCache(self._found, PAST_MS, most=MOST_KEPT)
 
     def at(self, pipeline: str, number: int) -> list[Batch]:
         """Return the attempts at a batch of a pipeline, as ``batches`` does, also where a part of them left memory.
@@ -42,21 +39,11 @@ class Attempts:
         }
         if known and all(_is_whole(batch) for batch in known.values()):
             return list(known.values())
-        past = self._kept(pipeline, number).at(now_ms())
+        past = self._past.at(now_ms(), pipeline, number)
         return list((past | {key: one for key, one in known.items() if _is_whole(one) or key not in past}).values())
 
-    def _kept(self, pipeline: str, number: int) -> NowAndThen[dict[str, Batch]]:
-        with self._lock:
-            kept = self._past.pop((pipeline, number), None)
-            if kept is None:
-                kept = NowAndThen(lambda _: self._found(pipeline, number), PAST_MS)
-            self._past[pipeline, number] = kept
-            while len(self._past) > MOST_KEPT:
-                del self._past[next(iter(self._past))]
-            return kept
-
-    def _found(self, pipeline: str, number: int) -> dict[str, Batch]:
-        return {batch.key: batch for batch in _past_batches(self._current, self._store, pipeline, number)}
+    def _found(self, at_ms: int, pipeline: str, number: int) -> dict[str, Batch]:
+        return {batch.key: batch for batch in _past_batches(self._current, self._store, pipeline, number, at_ms)}
 
 
 def _is_whole(batch: Batch) -> bool:
@@ -66,7 +53,7 @@ def _is_whole(batch: Batch) -> bool:
     return len(batch.transactions) >= len(batch.decision[1].handles)
 
 
-def _past_batches(current: CurrentState, store: Store, pipeline: str, number: int) -> list[Batch]:
+def _past_batches(current: CurrentState, store: Store, pipeline: str, number: int, at_ms: int) -> list[Batch]:
     store.catch_up()
     rows = store.rows(transaction_sql.DECISIONS_OF_BATCH, pipeline, f'"batch":{number},', number, MOST_DECISIONS)
     seen, _ = row_decoding.decision_records(rows)
@@ -89,4 +76,4 @@ def _past_batches(current: CurrentState, store: Store, pipeline: str, number: in
             and each.view.batch_attempt is not None
             and each.view.batch_attempt.batch == number
         ]
-    return batches(judged, now_ms(), current.commit_overdue_ms)
+    return batches(judged, at_ms, current.commit_overdue_ms)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import partial
@@ -12,8 +11,7 @@ from collector.history import sql
 from collector.history.rollups import WAITS_PER_TEN_SECONDS_MS
 from collector.history.store import Store
 from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import now_ms
-from collector.runtime.timed_cache import NowAndThen, Refresher
+from collector.runtime.timed_cache import TtlCache
 from collector.verdicts.watched_times import BRIDGED_MS, Span, covered, overlap_ms, uncovered
 from collector.views import application_names
 from collector.views.current_state import CurrentState
@@ -94,33 +92,12 @@ class _Counted:
     waits: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
 
-def series_now_and_then(
-    current: CurrentState, store: Store, refresher: Refresher
-) -> Callable[[Window, int | None], Series]:
-    """Return what answers (window, until or None for now) with the series of all applications, as of at most 4 s ago.
+def cached_series(current: CurrentState, store: Store) -> TtlCache[Series, Window, int | None]:
+    """Return the series of all applications by window and end (epoch ms; None: now), as of at most 2 s ago.
 
-    However many ask. It raises StoreFailed.
+    It raises StoreFailed.
     """
-    lock = threading.Lock()
-    kept: dict[tuple[Window, int | None], NowAndThen[Series]] = {}
-    newest = {
-        window: refresher.add(NowAndThen(partial(_series_at, current, store, (window, None)), RECOUNT_MS))
-        for window in Window
-    }
-
-    def ask(window: Window, until_ms: int | None) -> Series:
-        if until_ms is None:
-            return newest[window].at(now_ms())
-        with lock:
-            key = (window, until_ms)
-            # Put in again, so that the first is the one that was asked for longest ago.
-            found = kept.pop(key, None) or NowAndThen(partial(_series_at, current, store, key), RECOUNT_MS)
-            kept[key] = found
-            while len(kept) > KEPT:
-                del kept[next(iter(kept))]
-        return found.at(now_ms())
-
-    return ask
+    return TtlCache(partial(_series_at, current, store), RECOUNT_MS, most=KEPT)
 
 
 def of_pipeline(series: Series, pipeline: str | None, most: int) -> Series:
@@ -130,8 +107,8 @@ def of_pipeline(series: Series, pipeline: str | None, most: int) -> Series:
     return replace(series, applications=tuple(chosen[:most]), more=max(0, len(chosen) - most), marks=shown)
 
 
-def _series_at(current: CurrentState, store: Store, what: tuple[Window, int | None], at_ms: int) -> Series:
-    buckets = Buckets.of(*what, at_ms)
+def _series_at(current: CurrentState, store: Store, at_ms: int, window: Window, until_ms: int | None) -> Series:
+    buckets = Buckets.of(window, until_ms, at_ms)
     watches = _watches(store, buckets)
     counted = _counted(current, store, buckets)
     ours = {run.facts.pipeline for run in current.newest_runs()}

@@ -8,7 +8,7 @@ from collector.history import sql
 from collector.history.store import Store
 from collector.records.facts import BrokerTransaction
 from collector.runtime.clock import now_ms
-from collector.runtime.timed_cache import NowAndThen
+from collector.runtime.timed_cache import TtlCache
 from collector.verdicts.timeout_risk import EndedLengths, OpenNow, Timeout
 from collector.views import application_names
 from collector.views.current_state import CurrentState
@@ -18,7 +18,7 @@ from lifecycle.rows.pipelines import TimeoutRow
 RECOUNT_MS = 5_000
 
 
-def lengths_now_and_then(current: CurrentState, store: Store) -> NowAndThen[Sequence[EndedLengths]]:
+def cached_lengths(current: CurrentState, store: Store) -> TtlCache[Sequence[EndedLengths]]:
     """Return how long transactions were open in the last 24 hours, as of at most 5 s ago, each application once, in no order.
 
     It raises StoreFailed.
@@ -31,11 +31,11 @@ def lengths_now_and_then(current: CurrentState, store: Store) -> NowAndThen[Sequ
             names = [application_names.name_of_id(state, form) for form in forms]
         return [EndedLengths(**row) for row in store.named_rows(sql.LENGTHS_SINCE, since_ms, forms, names)]
 
-    return NowAndThen(counted, RECOUNT_MS)
+    return TtlCache(counted, RECOUNT_MS)
 
 
 def timeouts(
-    current: CurrentState, lengths: NowAndThen[Sequence[EndedLengths]], assumed_recovery_ms: int
+    current: CurrentState, lengths: TtlCache[Sequence[EndedLengths]], assumed_recovery_ms: int
 ) -> list[Timeout]:
     """Return the timeout of every application with a transaction in the last 24 hours or open now, in no order.
 

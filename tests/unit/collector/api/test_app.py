@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collector.api.overview import counts_now_and_then
+from collector.api.overview import cached_counts
 from collector.history.store import Store
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observer_kind import ObserverKind
@@ -71,7 +71,7 @@ def test_the_overview_counts_what_waits_and_what_hangs(api: Api) -> None:
 
 
 def test_the_overview_counts_rows_every_2_s_however_often_it_is_asked(fresh_api: Api) -> None:
-    counted, at_ms = counts_now_and_then(fresh_api.current, fresh_api.store), T0 + 61_500
+    counted, at_ms = cached_counts(fresh_api.current, fresh_api.store), T0 + 61_500
     fresh_api.store.flushed()
     first = counted.at(at_ms)
     assert (first.committed, first.aborted, first.checkpoints.total) == (0, 1, 1)

@@ -12,13 +12,12 @@ from collector.history.store import Store
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import EventSeen, Observation
 from collector.records.observer_kind import ObserverKind
-from collector.runtime.timed_cache import Refresher
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.sources.time_samples import TimeSamples
 from collector.verdicts.verdict_case import Limits
 from collector.views import application_names, series
 from collector.views.current_state import CurrentState
-from collector.views.series import Buckets, Window, of_pipeline, series_now_and_then
+from collector.views.series import Buckets, Window, cached_series, of_pipeline
 from lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from lifecycle.events import EventType
 from lifecycle.rows.series import ApplicationSeries, MarkKind, Series
@@ -79,13 +78,12 @@ def history(tmp_path: Path) -> Iterator[History]:
 
 
 @pytest.fixture
-def ask(history: History, monkeypatch: pytest.MonkeyPatch) -> Ask:
+def ask(history: History) -> Ask:
     """Return what asks for the series as of a time, by default ten minutes after T0."""
 
     def asked(window: Window = Window.HOUR, until_ms: int | None = None, now_ms: int = NOW) -> Series:
-        monkeypatch.setattr(series, "now_ms", lambda: now_ms)
         history.store.flushed()
-        return series_now_and_then(history.current, history.store, Refresher())(window, until_ms)
+        return cached_series(history.current, history.store).at(now_ms, window, until_ms)
 
     return asked
 
@@ -279,14 +277,12 @@ def test_counts_go_by_the_name_that_every_list_has(history: History, ask: Ask, t
         assert application_names.name_of_id(state, transaction) == name
 
 
-def test_all_who_ask_within_four_seconds_get_one_answer(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(series, "now_ms", lambda: NOW)
-    ask = series_now_and_then(history.current, history.store, Refresher())
-    first = ask(Window.HOUR, None)
-    assert ask(Window.HOUR, None) is first
-    assert ask(Window.DAY, None) is not first
-    monkeypatch.setattr(series, "now_ms", lambda: NOW + 2 * series.RECOUNT_MS)
-    assert ask(Window.HOUR, None) is not first
+def test_all_who_ask_within_two_seconds_get_one_answer(history: History) -> None:
+    kept = cached_series(history.current, history.store)
+    first = kept.at(NOW, Window.HOUR, None)
+    assert kept.at(NOW + 1, Window.HOUR, None) is first
+    assert kept.at(NOW, Window.DAY, None) is not first
+    assert kept.at(NOW + series.RECOUNT_MS, Window.HOUR, None) is not first
 
 
 def test_samples_keep_who_waits_and_what_was_observed(history: History) -> None:

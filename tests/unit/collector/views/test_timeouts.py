@@ -9,7 +9,7 @@ from collector.records.formats.transaction_state import BrokerStatus
 from collector.runtime.clock import now_ms
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
-from collector.views.timeouts import lengths_now_and_then
+from collector.views.timeouts import cached_lengths
 from tests.unit.collector.api.served_api import VIEWER, Api, observed
 from tests.unit.collector.observations import T0, broker_record
 
@@ -20,7 +20,7 @@ def test_percentiles_are_at_most_a_tenth_too_large(tmp_path: Path) -> None:
     lengths = [100 + 20 * n for n in range(1_000)]
     ended = [(f"orders-{n % 4}-{n % 2}", ABORTED if n % 10 == 0 else COMMITTED, ms) for n, ms in enumerate(lengths)]
     store = filled(tmp_path, *ended, ("orders-9-0", ABORTED, 60_000), ("orders-9-1", ABORTED, 71_000))
-    (found,) = lengths_now_and_then(knowing_nothing(store), store).at(T0)
+    (found,) = cached_lengths(knowing_nothing(store), store).at(T0)
     assert (found.application, found.timeout_ms, found.ended, found.timed_out) == ("orders", 60_000, 1_000, 2)
     for told, share in ((found.p50_ms, 0.5), (found.p95_ms, 0.95), (found.p99_ms, 0.99)):
         exact = lengths[int(share * len(lengths)) - 1]
@@ -32,12 +32,12 @@ def test_percentiles_are_at_most_a_tenth_too_large(tmp_path: Path) -> None:
 
 def test_durations_of_older_days_or_another_timeout_do_not_count(tmp_path: Path) -> None:
     store = filled(tmp_path, ("orders-0-0", ABORTED, 60_000))
-    assert [one.timed_out for one in lengths_now_and_then(knowing_nothing(store), store).at(T0)] == [1]
-    assert lengths_now_and_then(knowing_nothing(store), store).at(T0 + 25 * 3_600_000) == []
+    assert [one.timed_out for one in cached_lengths(knowing_nothing(store), store).at(T0)] == [1]
+    assert cached_lengths(knowing_nothing(store), store).at(T0 + 25 * 3_600_000) == []
     longer = broker_record(COMMITTED, 3_600_500, transaction="orders-0-0", start=3_600_000, timeout_ms=120_000)
     store.append([observed(10_000, longer)])
     store.flushed()
-    (found,) = lengths_now_and_then(knowing_nothing(store), store).at(T0)
+    (found,) = cached_lengths(knowing_nothing(store), store).at(T0)
     assert (found.timeout_ms, found.ended, found.timed_out) == (120_000, 1, 0)
     store.close()
 
