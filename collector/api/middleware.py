@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from collector.api.errors import envelope
-from collector.runtime.answers import ANSWERS
 from collector.runtime.logs import REQUEST_ID
 
 SECURITY_HEADERS = (
@@ -40,8 +39,7 @@ class RequestGuard:
             return
         request_id = secrets.token_hex(8)
         before = REQUEST_ID.set(request_id)
-        ended = ANSWERS.begin()
-        answer = _Answer(send, request_id, ended, is_https=scope["scheme"] == "https")
+        answer = _Answer(send, request_id, is_https=scope["scheme"] == "https")
         began_s = time.monotonic()
         try:
             if _declared_length(scope["headers"]) > MAX_BODY_BYTES:
@@ -54,7 +52,6 @@ class RequestGuard:
                 words = f"{type(error).__name__}: see the collector's log, request {request_id}"
                 await envelope(500, words)(scope, receive, answer.send)
         finally:
-            ended()
             _log(scope, answer.status, round((time.monotonic() - began_s) * 1000))
             REQUEST_ID.reset(before)
 
@@ -77,10 +74,10 @@ class RequestGuard:
 
 
 class _Answer:
-    """Passes an answer on with its headers, and remembers its status; ``ended``: called once it is there."""
+    """Passes an answer on with its headers, and remembers its status."""
 
-    def __init__(self, send: Send, request_id: str, ended: Callable[[], None], *, is_https: bool) -> None:
-        self._send, self._ended = send, ended
+    def __init__(self, send: Send, request_id: str, *, is_https: bool) -> None:
+        self._send = send
         self._headers = [*SECURITY_HEADERS, (b"x-request-id", request_id.encode())]
         self._headers += [STRICT_TRANSPORT] if is_https else []
         self.status: int | None = None
@@ -88,8 +85,6 @@ class _Answer:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            # What is left of it, or of a stream that has begun, is the event loop's.
-            self._ended()
             given = list(message.get("headers", ()))
             names = {name.lower() for name, _ in given}
             message = {**message, "headers": [*given, *(header for header in self._headers if header[0] not in names)]}

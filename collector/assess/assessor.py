@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 from collector.assess.assessment import Assessment, Surroundings, assess
 from collector.config.alerts import AlertSettings
-from collector.runtime.answers import ANSWERS
 from collector.runtime.clock import now_ms
 from collector.views.current_state import CurrentState
 
@@ -91,7 +90,7 @@ class Assessor:
 
     def _run(self) -> None:
         before: object = None
-        while not self._stopping.wait(max(self._every_s, self._rest_s)) and not ANSWERS.give_way(self._stopping.wait):
+        while not self._stopping.wait(max(self._every_s, self._rest_s)):
             try:
                 with self._assessing:
                     found = self._assess(now_ms())

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from collector.history import rollups, row_encoding, sql
 from collector.history.write_queue import Order, Task, Write, WriteQueue
-from collector.runtime.answers import ANSWERS
 
 BATCH_ROWS = 50_000
 """Large commits write history twice as fast as small ones (10,000 rows); they only form while there is a backlog."""
@@ -88,8 +87,8 @@ class HistoryWriter:
             for step in self.when_idle:
                 self._maintain(cursor, step)
             # A pause lets the next commit hold more than one row; nothing is lost by it: sources are read again from their offsets.
-            if self.queue.rows < BATCH_ROWS and not self.queue.rest(rest_s):
-                ANSWERS.give_way(self.queue.rest)
+            if self.queue.rows < BATCH_ROWS:
+                self.queue.rest(rest_s)
         cursor.close()
 
     def _commit(self, cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write]) -> duckdb.DuckDBPyConnection:
