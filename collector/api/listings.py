@@ -11,8 +11,7 @@ from collector.api.paging import Page, behind, page, place_of
 from collector.assess.assessment import Assessment
 from collector.history.store import Store
 from collector.rows.batches import batch_row
-from collector.rows.losses import loss_row
-from collector.rows.transactions import abort_row, transaction_row, urgency
+from collector.rows.transactions import abort_row, loss_row, transaction_row, urgency
 from collector.state.transaction_pages import EndKey, end_sort_key
 from collector.verdicts.abort_causes import AbortClues, infer
 from collector.verdicts.data_loss import Loss

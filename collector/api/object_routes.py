@@ -7,8 +7,8 @@ from typing import Annotated
 
 from fastapi import Depends, FastAPI, HTTPException, Path
 from fastapi.responses import Response
+from starlette.convertors import Convertor, register_url_convertor
 
-from collector.api import transaction_key
 from collector.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
 from collector.api.paging import Page, behind, place_of
 from collector.api.table_routes import After, Limit, Table, row_answer, table_answer
@@ -24,9 +24,26 @@ from lifecycle.rows.events import EndedTransactionRow, RawEventRow
 from lifecycle.rows.partitions import PartitionRow
 from lifecycle.rows.transactions import TransactionDetailRow
 
-KEY = f"{{key:{transaction_key.NAME}}}"
+KEY = "{key:transaction_key}"
 MOST_ENDED = 50
 MAX_PARTITION = 2**31 - 1
+
+
+class TransactionKey(Convertor[str]):
+    """Takes the rest of a path, whatever a key holds, slashes too; Starlette's own ``path`` ends at a line end."""
+
+    regex = "(?s:.*)"
+
+    def convert(self, value: str) -> str:
+        """Return the key."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Return the path."""
+        return value
+
+
+register_url_convertor("transaction_key", TransactionKey())
 
 
 def serve(app: FastAPI, dependencies: ApiDependencies) -> None:

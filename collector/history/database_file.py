@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 from duckdb.sqltypes import VARCHAR
 
-from collector.history import silence_restore, sql
+from collector.history import alert_sql, sql
 from collector.history.rollups import APPLICATION_FORM
-from collector.history.sidecar_table import TABLES, TableFile
+from collector.history.sidecar_table import AUDIT, TABLES, TableFile
 from collector.records.application_ids import form_of
 from collector.runtime.clock import now_ms
 from lifecycle.errors import IndoubtError
@@ -51,6 +54,8 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
+_SILENCE, _END_SILENCE = "silence", "end silence"
+"""What the audit calls the orders that make and end one."""
 log = logging.getLogger(__name__)
 
 
@@ -168,7 +173,7 @@ class HistoryFile:
             _make_schema(connection)
         record_opening(connection)
         given = {table: file.reconcile(connection) for table, file in self.beside.items()}
-        silence_restore.rebuild(connection, given["audit"])
+        _rebuild_silences(connection, given["audit"])
 
 
 def _remedy(error: Exception) -> str:
@@ -212,3 +217,27 @@ def record_opening(connection: duckdb.DuckDBPyConnection) -> None:
     """Write one row and checkpoint. Raises duckdb.Error."""
     connection.execute(sql.RECORD_OPENING, [now_ms()])
     connection.execute("checkpoint")
+
+
+def _rebuild_silences(connection: duckdb.DuckDBPyConnection, rows: Iterable[Sequence[Any]]) -> None:
+    """Make and end the silences that these audit rows tell of, in their order. Raises duckdb.Error.
+
+    A history that starts over has its rows from the audit file. ``rows``: columns as in history, oldest first. One that cannot be
+    read is reported and passed over.
+    """
+    for row in rows:
+        fields = dict(zip(AUDIT.columns, row, strict=True))
+        if fields["action"] not in (_SILENCE, _END_SILENCE) or fields["outcome"] != "accepted":
+            continue
+        try:
+            number = int(json.loads(fields["keys"])[0].partition(":")[2])
+            evidence = json.loads(fields["evidence"])[0]
+            matchers, ends_ms = json.dumps(evidence["matchers"]), int(evidence["ends_at_ms"])
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            log.warning("audit row %s tells no silence that can be read", fields["audit"])
+            continue
+        if fields["action"] == _END_SILENCE:
+            connection.execute(alert_sql.END_SILENCE, [ends_ms, number])
+        else:
+            silence = [number, matchers, fields["reason"], fields["who"], fields["at_ms"], ends_ms]
+            connection.execute(alert_sql.KEEP_SILENCE, silence)

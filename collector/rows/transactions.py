@@ -7,9 +7,8 @@ from typing import Any
 
 from collector.records.facts import CheckpointFacts
 from collector.records.flink_job_facts import FlinkJobFacts
-from collector.records.observations import OperatorOrder
+from collector.records.observations import OffsetsSeen, OperatorOrder
 from collector.rows.branches import branch_view
-from collector.rows.losses import loss_row
 from collector.rows.timeline import timeline
 from collector.state.transaction_pages import opening_sort_key
 from collector.state.transaction_view import TransactionView
@@ -20,7 +19,7 @@ from collector.verdicts.judging import Judged
 from collector.views.search import Found
 from lifecycle.application import ApplicationKind
 from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.rows.ends import AbortRow
+from lifecycle.rows.ends import AbortRow, LossRow, OffsetRange
 from lifecycle.rows.events import EndedTransactionRow
 from lifecycle.rows.pipelines import CheckpointRow, JobRestore, JobRow
 from lifecycle.rows.row_json import fields_of
@@ -31,7 +30,7 @@ from lifecycle.rows.transactions import (
     TransactionDetailRow,
     TransactionRow,
 )
-from lifecycle.verdicts import URGENCY, Verdict
+from lifecycle.verdicts import URGENCY, Certainty, Verdict
 
 _FAR = MAX_WHOLE_NUMBER
 
@@ -247,4 +246,38 @@ def job_row(facts: FlinkJobFacts) -> JobRow:
         restored_from=job.restored_number,
         restored_at_ms=job.restored_ms,
         restored_path=job.restored_path,
+    )
+
+
+def loss_row(loss: Loss) -> LossRow:
+    """Return a row of GET /losses."""
+    view = loss.view
+    return LossRow(
+        at_ms=view.ended_ms,
+        key=view.key,
+        transaction=view.transaction,
+        producer_id=view.producer_id,
+        producer_epoch=view.producer_epoch,
+        pipeline=view.pipeline,
+        checkpoint=loss.checkpoint,
+        verdict=loss.verdict.value,
+        certainty=loss.certainty.value,
+        why=loss.why,
+        cause=loss.cause.cause if loss.cause is not None else None,
+        cause_certainty=loss.cause.certainty.value if loss.cause is not None else None,
+        opened_at_ms=view.opened_ms,
+        rows=view.handle.rows if view.handle is not None else None,
+        partitions=tuple(sorted(view.broker.partitions)) if view.broker is not None else (),
+        offsets=tuple(_offsets(seen) for seen in loss.offsets),
+    )
+
+
+def _offsets(seen: OffsetsSeen) -> OffsetRange:
+    certainty = Certainty.LIKELY if seen.first_is_exact else Certainty.GUESS
+    return OffsetRange(
+        partition=seen.partition,
+        first=seen.first,
+        next=seen.next_offset,
+        certainty=certainty.value,
+        how=seen.how,
     )

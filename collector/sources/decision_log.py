@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import ListOffsetsResultInfo, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo, OffsetSpec, ResourceType
 
 from collector.history.store import Store
 from collector.records.decision_reading import DecisionReading, Entry
 from collector.records.facts import BrokerIdentity
+from collector.records.log_settings import LogSettings
 from collector.records.observations import DecisionSeen, Observed, Position
 from collector.records.observer_kind import ObserverKind
-from collector.sources.log_settings_watch import LogSettingsWatch
+from collector.runtime.clock import now_ms
 from collector.sources.topic_reader import Records, SharedClient, TopicReader
 from collector.sources.topic_source import HandOver, TopicObserver, aside
 from collector.verdicts.verdict_case import DecisionLogStatus
@@ -150,3 +154,44 @@ class DecisionTopic(TopicObserver):
         seen = DecisionSeen(offset=entry.offset, record=entry.record, counts=entry.counts)
         # A record that came in parts, or in a snapshot, has no value of its own.
         return Observed(position=position, observation=seen, raw=encode(entry.record).decode())
+
+
+ASK_EVERY_S = 300.0
+ASK_AGAIN_S = 10.0
+"""After a question that had no answer."""
+ANSWER_LIMIT_S = 30.0
+
+
+class LogSettingsWatch:
+    """For one thread, which calls ``read`` often; each call returns at once."""
+
+    def __init__(
+        self, admin: Callable[[], AdminClient], topic: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._admin, self._topic, self._clock = admin, topic, clock
+        self._asked: Future[Mapping[str, Any]] | None = None
+        self._due_s = clock()
+        self.denied = ""
+        """Why the configuration may not be read; empty where it may."""
+
+    def read(self) -> LogSettings | None:
+        """Return the settings where an answer has come, and ask where a question is due."""
+        if self._asked is not None:
+            return self._heard(self._asked) if self._asked.done() else None
+        if self._clock() >= self._due_s:
+            resource = ConfigResource(ResourceType.TOPIC, self._topic)
+            self._asked = self._admin().describe_configs([resource], request_timeout=ANSWER_LIMIT_S)[resource]
+        return None
+
+    def _heard(self, answer: Future[Mapping[str, Any]]) -> LogSettings | None:
+        self._asked, self._due_s = None, self._clock() + ASK_AGAIN_S
+        try:
+            entries = answer.result()
+        except KafkaException as error:
+            self.denied = (
+                f"whether {self._topic} forgets by itself is unknown: its configuration cannot be read "
+                f"({error.args[0].str()}): allow DescribeConfigs on it"
+            )
+            return None
+        self._due_s, self.denied = self._clock() + ASK_EVERY_S, ""
+        return LogSettings.of(self._topic, {name: str(entry.value) for name, entry in entries.items()}, now_ms())

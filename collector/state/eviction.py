@@ -9,11 +9,14 @@ import heapq
 from collections.abc import Collection
 
 from collector.records.facts import BrokerIdentity, BrokerTransaction, ReportedTransaction
-from collector.state.lost_transactions import awaits_replay, elsewhere_awaiting_replay
+from collector.records.observations import BranchProof
+from collector.state.replayed_batches import replayed_ms
 from collector.state.state import State, of_handle, take_commit, take_from_older
-from collector.state.transaction_join import find
+from collector.state.transaction_join import at_coordinator, find, is_quiet
+from collector.state.transaction_view import TransactionView
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import BatchAttempt
+from lifecycle.states import TransactionState
 
 SETTLED_AT_ONCE = 20
 """Settled transactions leave memory when there is this part more of them than is kept: all who read wait meanwhile."""
@@ -182,3 +185,22 @@ def trim_checkpoints(state: State) -> None:
     for pipeline, numbers in by_pipeline.items():
         for number in sorted(numbers)[: max(0, len(numbers) - state.checkpoints_kept)]:
             del state.checkpoints[pipeline, number]
+
+
+def awaits_replay(state: State, identity: BrokerIdentity) -> bool:
+    """Say whether a transaction that has ended at its coordinator was decided and undone, and its batch not completed since."""
+    if identity not in state.aborted or is_quiet(state, state.broker[identity]):
+        return False
+    return _is_waiting(state, at_coordinator(state, identity))
+
+
+def elsewhere_awaiting_replay(state: State) -> list[TransactionView]:
+    """Return those that no coordinator was seen to have, such as branches in databases; oldest end first."""
+    keys = {key for key, branch in state.branches.items() if branch.proof is BranchProof.TOMBSTONE}
+    found = (find(state, key) for key in keys | state.ledger.lost_keys())
+    views = {view.key: view for view in found if view is not None and view.broker is None and _is_waiting(state, view)}
+    return sorted(views.values(), key=lambda view: (view.ended_ms or 0, view.key))
+
+
+def _is_waiting(state: State, view: TransactionView) -> bool:
+    return view.state is TransactionState.LOST and replayed_ms(state, view) is None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from collector.sources.log_settings_watch import ASK_AGAIN_S, ASK_EVERY_S, LogSettingsWatch
+from collector.sources.decision_log import ASK_AGAIN_S, ASK_EVERY_S, LogSettingsWatch
 from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
 
 

@@ -14,7 +14,7 @@ from collector.records.observations import BranchProof, DecisionSeen, Observatio
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import replay
 from collector.views.current_state import CurrentState
-from collector.views.lost_in_history import lost_in_history
+from collector.views.replay import lost_in_history
 from lifecycle import decisions
 from lifecycle.decisions import Ruling
 from lifecycle.identity import Handle
