@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,9 +21,17 @@ from collector.records.application_ids import form_of
 from collector.runtime.clock import now_ms
 from lifecycle.errors import IndoubtError
 
+
+def _statements(script: str) -> str:
+    """Return SQL without its comments and line ends."""
+    return " ".join(line.partition("--")[0].strip() for line in script.splitlines())
+
+
 SCHEMA = Path(__file__).with_name("schema.sql")
-SCHEMA_VERSION = 1
-"""Counted up whenever schema.sql changes, or what its columns hold: a file of another version is refused."""
+CONTENT_VERSION = 1
+"""Counted up when columns hold something else than before."""
+SCHEMA_VERSION = zlib.crc32(f"{CONTENT_VERSION} {_statements(SCHEMA.read_text())}".encode()) >> 1
+"""Changes with each change of schema.sql, but for its comments: a file of another version is refused."""
 CHECKPOINT_AT = "64MB"
 """A write-ahead log of this size is checkpointed: seldom enough for a flood of events, soon replayed after a kill."""
 MEMORY_LIMIT = "512MB"

@@ -2,7 +2,7 @@
 -- source_offsets moves in the same database transaction as the rows, so a restart reads on without loss and without a
 -- repeat.
 
--- One row: SCHEMA_VERSION of the program that made the file (database_file.py).
+-- One row: SCHEMA_VERSION of the program that made the file (database_file.py derives it from this script).
 create table schema_version (version integer not null);
 
 -- One row per opening: the first write after a kill drops a torn write-ahead log (see database_file.py).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import fields
 from functools import partial
 
 from confluent_kafka import Message
@@ -19,6 +20,8 @@ from collector.views.current_state import CurrentState
 from resource_managers.kafka.connection import KafkaConnection
 
 TOPIC = "__transaction_state"
+_IN_BOTH = {field.name for field in fields(BrokerRecord)} & {field.name for field in fields(TransactionStateValue)}
+_AS_IT_STANDS = tuple(_IN_BOTH - {"producer_id", "producer_epoch", "start_ms"})
 COLUMNS_FROM = 50
 """Records at once from which columns pay: below, decoding one by one is faster."""
 
@@ -76,13 +79,9 @@ def record_of(transaction: str, state: TransactionStateValue, source: str) -> Br
     rotated = state.rotated
     return BrokerRecord(
         transaction=transaction,
+        source=source,
         producer_id=state.previous_producer_id if rotated else state.producer_id,
         producer_epoch=LAST_EPOCH if rotated else state.producer_epoch,
-        status=state.status,
         start_ms=state.start_ms if state.start_ms >= 0 else None,
-        update_ms=state.update_ms,
-        timeout_ms=state.timeout_ms,
-        partitions=state.partitions,
-        client_transaction_version=state.client_transaction_version,
-        source=source,
+        **{name: getattr(state, name) for name in _AS_IT_STANDS},
     )
