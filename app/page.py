@@ -18,7 +18,7 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - the dialog of an order for transactions: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``,
   ``order-close``, ``order-current-state``; ``order-result``, ``order-dry-result``, ``order-refused``
 - the dialog of an order by filter: ``filter-order-…`` with ``-reason``, ``-confirm``, ``-go``, ``-dry-run``, ``-cancel``,
-  ``-progress``, ``-stop``, ``-go-on``, ``-back``, ``-close``, ``-result``, ``-choose-<number>`` and
+  ``-progress``, ``-stop``, ``-back``, ``-close``, ``-result``, ``-choose-<number>`` and
   ``-other-condition``; those that were given: ``filter-runs``
 - Losses: ``loss-transaction`` (the filter by id), ``loss-verdict``, ``loss-table``
 - Search: ``search-transaction``, ``search-pipeline``, ``search-topic``, ``search-group``, ``search-outcome``, ``search-cause``,

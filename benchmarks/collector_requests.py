@@ -90,6 +90,7 @@ PAGES = (
     Question(path="/api/v1/silences"),
     Question(path="/api/v1/receivers"),
     Question(path="/api/v1/standing-orders"),
+    Question(path="/api/v1/orders/runs?mine=true"),
     Question(path="/api/v1/audit?limit=500"),
 )
 """Every request of app/client/collector_client.py."""

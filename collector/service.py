@@ -8,8 +8,9 @@ Its threads by their names, and what they hand on:
          v                   |              +-------> requests ---------+--> Actions --> brokers, databases
       history             follow-up <--------------------------------------- (an end that is not known)
 
-``history`` writes what observers append. ``time samples`` notes how many wait and how late sources are, ``cluster id`` asks
-once. Requests are answered by the web server's threads, under the main one.
+A request orders by itself, or by filter through a thread ``filter run`` of its own. ``history`` writes what observers append.
+``time samples`` notes how many wait and how late sources are, ``cluster id`` asks once. Requests are answered by the web server's
+threads, under the main one.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ from collector.history.retention import Maintenance
 from collector.history.store import Store
 from collector.orders import database_participant
 from collector.orders.audit import OrderHistory
+from collector.orders.bulk_selection import Previews
+from collector.orders.filter_runs import FilterRuns
 from collector.orders.hanging import HangingOrders
 from collector.orders.outcome_probes import OutcomeProbes
 from collector.orders.outcome_resolver import OutcomeResolver, Probe
@@ -77,7 +80,9 @@ from resource_managers.kafka.record_offsets import KafkaRecordOffsets
 from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.topics.decision_log import DecisionLog
 
-Running = Observer | Assessor | ClusterName | AlertService | OutcomeResolver | StandingOrderService | TimeSamples
+Running = (
+    Observer | Assessor | ClusterName | AlertService | OutcomeResolver | FilterRuns | StandingOrderService | TimeSamples
+)
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
 LOCAL_POLLING_MS = 500
@@ -112,7 +117,7 @@ def serve(
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
         observers.extend(database_observers(current, store, settings.databases, databases, tunable.database_polling_ms))
-        return [cluster, *observers, assessor, alerts, follow_up, standing, samples]
+        return [cluster, *observers, assessor, alerts, follow_up, filter_runs, standing, samples]
 
     def statuses() -> list[ObserverStatus]:
         return [observer.status for observer in observers if observer.is_listed]
@@ -167,11 +172,15 @@ def serve(
         hanging,
         read_only=settings.read_only,
     )
+    previews = Previews(current)
+    filter_runs = FilterRuns(current, store, actions, previews)
     ready = threading.Event()
     dependencies = ApiDependencies(
         current=current,
         store=store,
         actions=actions,
+        previews=previews,
+        filter_runs=filter_runs,
         assessor=assessor,
         changes=changes,
         tokens=tokens,

@@ -24,7 +24,7 @@ from lifecycle.rows.attention import Attention
 from lifecycle.rows.batches import BatchRow
 from lifecycle.rows.ends import AbortRow, LossRow
 from lifecycle.rows.events import EndedTransactionRow, RawEventRow
-from lifecycle.rows.orders import OrderPreview, OrderResult, UnderWayRow
+from lifecycle.rows.orders import OrderPreview, OrderResult, OrderRun, UnderWayRow
 from lifecycle.rows.overview import Overview
 from lifecycle.rows.partitions import BlockedRow, PartitionRow
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
@@ -333,7 +333,9 @@ class CollectorClient:
         ``idempotency_key``: by which ``answer`` finds what became of it.
         """
         seen = {item.key: item.revision for item in shown}
-        return self._order(action, seen, reason, dry_run=dry_run, confirm=confirm, idempotency_key=idempotency_key)
+        body: dict[str, object] = {"action": action.value, "keys": list(seen), "seen": seen, "reason": reason}
+        body |= {"dry_run": dry_run, "confirm": confirm, "idempotency_key": idempotency_key}
+        return self._order("/api/v1/orders", partial(read_row, OrderResult), body)
 
     def under_way(self, keys: Sequence[str]) -> Rows[UnderWayRow]:
         """Return the orders about any of these keys (at most 100) that are under way, whoever gave them, newest first."""
@@ -346,25 +348,44 @@ class CollectorClient:
         answer = self._ask("POST", path, json=body, timeout=PREVIEW_LIMIT_S)
         return self._understand(path, partial(read_row, OrderPreview), answer)
 
-    def order_each(
+    def begin_run(
         self,
         action: Action,
-        seen: Mapping[str, str],
+        wanted: Mapping[str, str],
+        fingerprint: str,
         *,
         reason: str,
         dry_run: bool,
-        confirm: str = "",
-        idempotency_key: str = "",
-    ) -> OrderResult:
-        """Give one order over transactions, each by itself; ``seen``: the revision of each. What changed is refused alone."""
-        return self._order(
-            action, seen, reason, each=True, dry_run=dry_run, confirm=confirm, idempotency_key=idempotency_key
-        )
+        confirm: str,
+        idempotency_key: str,
+    ) -> OrderRun:
+        """Have the collector order everything that a condition of a preview names; under the same key again nothing is begun."""
+        body: dict[str, object] = {
+            "action": action.value,
+            "filter": dict(wanted),
+            "fingerprint": fingerprint,
+            "reason": reason,
+        }
+        body |= {"dry_run": dry_run, "confirm": confirm, "idempotency_key": idempotency_key}
+        return self._order("/api/v1/orders/runs", partial(read_row, OrderRun), body)
 
-    def _order(self, action: Action, seen: Mapping[str, str], reason: str, **others: object) -> OrderResult:
-        body = {"action": action.value, "keys": list(seen), "seen": dict(seen), "reason": reason, **others}
+    def runs(self) -> Rows[OrderRun]:
+        """Return the orders by filter of the last hour that this person gave, the newest first, without their steps."""
+        return self._rows("/api/v1/orders/runs", partial(read_row, OrderRun), {"mine": "true"})
+
+    def run(self, run: str, *, steps: bool = False) -> OrderRun:
+        """Return how far an order by filter is; ``steps``: and what became of each transaction."""
+        wanted = {"steps": "true"} if steps else {}
+        return self._read(f"/api/v1/orders/runs/{run}", partial(read_row, OrderRun), wanted)
+
+    def stop_run(self, run: str) -> OrderRun:
+        """Have the collector send no more of an order by filter than what is under way."""
+        path = f"/api/v1/orders/runs/{run}"
+        return self._understand(path, partial(read_row, OrderRun), self._ask("DELETE", path))
+
+    def _order(self, path: str, read: Callable[[Any], Row], body: Mapping[str, object]) -> Row:
         try:
-            answer = self._ask("POST", "/api/v1/orders", json=body, timeout=ORDER_LIMIT_S)
+            answer = self._ask("POST", path, json=body, timeout=ORDER_LIMIT_S)
         except CollectorError as error:
             if error.failure is Failure.UNREACHABLE and not isinstance(error.__cause__, httpx.ConnectError):
                 raise CollectorError(
@@ -373,7 +394,7 @@ class CollectorClient:
                     "look at Audit and at the transactions before you give it again",
                 ) from error
             raise
-        return self._understand("/api/v1/orders", partial(read_row, OrderResult), answer)
+        return self._understand(path, read, answer)
 
     def answer(self, idempotency_key: str) -> OrderResult | None:
         """Return what became of an order; None: it has no answer yet, or it never arrived. One that was refused is raised."""

@@ -1,57 +1,48 @@
 """The dialog of an order by filter: everything that the collector finds for it, however many, ordered in parts.
 
-The collector says what a filter means when the dialog opens, and the dialog keeps it. It checks each transaction again when its
-part is sent: what changed since is refused alone. The dialog only watches how the parts are sent (``app.client.filter_runs``).
+The collector says what a filter means when the dialog opens, and the dialog keeps it. It carries out what was shown as a run of its
+own, and checks each transaction again in its turn: what changed since is refused alone. The dialog only watches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import partial
+from uuid import uuid4
 
 import streamlit as st
 
 from app import live
-from app.client import filter_runs
-from app.client.filter_runs import FilterOrder, FilterRun, Progress
+from app.client.collector_client import CollectorError
 from app.components.markup import el, plain_label
 from app.components.presses import DESTRUCTIVE
 from app.dialogs import order_form
-from app.dialogs.filter_order_text import DONE, how_far, in_condition, known, result
+from app.dialogs.filter_order_text import DONE, how_far, in_condition, in_one_line, known, result
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
-from lifecycle.rows.orders import OrderPreview, PreviewedCondition
+from lifecycle.rows.order_request import in_words
+from lifecycle.rows.orders import OrderPreview, OrderRun, PreviewedCondition
 
-KEY = "filter-order"
-_ASKED = "filter_order"
+KEY, LINES_KEY = "filter-order", "filter-runs"
+_ASKED, _RUN = "filter_order", "filter_run"
 LOOK_S = 0.5
 """How often the dialog looks how far the order is."""
+_dismissed: set[str] = set()
+"""Runs whose end was seen in this process: the collector lists each for an hour."""
 
 
 @dataclass(kw_only=True)
 class AskedFilterOrder:
-    """An order by filter in its dialog, with what the collector found for it; ``run`` once it was given."""
+    """An order by filter in its dialog, with what the collector found for it."""
 
     action: Action
     filter: Mapping[str, str]
     preview: OrderPreview
-    condition: PreviewedCondition | None = None
-    """The one that was chosen of several: commits may rest on different checkpoints, each of which is typed for its own."""
+    condition: PreviewedCondition | None
+    """The one that is ordered; None while it is not chosen: commits may rest on different checkpoints."""
     complaint: str = ""
-    run: FilterRun | None = None
-    is_result_shown: bool = False
-
-    @property
-    def chosen(self) -> OrderPreview:
-        """Return what is ordered: all that was found, or what takes the chosen condition."""
-        one = self.condition
-        if one is None:
-            return self.preview
-        seen = {key: self.preview.seen[key] for key in one.keys}
-        return replace(
-            self.preview, keys=one.keys, seen=seen, confirm=one.confirm, conditions=(one,), summary=one.summary
-        )
+    idempotency_key: str = field(default_factory=lambda: uuid4().hex)
 
 
 def ask(action: Action, wanted: Mapping[str, str]) -> bool:
@@ -59,59 +50,98 @@ def ask(action: Action, wanted: Mapping[str, str]) -> bool:
     preview = live.collector().preview(action, wanted)
     if not preview.keys:
         return False
-    st.session_state[_ASKED] = AskedFilterOrder(action=action, filter=wanted, preview=preview)
+    only = preview.conditions[0] if len(preview.conditions) == 1 else None
+    st.session_state[_ASKED] = AskedFilterOrder(action=action, filter=wanted, preview=preview, condition=only)
     return True
-
-
-def open_again(run: FilterRun) -> None:
-    """Open the dialog on an order that was given."""
-    order = run.order
-    st.session_state[_ASKED] = AskedFilterOrder(
-        action=order.action, filter=order.filter, preview=order.preview, run=run
-    )
-
-
-def is_open() -> bool:
-    """Return whether the dialog is open in this session."""
-    return _ASKED in st.session_state
 
 
 def show_if_asked() -> None:
     """Show the dialog if it is open. Called once per run of the page, outside every fragment."""
-    asked = st.session_state.get(_ASKED)
-    if asked is None:
+    asked: AskedFilterOrder | None = st.session_state.get(_ASKED)
+    run: OrderRun | None = st.session_state.get(_RUN)
+    if run is not None:
+        action, number = run.action, run.transactions
+    elif asked is not None:
+        action, number = asked.action, len(asked.preview.keys)
+    else:
         return
-    title = f"{asked.action.value.capitalize()} {counted(len(asked.preview.keys), 'transaction')}?"
+    title = f"{action.value.capitalize()} {counted(number, 'transaction')}?"
     st.dialog(plain_label(title), width="large", on_dismiss=_put_away)(_body)()
 
 
+def show_lines() -> None:
+    """Write a line for each run that this person gave and has not seen the end of: a reload of the page loses none.
+
+    They refresh themselves while one of the runs goes on and the dialog is closed.
+    """
+    is_followed = any(not run.is_over for run in _to_show()) and _RUN not in st.session_state
+
+    @st.fragment(run_every=live.LIVE_EVERY_S if is_followed else None, key=f"{LINES_KEY}-lines")
+    def lines() -> None:
+        now = _to_show()
+        if now:
+            with st.container(key=LINES_KEY):
+                for run in now:
+                    _line(run)
+        if is_followed and all(run.is_over for run in now):
+            # The page is written once more, and this not again.
+            st.rerun()
+
+    lines()
+
+
+def _to_show() -> list[OrderRun]:
+    try:
+        return [run for run in live.collector().runs() if run.run not in _dismissed]
+    except CollectorError:
+        # The top of the page says so.
+        return []
+
+
+def _line(run: OrderRun) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", key=f"{LINES_KEY}-{run.run}"):
+        with st.container():
+            live.write(in_one_line(run))
+        if st.button("Open", key=f"{LINES_KEY}-open-{run.run}"):
+            st.session_state[_RUN] = run
+            # A dialog is opened by the page, not by a part of it.
+            st.rerun()
+        if run.is_over:
+            st.button("Dismiss", key=f"{LINES_KEY}-dismiss-{run.run}", on_click=_dismissed.add, args=(run.run,))
+
+
 def _put_away() -> None:
-    # The parts go on without the dialog; the page Transactions leads back to them until their end was seen.
-    asked: AskedFilterOrder | None = st.session_state.pop(_ASKED, None)
-    if asked is not None and asked.run is not None and asked.is_result_shown and not asked.run.progress.halted:
-        filter_runs.RUNS.dismiss(asked.run)
+    # The run goes on without the dialog; the page Transactions leads back to it until its end was seen.
+    st.session_state.pop(_ASKED, None)
+    run: OrderRun | None = st.session_state.pop(_RUN, None)
+    if run is not None and run.is_over:
+        _dismissed.add(run.run)
 
 
 def _body() -> None:
     asked: AskedFilterOrder | None = st.session_state.get(_ASKED)
-    if asked is None:
-        st.rerun()
-    elif asked.run is not None:
-        progress = asked.run.progress
-        # Most orders take one part, which is answered by then.
-        progress = asked.run.wait(progress, LOOK_S) if progress.is_sending else progress
-        if progress.is_sending:
-            _show_progress(asked.run)
+    run: OrderRun | None = st.session_state.get(_RUN)
+    if run is not None:
+        try:
+            run = live.collector().run(run.run, steps=run.is_over)
+        except CollectorError as error:
+            # It is asked again at the next look, or shown as it was.
+            live.write(el("p", el("b", "✖ "), str(error), class_="warn", role="alert"))
+        if run.is_over:
+            st.session_state[_RUN] = run
+            _show_result(asked, run)
         else:
-            _show_result(asked, asked.run, progress)
-    elif asked.condition is None and len(asked.preview.conditions) > 1:
+            _show_progress(run)
+    elif asked is None:
+        st.rerun()
+    elif asked.condition is None:
         _show_choice(asked)
     else:
-        _show_question(asked)
+        _show_question(asked, asked.condition)
 
 
 def _show_choice(asked: AskedFilterOrder) -> None:
-    everything = el("p", "Everything with ", el("b", filter_runs.in_words(asked.filter)), ".")
+    everything = el("p", "Everything with ", el("b", in_words(asked.filter)), ".")
     why = (
         "These transactions rest on different conditions, and each condition takes an order of its own. Choose one; for the "
         "next, open this again."
@@ -131,29 +161,27 @@ def _choose(asked: AskedFilterOrder, condition: PreviewedCondition | None) -> No
     asked.condition, asked.complaint = condition, ""
 
 
-def _show_question(asked: AskedFilterOrder) -> None:
-    preview = asked.chosen
-    number, left_out = len(preview.keys), preview.left_out_total
+def _show_question(asked: AskedFilterOrder, condition: PreviewedCondition) -> None:
+    number, left_out = len(condition.keys), asked.preview.left_out_total
     apart = len(asked.preview.keys) - number
-    parts = filter_runs.parts_of(preview)
     what = [
         f"Each of {counted(number, 'transaction')} is {DONE[asked.action][0]} by itself, most urgent first",
-        f", in {counted(parts, 'part')}" if parts > 1 else "",
+        f", in {counted(condition.parts, 'part')}" if condition.parts > 1 else "",
         ". The collector checks each one again when its turn comes: one that changed since now is refused and stays as it is.",
     ]
     live.write(
         el(
             "div",
             el("h3", "What is ordered"),
-            el("p", "Everything with ", el("b", filter_runs.in_words(asked.filter)), "."),
+            el("p", "Everything with ", el("b", in_words(asked.filter)), "."),
             left_out > 0
             and el("p", f"{counted(left_out, 'other')} with it may not be {DONE[asked.action][0]}: left out."),
             apart > 0
             and el("p", f"{counted(apart, 'other')} with it rest on other conditions: not part of this order."),
             el("h3", "What will happen"),
             el("p", *what),
-            el("h3", "What is known" if preview.confirm else "Why it is safe"),
-            *[known(row, asked.action, live.zone()) for row in preview.summary],
+            el("h3", "What is known" if condition.confirm else "Why it is safe"),
+            *[known(row, asked.action, live.zone()) for row in condition.summary],
             class_="order",
         )
     )
@@ -163,82 +191,83 @@ def _show_question(asked: AskedFilterOrder) -> None:
         warning="No known source can restore the rows of all of them. To abort anyway"
         if asked.action is Action.ABORT
         else order_form.COMMIT_WARNING,
-        confirmation_text=preview.confirm,
+        confirmation_text=condition.confirm,
         complaint=asked.complaint,
         is_destructive=asked.action in DESTRUCTIVE,
-        give=partial(_give, asked),
+        give=partial(_give, asked, condition),
         cancel=_put_away,
     )
-    if asked.condition is not None:
+    if apart > 0:
         st.button("Another condition", key=f"{KEY}-other-condition", on_click=_choose, args=(asked, None))
 
 
-def _give(asked: AskedFilterOrder, dry_run: bool) -> None:
-    if st.session_state.get(_ASKED) is not asked or asked.run is not None:
+def _give(asked: AskedFilterOrder, condition: PreviewedCondition, dry_run: bool) -> None:
+    if st.session_state.get(_ASKED) is not asked or _RUN in st.session_state:
         return
-    preview = asked.chosen
-    filled = order_form.filled(KEY, confirmation_text=preview.confirm, dry_run=dry_run)
+    filled = order_form.filled(KEY, confirmation_text=condition.confirm, dry_run=dry_run)
     asked.complaint = filled.complaint
     if filled.complaint:
         return
-    order = FilterOrder(
-        action=asked.action,
-        filter=asked.filter,
-        preview=preview,
-        reason=filled.reason,
-        confirm=filled.confirm,
-        dry_run=dry_run,
-        is_of_one_condition=asked.condition is not None,
-    )
-    asked.run = filter_runs.RUNS.begin(order, live.asking_person(), live.settings())
+    try:
+        st.session_state[_RUN] = live.collector().begin_run(
+            asked.action,
+            asked.filter,
+            condition.fingerprint,
+            reason=filled.reason,
+            dry_run=dry_run,
+            confirm=filled.confirm,
+            idempotency_key="" if dry_run else asked.idempotency_key,
+        )
+    except CollectorError as error:
+        asked.complaint = str(error)
 
 
-def _show_progress(run: FilterRun) -> None:
-    """Show how far a run is until it has ended or halts. Nothing waits for it here: a press in the dialog is heard at once."""
+def _show_progress(run: OrderRun) -> None:
+    """Show how far a run is until it is over. Nothing waits for it here: a press in the dialog is heard at once."""
 
     @st.fragment(run_every=LOOK_S, key=f"{KEY}-watched")
     def watch() -> None:
-        progress = run.progress
-        if not progress.is_sending:
+        try:
+            now = live.collector().run(run.run)
+        except CollectorError:
+            now = run
+        if now.is_over:
             # The page shows the result; this is not written again.
+            st.session_state[_RUN] = now
             st.rerun()
         with st.container(key=f"{KEY}-progress"):
-            st.progress(_share(run, progress), how_far(run, progress))
+            st.progress(now.sent / now.transactions, how_far(now))
             live.write(
                 el(
                     "p",
-                    "Closing this hides it: the sending goes on, and the page Transactions shows it.",
+                    "Closing this hides it: the collector goes on, and the page Transactions shows it.",
                     class_="more",
                 )
             )
-            if run.parts > 1 and not progress.halted:
-                st.button("Stop after this part", key=f"{KEY}-stop", on_click=run.stop)
+            if now.parts > 1 and not now.halted:
+                st.button("Stop after this part", key=f"{KEY}-stop", on_click=_stop, args=(now,))
 
     watch()
     order_form.write_over()
 
 
-def _share(run: FilterRun, progress: Progress) -> float:
-    return progress.parts_sent / run.parts
+def _stop(run: OrderRun) -> None:
+    try:
+        st.session_state[_RUN] = live.collector().stop_run(run.run)
+    except CollectorError as error:
+        live.write(el("p", el("b", "✖ "), str(error), class_="warn", role="alert"))
 
 
-def _show_result(asked: AskedFilterOrder, run: FilterRun, progress: Progress) -> None:
+def _show_result(asked: AskedFilterOrder | None, run: OrderRun) -> None:
     with st.container(key=f"{KEY}-result"):
-        live.write(el("div", *result(run, progress), class_="order"))
+        live.write(el("div", *result(run), class_="order"))
     with st.container(horizontal=True):
-        if progress.halted:
-            st.button("Go on", key=f"{KEY}-go-on", type="primary", on_click=_go_on, args=(run,))
-        if run.order.dry_run and not progress.halted:
-            st.button("Back to the order", key=f"{KEY}-back", on_click=_back, args=(asked, run))
+        if run.dry_run and asked is not None:
+            st.button("Back to the order", key=f"{KEY}-back", on_click=_back, args=(run,))
         st.button("Close", key=f"{KEY}-close", on_click=_put_away)
     order_form.write_over()
-    asked.is_result_shown = True
 
 
-def _go_on(run: FilterRun) -> None:
-    run.go_on(live.asking_person())
-
-
-def _back(asked: AskedFilterOrder, run: FilterRun) -> None:
-    asked.run, asked.is_result_shown = None, False
-    filter_runs.RUNS.dismiss(run)
+def _back(run: OrderRun) -> None:
+    del st.session_state[_RUN]
+    _dismissed.add(run.run)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import tzinfo
 
-from app.client.filter_runs import FilterRun, Progress
 from app.components.key_name import key_text
 from app.components.markup import Html, el
 from app.components.verdict_signs import verdict_badge
 from app.dialogs.order_text import fact_line
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
-from lifecycle.rows.orders import OrderStep, PreviewedCondition, PreviewedVerdict
+from lifecycle.rows.orders import OrderRun, OrderStep, PreviewedCondition, PreviewedVerdict
 
 REFUSED_SHOWN = 50
 DONE = {
@@ -46,51 +44,44 @@ def in_condition(condition: PreviewedCondition) -> Html:
     return el("p", number, " if the job is restored from ", el("code", condition.confirm), " or later ", *badges)
 
 
-def how_far(run: FilterRun, progress: Progress) -> str:
+def how_far(run: OrderRun) -> str:
     """Return how many of the transactions were sent."""
-    stops = ", it stops after this part" if progress.halted else ""
-    return f"{len(progress.steps):,} of {counted(len(run.order.preview.keys), 'transaction')}{stops}"
+    stops = ", it stops after this part" if run.halted else ""
+    return f"{run.sent:,} of {counted(run.transactions, 'transaction')}{stops}"
 
 
-def in_one_line(run: FilterRun, progress: Progress) -> Html:
+def in_one_line(run: OrderRun) -> Html:
     """Return ``Abort of 2,000 transactions: 500 done``, and whether it goes on."""
-    _, good = _done(run)
-    done = sum(step.outcome in good for step in progress.steps)
-    others, unsent = len(progress.steps) - done, len(run.order.preview.keys) - len(progress.steps)
-    what = f"{run.order.action.value} of {counted(len(run.order.preview.keys), 'transaction')}"
-    what = f"Dry run of a{'n' if what[0] == 'a' else ''} {what}" if run.order.dry_run else what.capitalize()
-    is_good = progress.is_sending or not (others or unsent)
+    others, unsent = run.sent - run.done, run.transactions - run.sent
+    what = f"{run.action.value} of {counted(run.transactions, 'transaction')}"
+    what = f"Dry run of a{'n' if what[0] == 'a' else ''} {what}" if run.dry_run else what.capitalize()
+    is_good = not run.is_over or not (others or unsent)
     return el(
         "p",
-        el("b", "" if progress.is_sending else "✔ " if is_good else "✖ ", f"{what}: {done:,} done"),
+        el("b", "" if not run.is_over else "✔ " if is_good else "✖ ", f"{what}: {run.done:,} done"),
         others > 0 and f" · {others:,} not done",
-        unsent > 0 and f" · {unsent:,} {'to go' if progress.is_sending else 'not sent'}",
-        f" · {run.order.words}",
+        unsent > 0 and f" · {unsent:,} {'not sent' if run.is_over else 'to go'}",
+        f" · {run.what}",
         class_=f"result {'good' if is_good else 'urgent'}",
     )
 
 
-def _done(run: FilterRun) -> tuple[str, tuple[str, ...]]:
-    """Return the word for what an order does, and the outcomes of steps that did it."""
-    word, good = DONE[run.order.action]
-    return word, ("dry run",) if run.order.dry_run else good
-
-
-def result(run: FilterRun, progress: Progress) -> list[Html]:
-    """Return what became of an order that has ended or halted."""
-    word, good = _done(run)
-    outcomes = Counter("done" if step.outcome in good else step.outcome for step in progress.steps)
-    number, done = len(run.order.preview.keys), outcomes.pop("done", 0)
-    others = "".join(f" · {count:,} {outcome}" for outcome, count in sorted(outcomes.items()))
-    unsent = number - len(progress.steps)
-    audits = f" · audit {progress.audits[0]}" if progress.audits else ""
-    audits += f" to {progress.audits[-1]}" if len(progress.audits) > 1 else ""
-    said = (
-        f"Dry run: nothing was sent. {done:,} of {number:,} would be {word}"
-        if run.order.dry_run
-        else f"{word} {done:,} of {number:,}"
+def result(run: OrderRun) -> list[Html]:
+    """Return what became of an order that is over."""
+    word, done_words = DONE[run.action]
+    good = ("dry run",) if run.dry_run else done_words
+    others = "".join(
+        f" · {count:,} {outcome}" for outcome, count in sorted(run.outcomes.items()) if outcome not in good
     )
-    is_good = done == number
+    unsent = run.transactions - run.sent
+    audits = f" · audit {run.audits[0]}" if run.audits else ""
+    audits += f" to {run.audits[-1]}" if len(run.audits) > 1 else ""
+    said = (
+        f"Dry run: nothing was sent. {run.done:,} of {run.transactions:,} would be {word}"
+        if run.dry_run
+        else f"{word} {run.done:,} of {run.transactions:,}"
+    )
+    is_good = run.done == run.transactions
     lines = [
         el(
             "p",
@@ -102,10 +93,10 @@ def result(run: FilterRun, progress: Progress) -> list[Html]:
             role="status",
         )
     ]
-    if progress.halted:
-        lines.append(el("p", el("b", "It does not go on: "), progress.halted, class_="warn", role="alert"))
+    if run.halted:
+        lines.append(el("p", el("b", "It does not go on: "), run.halted, class_="warn", role="alert"))
     why: dict[str, list[OrderStep]] = {}
-    for step in progress.steps:
+    for step in run.steps:
         if step.outcome not in good:
             why.setdefault(step.outcome, []).append(step)
     for outcome, steps in why.items():

@@ -22,7 +22,7 @@ from app.components.presses import chip, link
 from app.components.time_text import amount, since, time_left, time_left_bar
 from app.components.transaction_groups import TransactionGroup, grouped
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
-from app.dialogs import filter_run_lines
+from app.dialogs import filter_order_dialog
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens.lost_batches import needs_of_lost
@@ -50,7 +50,7 @@ def show() -> None:
     """Write the section: the search and the list."""
     query = in_address(WORDS, VERDICT, SETTLED, PAGE)
     client = live.collector()
-    filter_run_lines.show()
+    filter_order_dialog.show_lines()
     with st.container(horizontal=True, vertical_alignment="center"):
         search_field(WORDS, "/ search: pipeline, id, topic …")
         choose_rows(GROUPS_A_PAGE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Query, Request
@@ -18,15 +19,16 @@ from collector.api.errors import handle_errors
 from collector.api.middleware import RequestGuard
 from collector.api.openapi import document
 from collector.api.overview import cached_counts, overview
+from collector.api.paging import first
 from collector.api.request_body import json_object
-from collector.api.table_routes import MAX_LIMIT, row_answer
+from collector.api.table_routes import MAX_LIMIT, Limit, Table, row_answer, table_answer
 from collector.records import orders
-from collector.records.orders import FirstAnswer, OrderResult
+from collector.records.orders import FirstAnswer, Order, OrderResult
 from collector.runtime.clock import now_ms
 from collector.sources.source import ObserverStatus
 from lifecycle.orders import Role
 from lifecycle.rows.order_request import IDEMPOTENCY_KEY
-from lifecycle.rows.orders import OrderPreview
+from lifecycle.rows.orders import OrderPreview, OrderRun
 from lifecycle.rows.overview import Overview
 from lifecycle.rows.status import HistoryStatus, ObserverRow, Status
 
@@ -91,13 +93,33 @@ def application(dependencies: ApiDependencies) -> FastAPI:
         return row_answer(await asyncio.to_thread(_order, dependencies, body, idempotency_key or "", caller))
 
     @app.get("/api/v1/orders", response_model=FirstAnswer)
-    def answer(caller: KnownCaller, idempotency_key: str) -> Response:
+    def answer(caller: KnownCaller, idempotency_key: Annotated[str, Query(pattern=f"^{IDEMPOTENCY_KEY}$")]) -> Response:
         return row_answer(dependencies.actions.answer(idempotency_key, caller.name))
 
     @app.post("/api/v1/orders/preview", response_model=OrderPreview)
     async def preview(request: Request, _: KnownCaller) -> Response:
         action, wanted = orders.read_preview(await json_object(request, "a filter"))
-        return row_answer(await asyncio.to_thread(dependencies.actions.preview, action, wanted))
+        return row_answer(await asyncio.to_thread(dependencies.previews.preview, action, wanted))
+
+    @app.post("/api/v1/orders/runs", response_model=OrderRun)
+    async def begin(request: Request, caller: KnownCaller, idempotency_key: IdempotencyKey = None) -> Response:
+        order = orders.read_run(await json_object(request, "an order by filter"), idempotency_key or "")
+        return row_answer(await asyncio.to_thread(_begin, dependencies, order, caller))
+
+    @app.get("/api/v1/orders/runs", response_model=Table[OrderRun])
+    def read_runs(caller: KnownCaller, mine: bool = False, limit: Limit = 500) -> Response:
+        return table_answer(first(dependencies.filter_runs.all(caller.name if mine else None), limit))
+
+    @app.get("/api/v1/orders/runs/{run}", response_model=OrderRun)
+    def read_run(_: KnownCaller, run: str, steps: bool = False) -> Response:
+        found = dependencies.filter_runs.find(run)
+        return row_answer(_known(found if steps or found is None else replace(found, steps=()), run))
+
+    @app.delete("/api/v1/orders/runs/{run}", response_model=OrderRun)
+    def stop_run(caller: KnownCaller, run: str) -> Response:
+        found = _known(dependencies.filter_runs.find(run), run)
+        _require_operator(dependencies, orders.order_of_run(found), caller)
+        return row_answer(_known(dependencies.filter_runs.stop_run(run, caller.name), run))
 
     table_routes.serve(app, dependencies)
     object_routes.serve(app, dependencies)
@@ -127,6 +149,25 @@ def _status(dependencies: ApiDependencies, caller: Caller) -> Status:
 
 def _order(dependencies: ApiDependencies, body: Any, idempotency_key: str, caller: Caller) -> OrderResult:
     order = orders.read(body, idempotency_key)
+    _require_operator(dependencies, order, caller)
+    return dependencies.actions.give(order, caller.name)
+
+
+def _begin(dependencies: ApiDependencies, order: Order, caller: Caller) -> OrderRun:
+    _require_operator(dependencies, order, caller)
+    return dependencies.filter_runs.begin(order, caller.name)
+
+
+def _known(found: OrderRun | None, run: str) -> OrderRun:
+    if found is None:
+        raise HTTPException(
+            404, f"there is no order by filter {run}: GET /api/v1/orders/runs lists those of the last hour"
+        )
+    return found
+
+
+def _require_operator(dependencies: ApiDependencies, order: Order, caller: Caller) -> None:
+    """Raise HTTPException 403 where this caller may not order; the attempt is in the audit."""
     if caller.role is not Role.OPERATOR or dependencies.read_only:
         why = (
             "the collector runs read-only"
@@ -135,7 +176,6 @@ def _order(dependencies: ApiDependencies, body: Any, idempotency_key: str, calle
         )
         audit = dependencies.actions.refuse(order, caller.name, why)
         raise HTTPException(403, f"{why} (audit {audit})")
-    return dependencies.actions.give(order, caller.name)
 
 
 def _observer_row(status: ObserverStatus) -> ObserverRow:

@@ -15,6 +15,8 @@ from collector.api.auth.rate_limits import RequestLimits
 from collector.api.event_stream import Changes
 from collector.assess.assessor import Assessor
 from collector.history.store import Store
+from collector.orders.bulk_selection import Previews
+from collector.orders.filter_runs import FilterRuns
 from collector.orders.service import Actions
 from collector.runtime.clock import now_ms
 from collector.sources.source import ObserverStatus
@@ -32,6 +34,8 @@ class ApiDependencies:
     current: CurrentState
     store: Store
     actions: Actions
+    previews: Previews
+    filter_runs: FilterRuns
     assessor: Assessor
     changes: Changes
     tokens: KnownTokens

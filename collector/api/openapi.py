@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from collector.alerting import silences
 from collector.api.errors import CODES
 from collector.assess.findings import LABELS
-from lifecycle.rows.order_request import REASON_SCHEMA, AnyOrder, PreviewRequest
+from lifecycle.rows.order_request import REASON_SCHEMA, AnyOrder, PreviewRequest, RunRequest
 from lifecycle.rows.standing_orders import SwitchRequest
 
 HEALTH = ("get", "/api/v1/health")
@@ -40,6 +40,7 @@ _SILENCE: Json = {
 BODIES: dict[tuple[str, str], Any] = {
     ("post", "/api/v1/orders"): AnyOrder,
     ("post", "/api/v1/orders/preview"): PreviewRequest,
+    ("post", "/api/v1/orders/runs"): RunRequest,
     ("post", "/api/v1/silences"): _SILENCE,
     ("post", "/api/v1/standing-orders"): SwitchRequest,
 }

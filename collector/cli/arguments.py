@@ -139,7 +139,7 @@ def _orders(commands: Any) -> None:
             help=f"{act} whatever has this pipeline, verdict, certainty, resource-manager, transaction-prefix, or is open-for "
             "longer (15m); may be repeated, all must fit",
         )
-        made.add_argument("--fingerprint", default="", help="fingerprint that the preview of the filter showed")
+        made.add_argument("--fingerprint", default="", help="which transactions: what the run without --yes showed")
     settle = _order(commands, "settle-batch", "commit all of a decided batch, or abort all of an undecided one")
     settle.add_argument("pipeline", help="the pipeline's prefix")
     settle.add_argument("batch", type=int, help="the batch's number")
@@ -168,6 +168,6 @@ def _order(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
     made.add_argument(
         "--idempotency-key",
         default="",
-        help="of an order that was sent before: get its answer instead of doing it twice; one in parts goes on",
+        help="of an order that was sent before: get its answer instead of doing it twice; of one by filter, how it goes",
     )
     return made

@@ -29,11 +29,7 @@ class Unanswered(IndoubtError):
 
 
 class Refused(IndoubtError):
-    """The collector said no; the message is its own. ``status``: of its answer, 0 where the command line said it."""
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
+    """The collector said no; the message is its own."""
 
 
 class Client:
@@ -67,15 +63,23 @@ class Client:
         """Return what became of the order with this key: ``answer``, or why it was ``refused``; both null without one."""
         return self.get("/api/v1/orders", idempotency_key=idempotency_key)
 
-    def order(self, body: Mapping[str, Any]) -> Any:
+    def order(self, body: Mapping[str, Any], path: str = "/api/v1/orders") -> Any:
         """Give an order that has an idempotency key; without an answer it is sent again, which does nothing twice."""
         for left in reversed(range(TRIES)):
             try:
-                return self._ask("POST", "/api/v1/orders", timeout=ORDER_LIMIT_S, json=dict(body))
+                return self._ask("POST", path, timeout=ORDER_LIMIT_S, json=dict(body))
             except Unanswered:
                 if not left:
                     raise
         return None
+
+    def begin_run(self, body: Mapping[str, Any]) -> Any:
+        """Begin an order by filter; under the same idempotency key again, return it as it is now."""
+        return self.order(body, "/api/v1/orders/runs")
+
+    def run(self, run: str, **parameters: str) -> Any:
+        """Return how far an order by filter is."""
+        return self.get(f"/api/v1/orders/runs/{run}", **parameters)
 
     def switch_standing_orders(self, *, stopped: bool, reason: str) -> Any:
         """Stop all standing orders, or let them go on; return the answer."""
@@ -96,7 +100,7 @@ class Client:
         envelope = value.get("error") if isinstance(value, dict) else None
         message = envelope.get("message") if isinstance(envelope, dict) else None
         what = f"{self.url}{path} answered with HTTP {answer.status_code}: is it a collector?"
-        raise Refused(message or what, answer.status_code)
+        raise Refused(message or what)
 
 
 def _token(environment: Mapping[str, str]) -> str:

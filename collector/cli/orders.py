@@ -31,10 +31,10 @@ _LIMIT = "100000"
 def give(client: Client, given: argparse.Namespace) -> int:
     """Give the order that was asked for; return the exit code. Raises WrongUse, Unanswered, Refused."""
     check_reason(given.reason, is_needed=given.yes)
-    if given.idempotency_key and given.yes and (code := _given_before(client, given)) is not None:
-        return code
     if given.command in BY_FILTER and given.filter:
         return filter_orders.give(client, given)
+    if given.idempotency_key and given.yes and (code := _given_before(client, given)) is not None:
+        return code
     orders = _wanted(client, given)
     codes = [give_one(client, given, wanted, number) for number, wanted in enumerate(orders)]
     if not given.yes and DONE in codes:

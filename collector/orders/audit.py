@@ -17,7 +17,9 @@ from lifecycle.errors import OrderRefused
 from lifecycle.orders import Action
 from lifecycle.rows.row_json import read_row, row_to_json
 
-OK, REFUSED = 200, 409
+OK, UNDER_WAY, REFUSED = 200, 202, 409
+_RUN = "update order_answers set status = ?, answer = ? where who = ? and idempotency_key = ?"
+_RUNS_UNDER_WAY = "select who, digest, answer from order_answers where status = ? order by at_ms"
 
 
 class KeyReused(OrderRefused):
@@ -179,9 +181,41 @@ class OrderHistory:
         """Write down what is neither the answer to an idempotency key nor about an intent; return the audit number."""
         return self._store.append_audit(row.values())
 
+    def begin_run(self, order: Order, who: str, kept: str) -> None:
+        """Write down an order by filter before its first part: ``kept``, JSON, is all that a later start knows of it."""
+
+        def change(connection: Connection) -> None:
+            _answer(connection, who, run_key(order.idempotency_key), order.digest, UNDER_WAY, kept)
+
+        self._store.write(change)
+
+    def end_run(self, who: str, idempotency_key: str, kept: str, row: AuditRow | None) -> None:
+        """Write down that an order by filter is over, as ``kept``, and an audit row of what was not sent."""
+
+        def change(connection: Connection) -> None:
+            if row is not None:
+                insert_audit(connection, row.values())
+            connection.execute(_RUN, [OK, kept, who, run_key(idempotency_key)])
+
+        self._store.write(change)
+
+    def run(self, who: str, idempotency_key: str) -> tuple[str, str] | None:
+        """Return the digest and what is kept of this caller's order by filter under this key, None where there is none."""
+        rows = self._store.rows(sql.ORDER_ANSWER, who, run_key(idempotency_key))
+        return (rows[0][0], rows[0][2]) if rows else None
+
+    def runs_under_way(self) -> list[tuple[str, str, str]]:
+        """Return who gave each order by filter that is not over, its digest and what is kept of it, the oldest first."""
+        return [(who, digest, kept) for who, digest, kept in self._store.rows(_RUNS_UNDER_WAY, UNDER_WAY)]
+
     def unsettled(self) -> list[Intent]:
         """Return the intents of which something is not known, oldest first."""
         return [_intent(row) for row in self._store.named_rows(sql.UNSETTLED_INTENTS)]
+
+
+def run_key(idempotency_key: str) -> str:
+    """Return the key under which an order by filter is kept: no caller can send one with a blank."""
+    return f"{idempotency_key} run"
 
 
 def _add(

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 
 from collector.orders.confirmation import confirmation_text
+from collector.records.orders import Order
 from collector.rows.transactions import transaction_row, urgency
+from collector.runtime.clock import now_ms
 from collector.verdicts.judging import Judged
-from lifecycle.errors import OrderRefused
+from collector.views.current_state import CurrentState
 from lifecycle.orders import Action
-from lifecycle.rows.order_request import MAX_KEYS, Filter
+from lifecycle.rows.order_request import MAX_KEYS, Filter, in_words
 from lifecycle.rows.orders import LeftOut, OrderPreview, PreviewedCondition, PreviewedVerdict
 from lifecycle.verdicts import Certainty, Verdict
+
+PART = 250
+"""Transactions that are ordered at once: other orders are carried out between two parts."""
+MOST_PREVIEWED = 100_000
+"""Transactions of previews that are kept; the newest preview is kept however many it names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,21 +32,13 @@ class Selection:
     chosen: tuple[Judged, ...]
     left_out: tuple[Judged, ...]
 
-    @property
-    def fingerprint(self) -> str:
-        """Return a text that changes when another transaction is chosen, or one of them changed."""
-        return fingerprint([(judged.view.key, judged.view.revision) for judged in self.chosen])
-
     def preview(self, chosen_by: Filter) -> OrderPreview:
         """Return what the API shows of it. Raises OrderRefused when no typed text could mean all of an abort."""
         conditions = self._conditions()
         return OrderPreview(
             action=self.action,
             filter=chosen_by.to_json(),
-            fingerprint=self.fingerprint,
             keys=tuple(judged.view.key for judged in self.chosen),
-            seen={judged.view.key: judged.view.revision for judged in self.chosen},
-            confirm=conditions[0].confirm if len(conditions) == 1 else "",
             conditions=tuple(conditions),
             summary=tuple(_summary(self.chosen)),
             rows=tuple(transaction_row(judged) for judged in self.chosen[:MAX_KEYS]),
@@ -62,7 +62,11 @@ class Selection:
             members.setdefault(of_all or judged.judgement.commit_confirmation, []).append(judged)
         return [
             PreviewedCondition(
-                confirm=confirm, keys=tuple(judged.view.key for judged in found), summary=tuple(_summary(found))
+                fingerprint=fingerprint(found),
+                parts=parts_of(found),
+                confirm=confirm,
+                keys=tuple(judged.view.key for judged in found),
+                summary=tuple(_summary(found)),
             )
             for confirm, found in members.items()
         ]
@@ -98,30 +102,15 @@ def _summary(chosen: Sequence[Judged]) -> list[PreviewedVerdict]:
     ]
 
 
-def require_takeable(selection: Selection) -> None:
-    """Raise OrderRefused when a filter means more than one order takes."""
-    if len(selection.chosen) > MAX_KEYS:
-        raise OrderRefused(
-            f"the filter means {len(selection.chosen)} transactions and an order takes {MAX_KEYS}: narrow it, or order the keys of "
-            "its preview in parts"
-        )
+def parts_of(chosen: Sized) -> int:
+    """Return in how many parts these are ordered."""
+    return -(-len(chosen) // PART)
 
 
-def fingerprint(revisions: Sequence[tuple[str, str]]) -> str:
-    """Return the fingerprint of (key, revision) pairs, whatever their order."""
-    lines = sorted(f"{key} {revision}" for key, revision in revisions)
+def fingerprint(found: Iterable[Judged]) -> str:
+    """Return a text that changes when another transaction is among these, or one of them changed, whatever their order."""
+    lines = sorted(f"{judged.view.key} {judged.view.revision}" for judged in found)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
-
-
-def require_unchanged(selection: Selection, seen: str) -> None:
-    """Raise OrderRefused unless the order was shown just this selection."""
-    if not selection.chosen:
-        raise OrderRefused("the filter means no transaction that may be aborted (any more): look again")
-    if seen != selection.fingerprint:
-        raise OrderRefused(
-            f"the filter means other transactions, or changed ones, than its preview showed: {len(selection.chosen)} now; "
-            "ask for the preview again. Nothing was aborted"
-        )
 
 
 def _fits(judged: Judged, wanted: Filter, at_ms: int) -> bool:
@@ -135,3 +124,47 @@ def _fits(judged: Judged, wanted: Filter, at_ms: int) -> bool:
         and view.transaction.startswith(wanted.transaction_prefix)
         and (not wanted.open_for_ms or (opened is not None and at_ms - opened >= wanted.open_for_ms))
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Previewed:
+    """What a condition of a preview was about: the revision of each key, most urgent first, what must be typed, and it in words."""
+
+    seen: Mapping[str, str]
+    confirm: str
+    what: str
+
+
+class Previews:
+    """Says what filters mean, and keeps it for the orders that follow: these are about just what was shown. Thread-safe."""
+
+    def __init__(self, current: CurrentState) -> None:
+        self._current, self._lock = current, threading.Lock()
+        self._kept: dict[tuple[Action, Filter | None, str], Previewed] = {}
+
+    def preview(self, action: Action, wanted: Filter) -> OrderPreview:
+        """Return what an order with this filter would mean now. Raises OrderRefused when no typed text could mean all of it."""
+        at_ms = now_ms()
+        selection = select(self._current.judged(at_ms=at_ms), wanted, at_ms, action)
+        preview = selection.preview(wanted)
+        seen = {judged.view.key: judged.view.revision for judged in selection.chosen}
+        with self._lock:
+            for condition in preview.conditions:
+                which = f", {condition.confirm or 'without a text to type'}" if len(preview.conditions) > 1 else ""
+                self._kept.pop((action, wanted, condition.fingerprint), None)
+                self._kept[action, wanted, condition.fingerprint] = Previewed(
+                    seen={key: seen[key] for key in condition.keys},
+                    confirm=condition.confirm,
+                    what=in_words(preview.filter) + which,
+                )
+            older = list(self._kept)[: len(self._kept) - len(preview.conditions)]
+            kept = sum(len(previewed.seen) for previewed in self._kept.values())
+            for oldest in older:
+                if kept > MOST_PREVIEWED:
+                    kept -= len(self._kept.pop(oldest).seen)
+        return preview
+
+    def find(self, order: Order) -> Previewed | None:
+        """Return what an order by filter was shown, None where that is not kept (any more)."""
+        with self._lock:
+            return self._kept.get((order.action, order.filter, order.fingerprint))

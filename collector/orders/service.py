@@ -14,7 +14,6 @@ from typing import Any
 from collector.history.store import Store, StoreFailed
 from collector.orders.abort import plan_abort
 from collector.orders.audit import AuditRow, Intent, KeyReused, OrderHistory
-from collector.orders.bulk_selection import require_takeable, require_unchanged, select
 from collector.orders.commit import plan_commit
 from collector.orders.confirmation import confirmation_text, require_beginning
 from collector.orders.each import plan_each
@@ -43,8 +42,6 @@ from collector.views.batches import Batch, find_batch
 from collector.views.current_state import CurrentState
 from lifecycle.errors import DecisionLogUnreadable, OrderRefused
 from lifecycle.orders import Action
-from lifecycle.rows.order_request import Filter
-from lifecycle.rows.orders import OrderPreview
 from lifecycle.rows.row_json import row_to_json
 from resource_managers.topics.decision_log import DecisionLog
 
@@ -118,12 +115,8 @@ class Actions:
 
     def refuse(self, order: Order, who: str, why: str) -> int:
         """Write down an order that its sender may not give; return the audit row's number. Raises StoreFailed."""
-        return self._written(self._history.audit(_row(order, who, OrderOutcome.REFUSED, why)), order, who)
-
-    def preview(self, action: Action, wanted: Filter) -> OrderPreview:
-        """Return what an order with this filter would mean now. Raises OrderRefused when no typed text could mean all of it."""
-        at_ms = now_ms()
-        return select(self._current.judged(at_ms=at_ms), wanted, at_ms, action).preview(wanted)
+        meant = [{"filter": order.filter.to_json(), "fingerprint": order.fingerprint}] if order.filter else []
+        return self._written(self._history.audit(_row(order, who, OrderOutcome.REFUSED, why, meant)), order, who)
 
     def _give(self, order: Order, who: str, why_not: Callable[[Order], str] | None) -> OrderResult:
         # An order that could not be written down is not carried out.
@@ -133,7 +126,7 @@ class Actions:
         if order.standing_order:
             evidence.append({STANDING_ORDER: order.standing_order, REHEARSAL: order.dry_run})
         try:
-            order = self._named(order, evidence)
+            order = self._named(order)
             refused: list[Step] = []
             plan, typed = self._plan(order, who, evidence, refused)
             if why_not is not None and (why := why_not(order)):
@@ -192,8 +185,8 @@ class Actions:
             )
         return batch
 
-    def _named(self, order: Order, evidence: list[Any]) -> Order:
-        """Return the order with its keys: those of a bulk order are what its filter means. Raises OrderRefused."""
+    def _named(self, order: Order) -> Order:
+        """Return the order with all its keys. Raises OrderRefused."""
         if self._read_only:
             raise OrderRefused("the collector runs read-only: no order is carried out")
         if order.action is Action.SETTLE:
@@ -201,15 +194,7 @@ class Actions:
             return replace(
                 order, keys=(*order.keys, *(judged.view.key for judged in self._seen_batch(order).transactions))
             )
-        if order.filter is None:
-            return order
-        at_ms = now_ms()
-        selection = select(self._current.judged(at_ms=at_ms), order.filter, at_ms)
-        evidence.append({"filter": order.filter.to_json(), "fingerprint": order.fingerprint})
-        require_unchanged(selection, order.fingerprint)
-        require_takeable(selection)
-        seen = {judged.view.key: judged.view.revision for judged in selection.chosen}
-        return replace(order, keys=tuple(seen), seen=seen)
+        return order
 
     def _plan(self, order: Order, who: str, evidence: list[Any], refused: list[Step]) -> tuple[Plan, str]:
         """Return the order's plan, and what must be typed to give it; adds what both rest on to ``evidence``.
@@ -244,7 +229,7 @@ class Actions:
             try:
                 found.append(self._seen(order, key))
             except OrderRefused as error:
-                refused.append(_refused_step(key, str(error)))
+                refused.append(refused_step(key, str(error)))
         evidence += [_evidence(judged) for judged in found]
         if order.action is Action.COMMIT:
             plan, why = plan_each(lambda part: plan_commit(self._context, part, who, confirm), found)
@@ -254,7 +239,7 @@ class Actions:
                 require_beginning(confirm, found)
             plan, why = plan_each(lambda part: plan_abort(self._context, part, who, None), found)
             typed = confirmation_text(found)
-        refused += [_refused_step(key, text) for key, text in why.items()]
+        refused += [refused_step(key, text) for key, text in why.items()]
         if not plan.actions:
             raise OrderRefused(f"none of these {len(order.keys)} may be ordered so: {refused[0].detail}")
         return plan, typed
@@ -320,7 +305,8 @@ def outcome_of(action: Action, steps: Sequence[Step]) -> OrderOutcome:
     return OrderOutcome.FAILED if all(step.outcome.is_known for step in steps) else OrderOutcome.PENDING
 
 
-def _refused_step(key: str, why: str) -> Step:
+def refused_step(key: str, why: str) -> Step:
+    """Return the step of a transaction for which nothing was sent."""
     return Step(key=key, description="nothing", outcome=StepOutcome.REFUSED, detail=why)
 
 

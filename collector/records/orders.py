@@ -14,14 +14,16 @@ from lifecycle.orders import Action
 from lifecycle.rows.order_request import (
     OF_TRANSACTIONS,
     AnyOrder,
-    BulkOrderRequest,
     Filter,
     KeyedOrderRequest,
+    OrderRequest,
     PreviewRequest,
+    RunRequest,
     SingleOrderRequest,
     TransactionOrderRequest,
     read_body,
 )
+from lifecycle.rows.orders import OrderRun
 
 
 class OrderOutcome(Enum):
@@ -87,7 +89,7 @@ class InvalidOrder(IndoubtError):
 class Order:
     """Do this to these transactions, or to this pipeline; ``seen`` has the revision of each that the operator looked at.
 
-    A bulk order has a ``filter`` and the ``fingerprint`` of its preview instead of keys. ``digest`` tells two bodies apart.
+    An order by filter has a ``filter`` and the ``fingerprint`` of its preview instead of keys. ``digest`` tells two bodies apart.
     """
 
     action: Action
@@ -137,16 +139,25 @@ class FirstAnswer:
 
 def read(body: Any, idempotency_key: str = "") -> Order:
     """Return the order of a JSON body; ``idempotency_key`` is that of its header. Raises InvalidOrder that names the field."""
+    return _read(_kind_of(body), body, idempotency_key)
+
+
+def read_run(body: Any, idempotency_key: str = "") -> Order:
+    """Return the order by filter of a JSON body, otherwise as ``read``."""
+    return _read(RunRequest, body, idempotency_key)
+
+
+def _read(kind: type[OrderRequest], body: Any, idempotency_key: str) -> Order:
     if idempotency_key and isinstance(body, dict):
         if body.get("idempotency_key", idempotency_key) != idempotency_key:
             raise InvalidOrder("order field 'idempotency_key' and the header Idempotency-Key differ: give one of them")
         body = {**body, "idempotency_key": idempotency_key}
     try:
-        request = read_body(_kind_of(body), body)
+        request = read_body(kind, body)
     except ValueError as error:
         raise InvalidOrder(f"order {error}") from None
     of_keys = request if isinstance(request, KeyedOrderRequest) else None
-    of_filter = request if isinstance(request, BulkOrderRequest) else None
+    of_filter = request if isinstance(request, RunRequest) else None
     return Order(
         action=request.action,
         keys=of_keys.keys if of_keys else (),
@@ -156,10 +167,14 @@ def read(body: Any, idempotency_key: str = "") -> Order:
         confirm=request.confirm,
         filter=of_filter.filter if of_filter else None,
         fingerprint=of_filter.fingerprint if of_filter else "",
-        each=isinstance(request, TransactionOrderRequest) and request.each,
         idempotency_key=request.idempotency_key,
         digest=_digest(body),
     )
+
+
+def order_of_run(run: OrderRun) -> Order:
+    """Return what an order by filter is as an order, for the audit of an attempt to stop it."""
+    return Order(action=run.action, keys=(), seen={}, reason=f"stop {run.run}: {run.reason}", dry_run=False, confirm="")
 
 
 def read_preview(body: Any) -> tuple[Action, Filter]:
@@ -173,8 +188,6 @@ def read_preview(body: Any) -> tuple[Action, Filter]:
 
 def _kind_of(body: Any) -> type[AnyOrder]:
     given = body if isinstance(body, dict) else {}
-    if "filter" in given:
-        return BulkOrderRequest
     is_of_transactions = given.get("action") in [action.value for action in OF_TRANSACTIONS]
     return TransactionOrderRequest if is_of_transactions else SingleOrderRequest
 

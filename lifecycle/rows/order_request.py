@@ -1,4 +1,4 @@
-"""The bodies of POST /orders and of its preview: three kinds of orders, which differ in what they are about.
+"""The bodies of orders: about transactions or one thing by their keys, and by filter, with the preview that comes before.
 
 pydantic checks them and writes their schemas. A field without a default is required; empty and 0 stand for what was not given.
 """
@@ -21,8 +21,6 @@ from lifecycle.rows.row_json import adapter_of
 MIN_REASON = 3
 MAX_REASON = 2_000
 MAX_KEYS = 1_000
-PART = 250
-"""Keys that a client sends at once of an order for more: fewer than is taken, so that it shows sooner how it goes."""
 IDEMPOTENCY_KEY = r"[!-~]{1,128}"
 """Printable ASCII without blanks."""
 THREE_VISIBLE = r"[^\s\x1c-\x1f\x85][\s\S]+[^\s\x1c-\x1f\x85]"
@@ -110,6 +108,11 @@ class Filter(RequestBody):
         return {name: value for name, value in asdict(self).items() if value}
 
 
+def in_words(wanted: Mapping[str, Any]) -> str:
+    """Return a filter in words."""
+    return " and ".join(f"{name.replace('_', ' ')} {value}" for name, value in wanted.items())
+
+
 def _not_everything(chosen: Filter) -> Filter:
     if chosen == Filter():
         raise ValueError(f"takes one or more of {', '.join(asdict(chosen))}")
@@ -144,11 +147,10 @@ class KeyedOrderRequest(OrderRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionOrderRequest(KeyedOrderRequest):
-    """About transactions. ``each``: whichever changed, or may not be ended so any more, is refused alone."""
+    """About transactions."""
 
     action: Annotated[Action, *_one_of(OF_TRANSACTIONS)]
     keys: Annotated[tuple[str, ...], *_keys(MAX_KEYS, f"1 to {MAX_KEYS} different keys of transactions")]
-    each: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,10 +162,10 @@ class SingleOrderRequest(KeyedOrderRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BulkOrderRequest(OrderRequest):
-    """About all transactions that a filter means. ``fingerprint``: of the preview, which says which ones these were."""
+class RunRequest(OrderRequest):
+    """About all transactions that a filter meant. ``fingerprint``: of a condition of its preview, which says which these were."""
 
-    action: Annotated[Action, *_one_of([Action.ABORT])]
+    action: Annotated[Action, *_one_of(OF_TRANSACTIONS)]
     filter: SomeTransactions
     fingerprint: Annotated[str, Field(min_length=1)]
 
@@ -176,7 +178,7 @@ class PreviewRequest(RequestBody):
     filter: SomeTransactions
 
 
-AnyOrder = TransactionOrderRequest | SingleOrderRequest | BulkOrderRequest
+AnyOrder = TransactionOrderRequest | SingleOrderRequest
 Body = TypeVar("Body", bound=RequestBody)
 
 

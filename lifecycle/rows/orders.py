@@ -1,9 +1,9 @@
-"""The answers of POST /orders and of its preview, and rows of GET /orders/under-way."""
+"""The answers to orders, to previews and runs of orders by filter, and rows of GET /orders/under-way."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lifecycle.orders import Action
@@ -66,8 +66,13 @@ class PreviewedVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewedCondition:
-    """What must be typed for these transactions of an order by filter, empty: nothing; and what is known of them."""
+    """What must be typed for these transactions of an order by filter, empty: nothing; and what is known of them.
 
+    ``fingerprint``: by which an order names them; it takes so many ``parts``.
+    """
+
+    fingerprint: str
+    parts: int
     confirm: str
     keys: tuple[str, ...]
     summary: tuple[PreviewedVerdict, ...]
@@ -85,20 +90,51 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderPreview:
-    """What an order by filter would be about: ``keys`` most urgent first, ``seen`` their revisions.
+    """What an order by filter would be about: ``keys`` most urgent first; each of the ``conditions`` takes an order of its own.
 
-    ``confirm`` is that of the only condition; where there are several, each takes an order of its own. ``rows`` and ``left_out``:
-    the first of them, as many as one order takes.
+    ``rows`` and ``left_out``: the first 1,000 of them.
     """
 
     action: Action
     filter: Mapping[str, Any]
-    fingerprint: str
     rows: tuple[TransactionRow, ...]
     left_out: tuple[LeftOut, ...]
     keys: tuple[str, ...]
-    seen: Mapping[str, str]
-    confirm: str
     conditions: tuple[PreviewedCondition, ...]
     summary: tuple[PreviewedVerdict, ...]
     left_out_total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderRun:
+    """An order by filter, which the collector carries out in parts, and how far it is."""
+
+    run: str
+    begun_at_ms: int
+    who: str
+    action: Action
+    filter: Mapping[str, Any]
+    what: str
+    """The filter in words, and which of its conditions, where it means several."""
+    reason: str
+    dry_run: bool
+    transactions: int
+    """So many are ordered."""
+    parts: int
+    """In so many orders, one after the other."""
+    parts_sent: int = 0
+    sent: int = 0
+    """Transactions of those parts."""
+    done: int = 0
+    """Of them those that ended as ordered; in a dry run those that would be sent."""
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    """How many steps have each outcome."""
+    outcome: str = ""
+    """That of the worst part; empty before the first one."""
+    took_ms: int = 0
+    audits: tuple[int, ...] = ()
+    is_over: bool = False
+    halted: str = ""
+    """Why the rest is not sent, as a sentence; empty: it goes on, or all is sent."""
+    steps: tuple[OrderStep, ...] = ()
+    """Only where they were asked for."""

@@ -156,10 +156,26 @@ class CollectorProcess:
         found: dict[str, Any] = answer.json()
         return found
 
-    def bulk_order(self, preview: Mapping[str, Any], **changes: Any) -> httpx.Response:
+    def begin_run(self, preview: Mapping[str, Any], **changes: Any) -> httpx.Response:
         """Give the order that a preview showed."""
-        body = {"action": "abort", "filter": preview["filter"], "fingerprint": preview["fingerprint"]}
-        return self._client.post("/api/v1/orders", json={**body, "reason": "a test", **changes}, timeout=ORDER_LIMIT_S)
+        (condition,) = preview["conditions"]
+        body = {"action": preview["action"], "filter": preview["filter"], "fingerprint": condition["fingerprint"]}
+        body |= {"reason": "a test", "confirm": condition["confirm"], **changes}
+        return self._client.post("/api/v1/orders/runs", json=body, timeout=ORDER_LIMIT_S)
+
+    def over(self, run: str) -> dict[str, Any]:
+        """Return an order by filter with its steps, once it is over."""
+
+        def found() -> dict[str, Any] | None:
+            row: dict[str, Any] = self.get(f"orders/runs/{run}?steps=true")
+            return row if row["is_over"] else None
+
+        row: dict[str, Any] = wait_until("the order by filter is over", found, ORDER_LIMIT_S)
+        return row
+
+    def stop_run(self, run: str) -> httpx.Response:
+        """Stop an order by filter."""
+        return self._client.delete(f"/api/v1/orders/runs/{run}")
 
 
 @contextmanager

@@ -28,17 +28,26 @@ class Ended:
         return json.loads(self.out)
 
 
-def command(collector: CollectorProcess, *words: str, token: str = OPERATOR, url: str = "") -> Ended:
-    """Run a command to its end."""
+def started(collector: CollectorProcess, *words: str, token: str = OPERATOR, url: str = "") -> subprocess.Popen[str]:
+    """Start a command."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("INDOUBT_")}
-    environment = {**inherited, "INDOUBT_COLLECTOR_URL": url or collector.url, "INDOUBT_TOKEN": token}
-    done = subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-m", "collector", *words],
         cwd=ROOT,
-        env=environment,
+        env={**inherited, "INDOUBT_COLLECTOR_URL": url or collector.url, "INDOUBT_TOKEN": token},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=LIMIT_S,
     )
-    return Ended(code=done.returncode, out=done.stdout, err=done.stderr)
+
+
+def command(collector: CollectorProcess, *words: str, token: str = OPERATOR, url: str = "") -> Ended:
+    """Run a command to its end."""
+    with started(collector, *words, token=token, url=url) as process:
+        try:
+            out, err = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return Ended(code=process.returncode, out=out, err=err)

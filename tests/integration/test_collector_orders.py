@@ -249,7 +249,7 @@ def foreign(connection: KafkaConnection, topic: str, id_: str) -> Producer:
     return producer
 
 
-def test_many_are_aborted_as_previewed_and_not_once_the_set_has_changed(
+def test_many_are_aborted_as_previewed_and_whatever_came_later_is_not(
     collector: CollectorProcess, connection: KafkaConnection
 ) -> None:
     sink, name = make_sink(connection), f"many-{uuid.uuid4().hex[:8]}"
@@ -257,34 +257,29 @@ def test_many_are_aborted_as_previewed_and_not_once_the_set_has_changed(
     producers = [foreign(connection, sink.topic, id_) for id_ in ids[:2]]
     for id_ in ids[:2]:
         collector.wait_for(id_, verdict="foreign", may_abort=True)
-    first = collector.preview(transaction_prefix=name, verdict="foreign")
-    assert ([row["transaction"] for row in first["rows"]], first["confirm"]) == (ids[:2], f"{name}-")
-
+    preview = collector.preview(transaction_prefix=name, verdict="foreign")
+    (condition,) = preview["conditions"]
+    assert ([row["transaction"] for row in preview["rows"]], condition["confirm"]) == (ids[:2], f"{name}-")
     producers.append(foreign(connection, sink.topic, ids[2]))
     collector.wait_for(ids[2], verdict="foreign")
-    refused = collector.bulk_order(first, confirm=f"{name}-")
-    assert refused.status_code == 409
-    assert "3 now" in refused.json()["error"]["message"]
-    assert {sink.view(id_).state for id_ in ids} == {"Ongoing"}, "nothing was done"
 
-    second = collector.preview(transaction_prefix=name, verdict="foreign")
-    assert second["fingerprint"] != first["fingerprint"]
-    assert collector.bulk_order(second, dry_run=True).json()["confirm"] == f"{name}-"
-    assert collector.bulk_order(second, confirm=name).status_code == 409
-    assert {sink.view(id_).state for id_ in ids} == {"Ongoing"}
-    done = collector.bulk_order(second, confirm=f"{name}-", idempotency_key=name).json()
-    assert (done["outcome"], [step["outcome"] for step in done["steps"]]) == ("accepted", ["aborted"] * 3)
-    assert collector.bulk_order(second, confirm=f"{name}-", idempotency_key=name).json() == done
+    assert collector.begin_run(preview, confirm=name).status_code == 409
+    dry = collector.over(collector.begin_run(preview, dry_run=True, confirm="").json()["run"])
+    assert (dry["outcome"], dry["done"]) == ("dry_run", 2)
+    assert {sink.view(id_).state for id_ in ids} == {"Ongoing"}, "nothing was done"
+    done = collector.over(collector.begin_run(preview, idempotency_key=name).json()["run"])
+    assert (done["outcome"], [step["outcome"] for step in done["steps"]]) == ("accepted", ["aborted"] * 2)
+    assert collector.begin_run(preview, idempotency_key=name).json() == done | {"steps": []}
     # Below transaction.version 2 shutting a writer out leaves its id without a transaction.
-    wait_until("all are aborted", lambda: {sink.view(id_).state for id_ in ids} <= {"CompleteAbort", "Empty"})
-    key = second["keys"][0]
-    assert outcomes(collector, key) == ["dry_run", "refused", "accepted"]
-    row = next(r for r in collector.rows("audit") if r["audit"] == done["audit"])
-    assert row["evidence"][0]["fingerprint"] == second["fingerprint"]
+    wait_until("both are aborted", lambda: {sink.view(id_).state for id_ in ids[:2]} <= {"CompleteAbort", "Empty"})
+    assert sink.view(ids[2]).state == "Ongoing"
+    assert outcomes(collector, preview["keys"][0]) == ["dry_run", "accepted"]
+    row = next(r for r in collector.rows("audit") if r["audit"] == done["audits"][0])
+    assert row["reason"].startswith("a test (part 1 of 1 of an order for 2: ")
     assert len(producers) == 3
 
 
-def test_of_many_that_are_ordered_each_by_itself_the_others_go_on(
+def test_of_many_that_are_ordered_by_a_filter_one_that_changed_is_refused_alone(
     collector: CollectorProcess, connection: KafkaConnection
 ) -> None:
     sink, name = make_sink(connection), f"each-{uuid.uuid4().hex[:8]}"
@@ -294,15 +289,14 @@ def test_of_many_that_are_ordered_each_by_itself_the_others_go_on(
         collector.wait_for(id_, verdict="foreign", may_abort=True)
     preview = collector.preview(transaction_prefix=name)
     (known,) = preview["summary"]
-    assert (known["transactions"], known["loses_data"], preview["confirm"]) == (3, 3, f"{name}-")
+    assert (known["transactions"], known["loses_data"]) == (3, 3)
     producers[ids[1]].commit_transaction(LIMIT_S)
     collector.wait_for(ids[1], state="committed")
 
-    shown = [{"key": key, "revision": revision} for key, revision in preview["seen"].items()]
     for wrong in ("", name.upper(), ids[0]):
-        assert collector.order("abort", *shown, each=True, confirm=wrong).status_code == 409
+        assert collector.begin_run(preview, confirm=wrong).status_code == 409
     assert {sink.view(id_).state for id_ in (ids[0], ids[2])} == {"Ongoing"}, "nothing was done"
-    done = collector.order("abort", *shown, each=True, confirm=f"{name}-").json()
+    done = collector.over(collector.begin_run(preview).json()["run"])
     steps = {step["key"]: step for step in done["steps"]}
     gone = next(row["key"] for row in preview["rows"] if row["transaction"] == ids[1])
     assert {key: step["outcome"] for key, step in steps.items()} == {
@@ -314,6 +308,6 @@ def test_of_many_that_are_ordered_each_by_itself_the_others_go_on(
         lambda: {sink.view(id_).state for id_ in (ids[0], ids[2])} <= {"CompleteAbort", "Empty"},
     )
     assert all(outcomes(collector, key)[-1] == "failed" for key in preview["keys"])
-    again = collector.order("abort", *shown, each=True, confirm=f"{name}-")
-    assert again.status_code == 409
-    assert "none of these 3 may be ordered so" in again.json()["error"]["message"]
+    again = collector.over(collector.begin_run(preview).json()["run"])
+    assert (again["done"], again["outcomes"]) == (0, {"refused": 3})
+    assert "none of these 3 may be ordered so" in again["steps"][0]["detail"]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from benchmarks.prepared import leave_prepared
-from collector.cli.kept_orders import STATE_HOME
+from demo.broker import Broker
 from lifecycle.rows.order_request import MAX_KEYS
 from resource_managers.kafka.connection import KafkaConnection
-from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess
-from tests.integration.command_line_process import command
-from tests.integration.halting_proxy import halting_proxy
+from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess, running
+from tests.integration.command_line_process import Ended, command, started
 from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.integration.reported_pipeline import ReportedPipeline
 
@@ -24,12 +24,6 @@ pytestmark = pytest.mark.integration
 @pytest.fixture(scope="module")
 def collector(pipeline_collector: CollectorProcess) -> CollectorProcess:
     return pipeline_collector
-
-
-@pytest.fixture(autouse=True)
-def state_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let commands keep their orders in the test's directory."""
-    monkeypatch.setenv(STATE_HOME, str(tmp_path))
 
 
 def test_a_batch_is_settled_and_an_old_key_is_answered_as_before(
@@ -76,7 +70,7 @@ def test_many_are_aborted_by_a_filter_in_two_steps(collector: CollectorProcess, 
     dry = command(collector, *words)
     assert dry.code == 0, dry
     assert f"--confirm takes '{name}-'" in dry.err
-    fingerprint = next(line.split()[-1] for line in dry.err.splitlines() if line.startswith("fingerprint"))
+    fingerprint = fingerprint_of(dry)
     yes = ("--yes", "--reason", "their application is gone", "--fingerprint", fingerprint)
     unconfirmed = command(collector, *words, *yes)
     assert (unconfirmed.code, "'confirm'" in unconfirmed.err) == (1, True)
@@ -86,11 +80,17 @@ def test_many_are_aborted_by_a_filter_in_two_steps(collector: CollectorProcess, 
     assert (done.code, done.answer["outcome"]) == (0, "accepted"), done
     for n in (1, 2):
         collector.wait_for(f"{name}-{n}", state="aborted")
-    changed = command(collector, *words, *yes, "--confirm", f"{name}-")
-    assert (changed.code, "means no transaction" in changed.err) == (1, True)
+    changed = command(collector, *words, *yes, "--confirm", f"{name}-", "--json")
+    assert (changed.code, changed.answer["outcomes"]) == (1, {"refused": 2})
+    assert (command(collector, *words).code, "means no transaction" in command(collector, *words).err) == (1, True)
     aborts = command(collector, "aborts", "--since", "1h", "--cause", "operator")
     assert (aborts.code, name in aborts.out) == (0, True)
     assert len(producers) == 2
+
+
+def fingerprint_of(dry: Ended) -> str:
+    """Return the fingerprint that a run without --yes shows."""
+    return dry.err.partition("fingerprint: ")[2].split()[0]
 
 
 def number_of(collector: CollectorProcess, prefix: str) -> int:
@@ -109,10 +109,10 @@ def test_more_than_one_order_takes_are_aborted_by_a_filter(
     wait_until("all are known", lambda: number_of(collector, prefix) == number)
     dry = command(collector, *words)
     assert (dry.code, f"{number:,} of {number:,} transactions" in dry.err) == (0, True), dry.err
-    fingerprint = next(line.split()[-1] for line in dry.err.splitlines() if line.startswith("fingerprint"))
+    fingerprint = fingerprint_of(dry)
     yes = ("--yes", "--reason", "its job is gone", "--fingerprint", fingerprint, "--idempotency-key", prefix)
     unconfirmed = command(collector, *words, *yes)
-    assert (unconfirmed.code, f"--confirm takes '{prefix}-'" in unconfirmed.err) == (1, True), unconfirmed.err
+    assert (unconfirmed.code, f"takes '{prefix}-' in 'confirm'" in unconfirmed.err) == (1, True), unconfirmed.err
     done = command(collector, *words, *yes, "--confirm", f"{prefix}-")
     assert (done.code, done.answer["outcome"], len(done.answer["audits"])) == (0, "accepted", 5), done.err
     assert [step["outcome"] for step in done.answer["steps"]] == ["aborted"] * number
@@ -121,31 +121,59 @@ def test_more_than_one_order_takes_are_aborted_by_a_filter(
 
 
 @pytest.mark.long
-def test_an_order_in_parts_goes_on_where_its_answers_were_lost(
-    collector: CollectorProcess, connection: KafkaConnection, tmp_path: Path
+def test_an_order_by_filter_goes_on_where_its_command_is_killed(
+    collector: CollectorProcess, connection: KafkaConnection
 ) -> None:
     prefix, number = f"lost-{uuid.uuid4().hex[:8]}", MAX_KEYS + 5
-    topic = make_sink(connection).topic
-    leave_prepared(connection, topic, prefix=prefix, checkpoint_id=uuid.uuid4().hex, attempt=1, count=number)
+    sink = make_sink(connection)
+    leave_prepared(connection, sink.topic, prefix=prefix, checkpoint_id=uuid.uuid4().hex, attempt=1, count=number)
     words = ("abort", "--filter", f"transaction-prefix={prefix}", "--json")
     wait_until("all are known", lambda: number_of(collector, prefix) == number)
-    fingerprint = command(collector, *words).err.partition("fingerprint: ")[2].split()[0]
-    yes = ("--yes", "--reason", "its job is gone", "--fingerprint", fingerprint, "--idempotency-key", prefix)
-    yes += ("--confirm", f"{prefix}-")
-    with halting_proxy(collector.url, passes=2) as proxy:
-        halted = command(collector, *words, *yes, url=proxy.url)
-        assert (halted.code, len(halted.answer["steps"])) == (3, 500), halted.err
-        assert f"--idempotency-key {prefix} goes on from here" in halted.err
-        wait_until("the third is done", lambda: number_of(collector, prefix) == number - 750)
-        proxy.passes = None
-        done = command(collector, *words, *yes, url=proxy.url)
-    assert (done.code, done.answer["outcome"], len(done.answer["audits"])) == (0, "accepted", 5), done.err
-    assert [step["outcome"] for step in done.answer["steps"]] == ["aborted"] * number
-    assert done.err.count("answered before") == 3
-    assert number_of(collector, prefix) == 0
+    yes = ("--yes", "--reason", "its job is gone", "--fingerprint", fingerprint_of(command(collector, *words)))
+    yes += ("--confirm", f"{prefix}-", "--idempotency-key", prefix)
+    process = started(collector, *words, *yes)
+    wait_until("the collector has begun", lambda: runs_of(collector, prefix))
+    process.kill()
+    process.wait(LIMIT_S)
+    (row,) = runs_of(collector, prefix)
+    over = collector.over(row["run"])
+    assert (over["done"], over["halted"], len(over["audits"])) == (number, "", 5)
+    wait_until("none is open", lambda: number_of(collector, prefix) == 0)
+    done = command(collector, *words, *yes)
+    assert (done.code, done.answer) == (0, over), done.err
     audit = command(collector, "audit", "--limit", "20")
-    assert all(f"its job is gone (part {n} of 5 of an order by filter)" in audit.out for n in (3, 5))
-    assert list(tmp_path.rglob("*.json")) == []
+    assert all(audit.out.count(f"its job is gone (part {n} of 5 of an order for 1,005: ") == 1 for n in range(1, 6))
+    assert sink.visible() == []
+
+
+def runs_of(collector: CollectorProcess, prefix: str) -> list[dict[str, Any]]:
+    """Return the orders by filter about ids that begin so, no dry runs."""
+    rows = collector.rows("orders/runs")
+    return [row for row in rows if row["filter"].get("transaction_prefix") == prefix and not row["dry_run"]]
+
+
+@pytest.mark.long
+def test_a_collector_that_is_killed_in_the_middle_tells_what_it_did_not_send(
+    broker: Broker, connection: KafkaConnection, tmp_path: Path
+) -> None:
+    prefix, number = f"cut-{uuid.uuid4().hex[:8]}", MAX_KEYS + 5
+    sink = make_sink(connection)
+    leave_prepared(connection, sink.topic, prefix=prefix, checkpoint_id=uuid.uuid4().hex, attempt=1, count=number)
+    with running(broker.bootstrap_servers, tmp_path) as process:
+        wait_until("all are known", lambda: number_of(process, prefix) == number)
+        run = process.begin_run(process.preview(transaction_prefix=prefix)).json()["run"]
+        wait_until("a part is sent", lambda: process.get(f"orders/runs/{run}")["parts_sent"])
+        process.kill()
+        process.start()
+        row = process.get(f"orders/runs/{run}?steps=true")
+        assert (row["is_over"], row["halted"]) == (True, "The collector ended before all was sent.")
+        assert 0 < row["sent"] < number
+        audit = process.rows("audit?limit=1")[0]
+        unsent = number - row["sent"]
+        assert audit["detail"].endswith(f"For {unsent:,} of 1,005 transactions nothing was sent")
+        wait_until("what was sent is aborted, and no more", lambda: number_of(process, prefix) == unsent)
+        assert len(audit["keys"]) == unsent
+        assert process.stop_run(run).json()["halted"] == row["halted"]
 
 
 def test_decided_transactions_are_committed_by_a_filter_in_two_steps(
@@ -159,10 +187,10 @@ def test_decided_transactions_are_committed_by_a_filter_in_two_steps(
     words = ("commit", "--filter", f"pipeline={pipeline.prefix}", "--filter", "verdict=commit it")
     dry = command(collector, *words)
     assert (dry.code, dry.out.count("EndTxn(commit)")) == (0, 2), dry
-    fingerprint = next(line.split()[-1] for line in dry.err.splitlines() if line.startswith("fingerprint"))
+    fingerprint = fingerprint_of(dry)
     yes = ("--yes", "--reason", "its driver is frozen", "--idempotency-key", f"all-of-{pipeline.prefix}", "--json")
     other = command(collector, *words, *yes, "--fingerprint", "of-another-set")
-    assert (other.code, "means other transactions" in other.err) == (1, True)
+    assert (other.code, "this preview is not kept" in other.err) == (1, True)
     assert pipeline.visible() == [], "nothing is done for another set"
     done = command(collector, *words, *yes, "--fingerprint", fingerprint)
     assert (done.code, done.answer["outcome"]) == (0, "accepted"), done
@@ -173,7 +201,7 @@ def test_decided_transactions_are_committed_by_a_filter_in_two_steps(
     again = command(collector, *words, *yes, "--fingerprint", fingerprint)
     assert (again.code, again.answer["steps"]) == (0, done.answer["steps"])
     audit = command(collector, "audit", "--limit", "20")
-    assert audit.out.count("its driver is frozen (part 1 of 1 of an order by filter)") == 1
+    assert audit.out.count("its driver is frozen (part 1 of 1 of an order for 2: ") == 1
 
 
 def test_a_collector_that_is_not_there_is_exit_code_3(collector: CollectorProcess) -> None:

@@ -411,7 +411,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
     "collector/orders/bulk_selection.py": (
         # Lists that are made of each other are of one length.
         NotCounted("select", "True -> False", SAME, within="*strict=True*"),
-        # How long a fingerprint is, and a millisecond of an act's age.
+        # How long a fingerprint is.
         NotCounted("fingerprint", "32 -> 33", LIMIT),
     ),
     "collector/standing_orders/given_orders.py": (NotCounted("GivenOrders.load", "0 -> 1", SAME),),

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from lifecycle.orders import common_beginning
 from tests.unit.app.contract_attention_rows import silence
 from tests.unit.app.contract_knowledge import Known
 from tests.unit.app.contract_rows import now_ms
+from tests.unit.app.contract_runs import Runs
 
 
 class Answers(Known):
     """What the collector knows and does; it settles what is ordered, and keeps no other rule than those an app can run into."""
+
+    @cached_property
+    def runs(self) -> Runs:
+        """Return the runs of orders by filter."""
+        return Runs(self._result, self.may_answer)
 
     def give(self, order: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Return status and body; what is accepted settles the transactions. A key that came before gets its first answer."""
@@ -27,6 +34,13 @@ class Answers(Known):
             "refused": refused,
         }
         return status, answer
+
+    def begin_run(self, body: dict[str, Any], who: str) -> tuple[int, dict[str, Any]]:
+        """Return status and body; the run goes on by itself."""
+        if self.role != "operator":
+            return 403, error("forbidden", "anna is a viewer; orders need an operator token")
+        self.orders.append(body)
+        return 200, self.runs.begin(body, who)
 
     def silence(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Return status and body; the alerts whose labels match are silenced."""
@@ -78,14 +92,19 @@ class Answers(Known):
         for row in chosen:
             confirm = common_beginning(risky) if body["action"] == "abort" else row["commit_confirmation"]
             takes.setdefault(confirm, []).append(row["key"])
+        words = " and ".join(f"{name} {value}" for name, value in wanted.items())
+        revisions = {row["key"]: row["revision"] for row in chosen}
         conditions = [
-            {"confirm": confirm, "keys": keys, "summary": [row | {"transactions": len(keys)} for row in summary]}
+            self.runs.preview(
+                {"confirm": confirm, "keys": keys, "summary": [row | {"transactions": len(keys)} for row in summary]},
+                revisions,
+                words if len(takes) == 1 else f"{words}, {confirm or 'without a text to type'}",
+            )
             for confirm, keys in takes.items()
         ]
         return 200, {
-            **body, "fingerprint": "f", "keys": [row["key"] for row in chosen],
-            "seen": {row["key"]: row["revision"] for row in chosen},
-            "confirm": conditions[0]["confirm"] if len(conditions) == 1 else "", "conditions": conditions,
+            **body, "keys": [row["key"] for row in chosen],
+            "conditions": conditions,
             "summary": summary, "rows": chosen[:1000], "left_out": [], "left_out_total": len(found) - len(chosen),
         }  # fmt: skip
 

@@ -10,6 +10,7 @@ import json
 import socket
 import sys
 import time
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from types import TracebackType
@@ -146,6 +147,11 @@ class _Handler(BaseHTTPRequestHandler):
         one = self.known.partition
         if one is not None and path == f"partitions/{one['topic']}/{one['partition']}":
             return self._answer(200, one)
+        if path == "orders/runs":
+            mine = [run for run in self.known.runs.rows.values() if run["who"] == self._person()]
+            return self._answer(200, _page([run | {"steps": []} for run in reversed(mine)], 500))
+        if (run := self.known.runs.rows.get(path.removeprefix("orders/runs/"))) is not None:
+            return self._answer(200, run if "steps" in query else run | {"steps": []})
         if path == "orders/under-way":
             rows = [row for row in self.known.under_way if not set(query["key"]).isdisjoint(row["keys"])]
             return self._answer(200, _page(rows, 500))
@@ -178,7 +184,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(*refused)
         if self.known.loses == "order":
             return self._hang_up()
-        by_path = {
+        by_path: dict[str, Any] = {
+            "orders/runs": partial(self.known.begin_run, who=self._person()),
             "silences": self.known.silence,
             "standing-orders": self.known.switch,
             "orders/preview": self.known.preview,
@@ -191,9 +198,15 @@ class _Handler(BaseHTTPRequestHandler):
         answer = by_path.get(path, self.known.give)(body)
         return self._hang_up() if self.known.loses else self._answer(*answer)
 
+    def _person(self) -> str:
+        return self.headers.get(NAME_HEADER) or "anna"
+
     def do_DELETE(self) -> None:
         if (refused := self._refused()) is not None:
             return self._answer(*refused)
+        if (run := self.known.runs.rows.get(self.path.rpartition("/")[2])) is not None:
+            self.known.runs.stop(run, self._person())
+            return self._answer(200, run | {"steps": []})
         return self._answer(*self.known.end_silence(int(urlsplit(self.path).path.rpartition("/")[2])))
 
     def _hang_up(self) -> None:

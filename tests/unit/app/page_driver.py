@@ -11,8 +11,8 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app import live
-from app.client import filter_runs, sent_orders
-from app.dialogs import order_form
+from app.client import sent_orders
+from app.dialogs import filter_order_dialog, order_form
 from app.regions import component
 from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL
 from app.settings import TOKEN as TOKEN_VARIABLE
@@ -34,8 +34,8 @@ def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answe
         monkeypatch.setattr(component, "show", region_in_streamlit.show)
         # What a test has changed is on the page at the next look.
         monkeypatch.setattr(live, "SHARED_FOR_S", 0.0)
-        # Orders by filter live as long as the app's process: each test has one of its own.
-        monkeypatch.setattr(filter_runs, "RUNS", filter_runs.FilterRuns())
+        # What a person has seen, and what was sent, lives as long as the app's process: each test has one of its own.
+        monkeypatch.setattr(filter_order_dialog, "_dismissed", set())
         monkeypatch.setattr(sent_orders, "SENT", sent_orders.SentOrders())
         # An order's result is in its dialog at once, however busy the machine is.
         monkeypatch.setattr(order_form, "MOMENT_S", 20.0)

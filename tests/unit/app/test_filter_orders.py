@@ -1,17 +1,17 @@
-"""Orders by filter on the Transactions page: what they are about, what must be typed, the parts, and what became of each."""
+"""Orders by filter on the Transactions page: what they are about, what must be typed, how far they are, what became of each."""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from app import live
-from app.client import filter_runs
-from app.client.filter_runs import FilterOrder, FilterRun, FilterRuns
 from lifecycle.orders import Action, Role
 from lifecycle.persons import Person
+from lifecycle.rows.orders import OrderRun
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import batch, foreign
 from tests.unit.app.page_driver import answering, button, labels, opened, said
@@ -47,19 +47,18 @@ def given(page: AppTest, reason: str = "the job is gone", confirm: str = "bank-0
     return watched(button(page, f"Abort {NUMBER} transactions").click().run())
 
 
-def ended(run: FilterRun) -> FilterRun:
-    """Return the run once it has ended or halted."""
-    progress = run.progress
-    while progress.is_sending:
-        now = run.wait(progress, LIMIT_S)
-        assert now is not progress, "no part was answered"
-        progress = now
-    return run
+def ended(run: OrderRun) -> OrderRun:
+    """Return the run once it is over."""
+    deadline_s = time.monotonic() + LIMIT_S
+    while not (now := live.collector().run(run.run, steps=True)).is_over:
+        assert time.monotonic() < deadline_s, "no part was answered"
+        time.sleep(0.02)
+    return now
 
 
 def watched(page: AppTest) -> AppTest:
     """Return the page as it is once nothing is being sent."""
-    for run in filter_runs.RUNS.of(live.asking_person()):
+    for run in live.collector().runs():
         ended(run)
     return page.run()
 
@@ -69,13 +68,8 @@ def test_everything_of_a_verdict_is_ordered_in_parts(answers):
     assert f"{NUMBER} of them hold what an abort may lose" in said(page)
     page = given(page)
     assert f"aborted {NUMBER} of {NUMBER}</b> · audit 512 to 514" in said(page)
-    assert [(len(sent["keys"]), sent["each"], sent["confirm"]) for sent in answers.orders] == [
-        (250, True, "bank-0"),
-        (250, True, "bank-0"),
-        (120, True, "bank-0"),
-    ]
-    assert len({sent["idempotency_key"] for sent in answers.orders}) == 3
-    assert answers.orders[1]["reason"] == "the job is gone (part 2 of 3 of an order for 620: verdict foreign)"
+    (sent,) = answers.orders
+    assert (sent["reason"], sent["confirm"], sent["filter"]) == ("the job is gone", "bank-0", {"verdict": "foreign"})
     assert answers.transactions == []
 
 
@@ -99,15 +93,22 @@ def test_what_changed_since_is_refused_alone_and_counted_with_why(answers):
     assert [row["transaction"] for row in answers.transactions] == ["bank-0003", "bank-0004"]
 
 
-def test_an_order_that_got_no_answer_halts_and_goes_on_under_its_key(answers):
+def test_an_order_that_got_no_answer_is_given_again_under_its_key_and_begins_once(answers):
     page = asked()
-    answers.loses = "order"
+    answers.loses = "answer"
     page = given(page)
-    assert "It does not go on: " in said(page)
-    assert f"aborted 0 of {NUMBER}</b> · {NUMBER} not sent" in said(page)
+    assert "It may have been carried out" in said(page)
     answers.loses = ""
-    page = watched(button(page, "Go on").click().run())
+    page = watched(button(page, f"Abort {NUMBER} transactions").click().run())
     assert f"aborted {NUMBER} of {NUMBER}" in said(page)
+    assert len(answers.runs.rows) == 1
+
+
+def test_what_the_collector_refuses_is_said_in_the_dialog(answers):
+    page = asked()
+    answers.role = "viewer"
+    assert "orders need an operator token" in said(given(page))
+    assert answers.orders == []
 
 
 def test_a_dry_run_of_an_order_by_filter_does_nothing_and_leads_back(answers):
@@ -161,9 +162,7 @@ def test_commits_of_several_checkpoints_are_ordered_one_condition_at_a_time(answ
     page.text_input(key="filter-order-confirm").set_value("chk-3")
     page = watched(button(page, "Commit 2 transactions").click().run())
     assert "committed 2 of 2" in said(page)
-    (sent,) = answers.orders
-    assert (len(sent["keys"]), sent["confirm"]) == (2, "chk-3")
-    assert sent["reason"].endswith("(part 1 of 1 of an order for 2: verdict foreign, chk-3)")
+    assert [sent["confirm"] for sent in answers.orders] == ["chk-3"]
     assert "Commit of 2 transactions: 2 done</b> · verdict foreign, chk-3" in said(opened("pending"))
 
 
@@ -174,21 +173,19 @@ def test_what_ended_meanwhile_is_not_asked_about(answers):
     assert "nothing is left to order" in said(page)
 
 
-def order(*, dry_run: bool = False) -> FilterOrder:
-    wanted = {"verdict": "foreign"}
-    return FilterOrder(
-        action=Action.ABORT,
-        filter=wanted,
-        preview=live.collector().preview(Action.ABORT, wanted),
-        reason="the job is gone",
-        confirm="bank-0",
-        dry_run=dry_run,
-    )
-
-
-def begun(given: FilterOrder) -> FilterRun:
+def begun() -> OrderRun:
     """Return an order as the dialog gives it."""
-    return filter_runs.RUNS.begin(given, None, live.settings())
+    wanted = {"verdict": "foreign"}
+    (condition,) = live.collector().preview(Action.ABORT, wanted).conditions
+    return live.collector().begin_run(
+        Action.ABORT,
+        wanted,
+        condition.fingerprint,
+        reason="the job is gone",
+        dry_run=False,
+        confirm=condition.confirm,
+        idempotency_key="once",
+    )
 
 
 def opened_run(page: AppTest) -> AppTest:
@@ -199,7 +196,7 @@ def opened_run(page: AppTest) -> AppTest:
 
 def test_a_reload_in_the_middle_shows_the_order_and_then_its_result(answers):
     answers.may_answer.clear()
-    run = begun(order())
+    run = begun()
     page = opened("pending")
     assert f"Abort of {NUMBER} transactions: 0 done</b> · {NUMBER} to go · verdict foreign" in said(page)
     assert "Dismiss" not in labels(page)
@@ -211,19 +208,17 @@ def test_a_reload_in_the_middle_shows_the_order_and_then_its_result(answers):
     assert f"aborted {NUMBER} of {NUMBER}</b> · audit 512 to 514" in said(page)
     page = button(page, "Close").click().run()
     assert "Abort of" not in said(page), "its end was seen"
-    assert len(answers.orders) == 3
+    assert len(answers.orders) == 1
 
 
-def test_a_page_that_is_opened_in_the_middle_watches_the_order_until_its_end(answers, monkeypatch):
-    monkeypatch.setattr(filter_runs, "PART", 100)
+def test_a_page_that_is_opened_in_the_middle_watches_the_order_until_its_end(answers):
     answers.may_answer.clear()
-    begun(order())
+    begun()
     page = opened_run(opened("pending"))
-    assert "Closing this hides it: the sending goes on" in said(page)
+    assert "Closing this hides it: the collector goes on" in said(page)
     answers.may_answer.set()
     page = watched(page)
     assert f"aborted {NUMBER} of {NUMBER}" in said(page)
-    assert [len(sent["keys"]) for sent in answers.orders] == [100] * 6 + [20]
 
 
 def test_two_persons_do_not_see_each_others_orders(answers, monkeypatch):
@@ -231,7 +226,7 @@ def test_two_persons_do_not_see_each_others_orders(answers, monkeypatch):
     monkeypatch.setattr(live, "asking_person", lambda: who[0])
     page = given(asked())
     assert f"aborted {NUMBER} of {NUMBER}" in said(page)
-    assert answers.given_by == ["anna"] * 3, "the audit has the name of who gave it"
+    assert [run["who"] for run in answers.runs.rows.values()] == ["anna"], "the audit has the name of who gave it"
     assert f"Abort of {NUMBER} transactions: {NUMBER} done" in said(opened("pending"))
     who[0] = BERT
     assert "Abort of" not in said(opened("pending"))
@@ -240,54 +235,26 @@ def test_two_persons_do_not_see_each_others_orders(answers, monkeypatch):
     assert "Abort of" not in said(page)
 
 
-def test_after_a_reload_a_halted_order_goes_on_under_the_key_of_the_unanswered_part(answers):
-    previewed = order()
-    answers.loses = "answer"
-    run = ended(begun(previewed))
-    assert run.progress.parts_sent == 0
-    assert len(answers.transactions) == NUMBER - 250, "it was carried out, and the app was not told"
-    page = opened("pending")
-    assert f"✖ Abort of {NUMBER} transactions: 0 done</b> · {NUMBER} not sent" in said(page)
-    page = opened_run(page)
-    assert "It may have been carried out" in said(page)
-    page = button(page, "Close").click().run()
-    assert f"✖ Abort of {NUMBER} transactions" in said(page), "it may still go on"
-    answers.loses = ""
-    page = watched(button(opened_run(page), "Go on").click().run())
-    assert f"aborted {NUMBER} of {NUMBER}" in said(page)
-    keys = [sent["idempotency_key"] for sent in answers.orders]
-    assert keys == [f"{run.id}-{part}" for part in (0, 0, 1, 2)]
-
-
 def test_a_stopped_order_ends_after_its_part(answers):
     answers.may_answer.clear()
-    run = begun(order())
-    assert answers.order_came.wait(LIMIT_S)
-    run.stop()
+    begun()
+    assert answers.runs.came.wait(LIMIT_S)
+    page = opened_run(opened("pending"))
+    page = button(page, "Stop after this part").click().run()
+    assert "Stop after this part" not in labels(page)
     answers.may_answer.set()
-    progress = ended(run).progress
-    assert (progress.parts_sent, progress.halted) == (1, filter_runs.STOPPED)
+    page = watched(page)
+    assert f"aborted 250 of {NUMBER}</b> · {NUMBER - 250} not sent" in said(page)
+    assert "It does not go on: </b>anna stopped it." in said(page)
     assert len(answers.transactions) == NUMBER - 250
-    run.go_on(None)
-    assert ended(run).progress.parts_sent == 3
-    assert answers.transactions == []
 
 
-def test_orders_that_ended_are_kept_for_an_hour_and_no_more_than_a_hundred(answers):
-    now_s = [0.0]
-    runs = FilterRuns(lambda: now_s[0])
-    answers.transactions = answers.transactions[:2]
-    checked = order(dry_run=True)
-    first = ended(runs.begin(checked, None, live.settings()))
-    for second in range(1, filter_runs.MOST_KEPT + 1):
-        now_s[0] = float(second)
-        last = ended(runs.begin(checked, None, live.settings()))
-    kept = runs.of(None)
-    assert (len(kept), kept[0], first in kept) == (filter_runs.MOST_KEPT, last, False)
+def test_an_order_that_the_collector_cannot_be_asked_about_is_shown_as_it_was(answers):
     answers.may_answer.clear()
-    under_way = runs.begin(checked, None, live.settings())
-    now_s[0] += filter_runs.KEPT_S
-    runs.dismiss(under_way)
-    assert runs.of(None) == (under_way,), "one that is being sent is kept"
+    begun()
+    page = opened_run(opened("pending"))
+    answers.loading = True
+    assert "history is being loaded" in said(page.run())
+    answers.loading = False
     answers.may_answer.set()
-    ended(under_way)
+    assert f"aborted {NUMBER} of {NUMBER}" in said(watched(page))

@@ -56,6 +56,7 @@ REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "silences": [lambda client: client.silences()],
     "receivers": [lambda client: client.receivers()],
     "standing_orders": [lambda client: client.standing_orders()],
+    "runs": [lambda client: client.runs()],
     "audit": [lambda client: client.audit()],
 }
 """How pages call each method of the app's client that looks."""
@@ -87,7 +88,7 @@ def asked_for(request: Callable[[CollectorClient], Any], monkeypatch: pytest.Mon
 
 def test_every_request_of_the_pages_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     methods = {name for name in vars(CollectorClient) if not name.startswith("_")}
-    others = {"close", "forget", "order", "order_each", "preview", "answer", "silence", "end_silence"}
+    others = {"close", "forget", "order", "begin_run", "run", "stop_run", "preview", "answer", "silence", "end_silence"}
     others |= {"switch_standing_orders"}
     assert methods - others == set(REQUESTS)
     asked = {asked_for(request, monkeypatch) for requests in REQUESTS.values() for request in requests}

@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 
 from lifecycle.orders import Action
 from lifecycle.rows.order_request import (
-    BulkOrderRequest,
     Filter,
+    RunRequest,
     SingleOrderRequest,
     TransactionOrderRequest,
     read_body,
@@ -95,23 +95,23 @@ def test_a_value_of_another_type_is_an_error_that_names_the_column(name: str, va
 
 
 def test_the_schemas_of_orders_say_their_limits() -> None:
-    of_transactions, of_one, bulk = (
-        TypeAdapter(kind).json_schema() for kind in (TransactionOrderRequest, SingleOrderRequest, BulkOrderRequest)
+    of_transactions, of_one, by_filter = (
+        TypeAdapter(kind).json_schema() for kind in (TransactionOrderRequest, SingleOrderRequest, RunRequest)
     )
     assert of_transactions["required"] == of_one["required"] == ["action", "reason", "keys"]
     assert of_transactions["properties"]["action"]["enum"] == ["commit", "abort"]
     limits = {"minItems": 1, "maxItems": 1, "uniqueItems": True}
     assert limits.items() <= of_one["properties"]["keys"].items()
     assert "default" not in of_one["properties"]["idempotency_key"], "an empty key is no key"
-    assert bulk["properties"]["filter"]["minProperties"] == 1
-    assert bulk["$defs"]["Filter"]["additionalProperties"] is False
-    assert "required" not in bulk["$defs"]["Filter"]
-    assert not any("default" in value for value in bulk["$defs"]["Filter"]["properties"].values())
+    assert by_filter["properties"]["filter"]["minProperties"] == 1
+    assert by_filter["$defs"]["Filter"]["additionalProperties"] is False
+    assert "required" not in by_filter["$defs"]["Filter"]
+    assert not any("default" in value for value in by_filter["$defs"]["Filter"]["properties"].values())
 
 
 def test_a_body_is_read_as_its_schema_says() -> None:
     body = {"action": "abort", "filter": {"open_for_ms": 3}, "fingerprint": "f", "reason": "  because  "}
-    read = read_body(BulkOrderRequest, body)
+    read = read_body(RunRequest, body)
     assert (read.action, read.filter, read.reason) == (Action.ABORT, Filter(open_for_ms=3), "because")
 
 
@@ -119,7 +119,7 @@ def test_a_body_is_read_as_its_schema_says() -> None:
     ("changes", "message"),
     [
         ({"action": "burn"}, "field 'action' is 'burn'"),
-        ({"action": "commit"}, "field 'action' is 'commit'; here it takes 'abort'"),
+        ({"action": "settle"}, "field 'action' is 'settle'; here it takes 'commit' or 'abort'"),
         ({"reason": " x "}, "field 'reason' takes 3 to 2000 characters: say why"),
         ({"reason": 3}, "field 'reason' is 3"),
         ({"filter": {}}, "field 'filter' takes one or more of pipeline, verdict"),
@@ -132,9 +132,9 @@ def test_a_body_is_read_as_its_schema_says() -> None:
 def test_an_error_says_which_field_and_what_it_takes(changes: dict[str, Any], message: str) -> None:
     body = {"action": "abort", "filter": {"pipeline": "p"}, "fingerprint": "f", "reason": "because", **changes}
     with pytest.raises(ValueError, match=message):
-        read_body(BulkOrderRequest, body)
+        read_body(RunRequest, body)
 
 
 def test_what_is_no_object_is_no_body() -> None:
     with pytest.raises(ValueError, match="no JSON object"):
-        read_body(BulkOrderRequest, [])
+        read_body(RunRequest, [])

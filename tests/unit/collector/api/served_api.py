@@ -15,6 +15,8 @@ from collector.api.event_stream import Changes
 from collector.config.tokens import Tokens
 from collector.history.store import Store
 from collector.orders.audit import OrderHistory
+from collector.orders.bulk_selection import Previews
+from collector.orders.filter_runs import FilterRuns
 from collector.orders.hanging import HangingOrders
 from collector.orders.outcome_resolver import OutcomeResolver
 from collector.orders.participants import KafkaParticipant, Participants
@@ -100,10 +102,14 @@ class Api:
             read_only=read_only,
             limit_ms=1000,
         )
+        previews = Previews(self.current)
+        self.filter_runs = FilterRuns(self.current, self.store, actions, previews)
         served = ApiDependencies(
             current=self.current,
             store=self.store,
             actions=actions,
+            previews=previews,
+            filter_runs=self.filter_runs,
             assessor=assessor_of(self.current, partitions=lambda: self.findings),
             changes=Changes(),
             tokens=KnownTokens.given(

@@ -13,6 +13,7 @@ from collector.orders.audit import OrderHistory
 from collector.orders.plan import PlannedAction
 from collector.records import orders
 from collector.records.formats.transaction_state import BrokerStatus
+from tests.unit.collector.alerting.http_receiver import wait_until
 from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api, decision_seen, observed
 from tests.unit.collector.observations import PREFIX, broker_record, database_handle, decided
 
@@ -79,7 +80,8 @@ def test_an_order_that_was_cut_short_is_under_way_until_its_end_is_known(api: Ap
 
 def test_nobody_orders_in_read_only_mode(read_only_api: Api) -> None:
     assert read_only_api.order().status_code == 403
-    assert read_only_api.rows("audit")[0]["outcome"] == "refused"
+    assert by_filter(read_only_api).status_code == 403
+    assert [row["outcome"] for row in read_only_api.rows("audit")] == ["refused"] * 2
 
 
 @pytest.mark.parametrize(
@@ -155,29 +157,109 @@ def test_a_reader_may_ask_what_a_bulk_abort_would_do(api: Api) -> None:
     assert answer.status_code == 200
     found = answer.json()
     assert [row["transaction"] for row in found["rows"]] == ["flink-orders-3"]
-    assert (found["keys"], found["confirm"]) == ([found["rows"][0]["key"]], "flink-orders-3")
+    (condition,) = found["conditions"]
+    assert (found["keys"], condition["keys"]) == ([found["rows"][0]["key"]], found["keys"])
+    assert (condition["confirm"], condition["parts"]) == ("flink-orders-3", 1)
     assert preview(api, {}, transaction_prefix="flink-").status_code == 401
     assert [one["verdict"] for one in preview(api, pipeline=PREFIX).json()["left_out"]] == ["commit it"]
 
 
-def test_a_bulk_abort_of_a_set_that_changed_is_refused(fresh_api: Api) -> None:
-    shown = preview(fresh_api, transaction_prefix="flink-").json()
-    later = broker_record(BrokerStatus.ONGOING, 0, transaction="flink-orders-4", producer_id=9)
-    fresh_api.current.observe([observed(11, later)])
-    body = {"action": "abort", "filter": shown["filter"], "fingerprint": shown["fingerprint"], "reason": "because"}
-    answer = fresh_api.client.post("/api/v1/orders", headers=OPERATOR, json=body | {"confirm": shown["confirm"]})
+def by_filter(api: Api, headers: dict[str, str] = OPERATOR, **changes: Any) -> Any:
+    """Order the abort of the foreign transaction by its filter; it changes after its preview, so no broker is asked."""
+    shown = preview(api, transaction_prefix="flink-").json()
+    changed = broker_record(BrokerStatus.PREPARE_ABORT, 5000, transaction="flink-orders-3", producer_id=7, version=2)
+    api.current.observe([observed(11, changed)])
+    body = {
+        "action": "abort",
+        "filter": shown["filter"],
+        "fingerprint": shown["conditions"][0]["fingerprint"],
+        "reason": "because",
+    }
+    return api.client.post(
+        "/api/v1/orders/runs", headers=headers, json={**body, "confirm": "flink-orders-3", **changes}
+    )
+
+
+def over(api: Api, run: str) -> dict[str, Any]:
+    def found() -> Any:
+        row = api.client.get(f"/api/v1/orders/runs/{run}?steps=true", headers=OPERATOR).json()
+        return row if row["is_over"] else None
+
+    row: dict[str, Any] = wait_until("the order by filter is over", found)
+    return row
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"fingerprint": "of-another-set"}, "this preview is not kept"),
+        ({"action": "commit"}, "this preview is not kept"),
+        ({"filter": {"transaction_prefix": "f"}}, "this preview is not kept"),
+        ({"confirm": "flink-"}, "takes 'flink-orders-3' in 'confirm'"),
+    ],
+)
+def test_an_order_by_filter_for_what_was_not_shown_is_refused(
+    fresh_api: Api, changes: dict[str, Any], says: str
+) -> None:
+    answer = by_filter(fresh_api, **changes)
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
-    assert "2 now" in answer.json()["error"]["message"]
+    assert says in answer.json()["error"]["message"]
     row = fresh_api.rows("audit")[0]
-    assert (row["outcome"], row["evidence"][0]["fingerprint"]) == ("refused", shown["fingerprint"])
+    assert (row["outcome"], row["detail"]) == ("refused", answer.json()["error"]["message"])
+    assert "fingerprint" in row["evidence"][0]
+    assert fresh_api.rows("orders/runs") == []
 
 
-def test_a_bulk_abort_that_may_lose_data_needs_typed_confirmation(fresh_api: Api) -> None:
+def test_a_viewer_neither_orders_by_filter_nor_stops_one(fresh_api: Api) -> None:
+    run = by_filter(fresh_api).json()["run"]
+    assert by_filter(fresh_api, VIEWER, fingerprint="f", filter={"pipeline": "p"}).status_code == 403
+    path = f"/api/v1/orders/runs/{run}"
+    assert fresh_api.client.delete(path, headers=VIEWER).status_code == 403
+    over(fresh_api, run)
+    assert sorted(row["who"] for row in fresh_api.rows("audit") if row["outcome"] == "refused") == [
+        "anna",
+        "ben",
+        "ben",
+    ]
+    assert fresh_api.client.get(path, headers=VIEWER).json()["run"] == run
+    for method in ("get", "delete"):
+        assert fresh_api.client.request(method, "/api/v1/orders/runs/nothing", headers=OPERATOR).status_code == 404
+
+
+def test_what_changed_since_its_preview_is_refused_alone_in_a_run(fresh_api: Api) -> None:
     shown = preview(fresh_api, transaction_prefix="flink-").json()
-    body = {"action": "abort", "filter": shown["filter"], "fingerprint": shown["fingerprint"], "reason": "because"}
-    answer = fresh_api.client.post("/api/v1/orders", headers=OPERATOR, json=body | {"confirm": "flink-"})
-    assert answer.status_code == 409
-    assert "'confirm'" in answer.json()["error"]["message"]
+    begun = by_filter(fresh_api, idempotency_key="once")
+    assert begun.status_code == 200
+    row = over(fresh_api, begun.json()["run"])
+    assert (row["who"], row["what"], row["filter"]) == ("anna", "transaction prefix flink-", shown["filter"])
+    assert (row["sent"], row["done"], row["outcomes"], row["halted"]) == (1, 0, {"refused": 1}, "")
+    (step,) = row["steps"]
+    assert (step["key"], step["outcome"]) == (shown["keys"][0], "refused")
+    assert "changed since it was looked at: it is aborting now" in step["detail"]
+    assert fresh_api.rows("orders/runs") == [row | {"steps": []}]
+    for headers, mine in ((OPERATOR, 1), (VIEWER, 0)):
+        answer = fresh_api.client.get("/api/v1/orders/runs?mine=true", headers=headers)
+        assert len(answer.json()["rows"]) == mine
+    (audit,) = fresh_api.rows("audit")
+    assert audit["reason"] == "because (part 1 of 1 of an order for 1: transaction prefix flink-)"
+
+
+def test_a_run_is_begun_once_under_its_key(fresh_api: Api) -> None:
+    shown = preview(fresh_api, transaction_prefix="flink-").json()
+    body = {
+        "action": "abort",
+        "filter": shown["filter"],
+        "fingerprint": shown["conditions"][0]["fingerprint"],
+        "reason": "because",
+    }
+    body |= {"confirm": "flink-orders-3", "idempotency_key": "once"}
+    first = by_filter(fresh_api, **body)
+    over(fresh_api, first.json()["run"])
+    again = fresh_api.client.post("/api/v1/orders/runs", headers=OPERATOR, json=body)
+    assert (again.json()["run"], again.json()["is_over"]) == (first.json()["run"], True)
+    assert len(fresh_api.rows("audit")) == 1
+    other = fresh_api.client.post("/api/v1/orders/runs", headers=OPERATOR, json=body | {"reason": "another"})
+    assert (other.status_code, "came with another order" in other.json()["error"]["message"]) == (409, True)
 
 
 def test_a_refused_order_repeated_gets_the_same_answer(fresh_api: Api) -> None:

@@ -1,0 +1,299 @@
+"""Orders by filter: each is a run, whose parts a thread of its own orders one after the other, whether or not anybody watches.
+
+A run is in history before its first part, each part is an order of its own, and the end of the run is in history too. Where the
+collector ends before a run is over, the rest is not sent: the next start says so, in the audit and of the run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+from collector.history.store import Store, StoreFailed
+from collector.orders.audit import AuditRow, OrderHistory
+from collector.orders.bulk_selection import PART, Previews, parts_of
+from collector.orders.idempotency_locks import KeyLocks
+from collector.orders.service import Actions, refused_step
+from collector.records.orders import Order, OrderOutcome, OrderResult, Step, StepOutcome
+from collector.runtime.clock import now_ms
+from collector.views.current_state import CurrentState
+from lifecycle.errors import IndoubtError, OrderRefused
+from lifecycle.rows.order_request import MAX_KEYS
+from lifecycle.rows.orders import OrderRun, OrderStep
+from lifecycle.rows.row_json import read_row, row_to_json
+
+KEPT_S, MOST_KEPT = 3600.0, 100
+"""How long runs that are over are listed, and how many of them."""
+STOP_LIMIT_S = 30.0
+CUT_SHORT = "The collector ended before all was sent."
+_WORST_FIRST = (OrderOutcome.FAILED, OrderOutcome.PENDING, OrderOutcome.ACCEPTED, OrderOutcome.DRY_RUN)
+log = logging.getLogger(__name__)
+
+
+class _Run:
+    """An order by filter with its keys, and how far it is."""
+
+    def __init__(self, order: Order, progress: OrderRun) -> None:
+        self.order, self.progress = order, progress
+        self.ended_s: float | None = None
+
+    def part(self, number: int) -> Order:
+        """Return the order of this part, the first one being 0: the same whenever it is asked for."""
+        order, run = self.order, self.progress
+        keys = order.keys[number * PART : (number + 1) * PART]
+        of_all = f"an order for {run.transactions:,}: {run.what}"
+        return replace(
+            order,
+            keys=keys,
+            seen={key: order.seen[key] for key in keys if key in order.seen},
+            each=True,
+            reason=f"{order.reason} (part {number + 1} of {run.parts} of {of_all})",
+            idempotency_key="" if order.dry_run else f"{order.idempotency_key} part {number + 1}",
+        )
+
+
+class FilterRuns:
+    """The orders by filter of this collector. Thread-safe.
+
+    ``start`` ends the runs that were cut short; it follows that of the follow-up, which writes down the part that was under way.
+    """
+
+    def __init__(
+        self,
+        current: CurrentState,
+        store: Store,
+        actions: Actions,
+        previews: Previews,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._current, self._actions, self._previews, self._clock = current, actions, previews, clock
+        self._history, self._keys = OrderHistory(store), KeyLocks()
+        self._lock = threading.RLock()
+        self._runs: dict[str, _Run] = {}
+        self._threads: dict[str, threading.Thread] = {}
+
+    def start(self) -> None:
+        """End the runs that an earlier process left in the middle. Raises StoreFailed."""
+        for who, digest, kept in self._history.runs_under_way():
+            self._cut_short(who, digest, json.loads(kept))
+
+    def stop(self) -> None:
+        """Let no run send another part; returns when those under way have ended, after 30 s at most."""
+        with self._lock:
+            threads = list(self._threads.values())
+            for run in self._runs.values():
+                self._halt(run, CUT_SHORT)
+        until_s = time.monotonic() + STOP_LIMIT_S
+        for thread in threads:
+            thread.join(max(0.0, until_s - time.monotonic()))
+
+    def begin(self, order: Order, who: str) -> OrderRun:
+        """Begin a run; the same order under the same key again begins none and returns that one.
+
+        Raises OrderRefused when its preview is not kept (any more), or another text must be typed, StoreFailed when it cannot be
+        written down.
+        """
+        order = order if order.idempotency_key else replace(order, idempotency_key=uuid4().hex)
+        number = hashlib.sha256(f"{who} {order.idempotency_key}".encode()).hexdigest()[:16]
+        with self._keys.held(number):
+            if (before := self._given_before(number, order, who)) is not None:
+                return before
+            meant = self._previews.find(order)
+            if meant is None:
+                raise self._refused(
+                    order, who, "this preview is not kept (any more): ask for it again. Nothing was done"
+                )
+            if meant.confirm and order.confirm != meant.confirm and not order.dry_run:
+                why = f"this order takes {meant.confirm!r} in 'confirm': repeat it. Nothing was done"
+                raise self._refused(order, who, why)
+            run = _Run(
+                replace(order, keys=tuple(meant.seen), seen=meant.seen, filter=None, fingerprint=""),
+                OrderRun(
+                    run=number,
+                    begun_at_ms=now_ms(),
+                    who=who,
+                    action=order.action,
+                    filter=order.filter.to_json() if order.filter is not None else {},
+                    what=meant.what,
+                    reason=order.reason,
+                    dry_run=order.dry_run,
+                    transactions=len(meant.seen),
+                    parts=parts_of(meant.seen),
+                ),
+            )
+            if not order.dry_run:
+                kept = {"run": row_to_json(run.progress), "key": order.idempotency_key, "keys": list(meant.seen)}
+                self._history.begin_run(order, who, json.dumps(kept))
+            thread = threading.Thread(target=self._carry_out, args=(run,), name=f"filter run {number}", daemon=True)
+            with self._lock:
+                self._runs[number], self._threads[number] = run, thread
+                thread.start()
+            return _without_steps(run)
+
+    def all(self, who: str | None = None) -> list[OrderRun]:
+        """Return the runs, the newest first, without their steps; ``who``: of this caller only."""
+        with self._lock:
+            self._forget_old()
+            found = [run for run in self._runs.values() if who in (None, run.progress.who)]
+            return [_without_steps(run) for run in reversed(found)]
+
+    def find(self, number: str) -> OrderRun | None:
+        """Return a run with its steps, None where there is none of that number."""
+        with self._lock:
+            run = self._runs.get(number)
+            return run.progress if run is not None else None
+
+    def stop_run(self, number: str, who: str) -> OrderRun | None:
+        """Send no part of a run after the one that is under way; return the run, None where there is none."""
+        with self._lock:
+            run = self._runs.get(number)
+            if run is None:
+                return None
+            self._halt(run, f"{who} stopped it.")
+            return _without_steps(run)
+
+    def _given_before(self, number: str, order: Order, who: str) -> OrderRun | None:
+        with self._lock:
+            run = self._runs.get(number)
+        if run is None:
+            found = self._history.run(who, order.idempotency_key)
+            if found is None:
+                return None
+            run = _Run(replace(order, digest=found[0]), read_row(OrderRun, json.loads(found[1])))
+            run.ended_s = self._clock()
+            with self._lock:
+                self._runs[number] = run
+        if run.order.digest != order.digest:
+            why = f"idempotency key {order.idempotency_key!r} came with another order before: give each order a key of its own"
+            raise self._refused(order, who, f"{why}. Nothing was done")
+        return _without_steps(run)
+
+    def _refused(self, order: Order, who: str, why: str) -> OrderRefused:
+        self._actions.refuse(order, who, why)
+        return OrderRefused(why)
+
+    def _halt(self, run: _Run, why: str) -> None:
+        if not run.progress.is_over and not run.progress.halted:
+            self._now(run, halted=why)
+
+    def _now(self, run: _Run, **changes: Any) -> None:
+        with self._lock:
+            run.progress = replace(run.progress, **changes)
+        self._current.changed()
+
+    def _carry_out(self, run: _Run) -> None:
+        try:
+            while not run.progress.halted and run.progress.parts_sent < run.progress.parts:
+                self._send(run, run.part(run.progress.parts_sent))
+        except IndoubtError as error:
+            self._halt(run, str(error))
+        except Exception as error:
+            # A run whose thread is gone must not look as if it went on.
+            log.exception("an order by filter halted")
+            self._halt(run, f"The collector failed ({type(error).__name__}): its log says why.")
+        self._end(run)
+
+    def _send(self, run: _Run, part: Order) -> None:
+        try:
+            answer = self._actions.give(part, run.progress.who)
+        except OrderRefused as error:
+            self._add(run, _all_refused(part, str(error)))
+        else:
+            self._add(run, answer)
+
+    def _add(self, run: _Run, answer: OrderResult) -> None:
+        """Add what became of the next part."""
+        before = run.progress
+        steps = (*before.steps, *map(_as_row, answer.steps))
+        good = [outcome.value for outcome in StepOutcome if outcome.fulfils(before.action)]
+        outcomes = Counter(step.outcome for step in steps)
+        worst = [outcome for outcome in _WORST_FIRST if outcome.value in (before.outcome, answer.outcome.value)]
+        self._now(
+            run,
+            parts_sent=before.parts_sent + 1,
+            sent=min(before.transactions, (before.parts_sent + 1) * PART),
+            done=sum(outcomes[word] for word in ([StepOutcome.DRY_RUN.value] if before.dry_run else good)),
+            outcomes=dict(outcomes),
+            outcome=worst[0].value,
+            took_ms=before.took_ms + answer.took_ms,
+            audits=(*before.audits, answer.audit) if answer.audit else before.audits,
+            steps=steps,
+        )
+
+    def _end(self, run: _Run) -> None:
+        """Mark a run as over, in history first; what was not sent has an audit row."""
+        progress, unsent = run.progress, run.order.keys[run.progress.sent :]
+        over = replace(progress, is_over=True, halted=progress.halted if unsent else "")
+        row = None
+        if unsent:
+            row = AuditRow(
+                who=progress.who,
+                action=progress.action,
+                keys=unsent[:MAX_KEYS],
+                reason=f"{progress.reason} (an order for {progress.transactions:,}: {progress.what})",
+                outcome=OrderOutcome.REFUSED,
+                detail=f"{progress.halted} For {len(unsent):,} of {progress.transactions:,} transactions nothing was sent",
+            )
+        try:
+            if not progress.dry_run:
+                kept = json.dumps(row_to_json(over))
+                self._history.end_run(progress.who, run.order.idempotency_key, kept, row)
+        except StoreFailed:
+            # The next start finds it, and says what was not sent.
+            log.exception("the end of an order by filter could not be written down")
+        with self._lock:
+            run.ended_s = self._clock()
+            self._threads.pop(progress.run, None)
+        self._now(run, is_over=True, halted=over.halted)
+
+    def _cut_short(self, who: str, digest: str, kept: Mapping[str, Any]) -> None:
+        progress, keys = read_row(OrderRun, kept["run"]), tuple(kept["keys"])
+        order = Order(
+            action=progress.action,
+            keys=keys,
+            seen={},
+            reason=progress.reason,
+            dry_run=False,
+            confirm="",
+            idempotency_key=kept["key"],
+            digest=digest,
+        )
+        run = _Run(order, progress)
+        while run.progress.parts_sent < progress.parts:
+            part = run.part(run.progress.parts_sent)
+            found = self._actions.answer(part.idempotency_key, who)
+            if found.answer is None and found.refused is None:
+                break
+            self._add(run, found.answer or _all_refused(part, found.refused or ""))
+        self._runs[progress.run] = run
+        self._halt(run, CUT_SHORT)
+        self._end(run)
+
+    def _forget_old(self) -> None:
+        ended: Sequence[tuple[float, str]] = sorted(
+            ((run.ended_s, number) for number, run in self._runs.items() if run.ended_s is not None), reverse=True
+        )
+        for place, (ended_s, number) in enumerate(ended):
+            if place >= MOST_KEPT or self._clock() - ended_s >= KEPT_S:
+                del self._runs[number]
+
+
+def _without_steps(run: _Run) -> OrderRun:
+    return replace(run.progress, steps=())
+
+
+def _as_row(step: Step) -> OrderStep:
+    return OrderStep(key=step.key, description=step.description, outcome=step.outcome.value, detail=step.detail)
+
+
+def _all_refused(part: Order, why: str) -> OrderResult:
+    steps = tuple(refused_step(key, why) for key in part.keys)
+    return OrderResult(audit=0, outcome=OrderOutcome.FAILED, took_ms=0, steps=steps)
