@@ -43,14 +43,13 @@ from app.components import viewer_choices
 from app.components.markup import el, join
 from app.components.time_text import UTC_NAME
 from app.dialogs import (
-    batch_dialog,
     filter_order_dialog,
-    order_dialog,
-    pipeline_dialog,
     pressed,
     sent_order_lines,
     silence_dialog,
     standing_orders_dialog,
+    target_dialogs,
+    transactions_dialog,
 )
 from app.screens import (
     aborts,
@@ -146,13 +145,12 @@ def main() -> None:
             live.write(who)
         _times_choice()
     sent_order_lines.show()
-    order_dialog.show_last_result()
+    transactions_dialog.DIALOG.show_last_result()
     page.run()
     live.write(_KEYS)
-    order_dialog.show_if_asked()
+    for dialog in (transactions_dialog.DIALOG, target_dialogs.BATCH, target_dialogs.PIPELINE):
+        dialog.show_if_asked()
     filter_order_dialog.show_if_asked()
-    batch_dialog.show_if_asked()
-    pipeline_dialog.show_if_asked()
     silence_dialog.show_if_asked()
     standing_orders_dialog.show_if_asked()
 

@@ -1,220 +1,263 @@
-"""The dialog of an order for transactions: what will happen, why it is safe, a reason, and the result.
+"""The dialog of an order: what will happen, why it is safe, a reason, and the result; each kind of order is a class of its own.
 
-It uses the transactions as they were shown when the button was pressed. The session keeps them. A later refresh of the page
-may reorder or end them, but it changes neither what the dialog names nor what it sends.
+It uses what was shown when the button was pressed. The session keeps it. A later refresh of the page may reorder or end it, but
+changes neither what the dialog names nor what it sends; the collector refuses the order if it has changed.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
 from functools import partial
+from typing import ClassVar, Generic, TypeVar
 
 import streamlit as st
 
 from app import live
+from app.client import sent_orders
 from app.client.collector_client import CollectorError, Failure
-from app.components.markup import el, join, plain_label
+from app.client.collector_rows import Orderable
+from app.client.sent_orders import SentOrder
+from app.components.markup import Html, el, plain_label
 from app.components.presses import DESTRUCTIVE
-from app.components.transaction_groups import TransactionGroup
+from app.components.time_text import since
 from app.dialogs import order_form
-from app.dialogs.order_text import (
-    changes_table,
-    refusal_text,
-    result_line,
-    safety_facts,
-    steps_table,
-    transactions_table,
-    what_will_happen,
-)
-from lifecycle.counted_nouns import counted
-from lifecycle.identity import PREFIX_PATTERN
-from lifecycle.orders import Action, common_beginning
+from app.dialogs.order_form import Filled
+from lifecycle.orders import Action
 from lifecycle.rows.orders import OrderResult
 from lifecycle.rows.transactions import TransactionRow
-from lifecycle.visible_text import visible
 
-KEY = "order"
-_ORDER, _LAST = "order", "last_order"
+MOMENT_S, LOOK_S = 0.3, 0.5
+"""How long an order is waited for before the dialog says that it is under way, and how often it then looks."""
+_SHOWN = "sent_order_shown"
+Target = TypeVar("Target")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedOrder(order_form.Asked):
-    """An order for transactions as they were shown; ``now``: the same transactions after the order was refused."""
+class AskedOrder(Generic[Target]):
+    """An order in its dialog, for what was shown, and its result so far."""
 
-    shown: tuple[TransactionRow, ...]
+    action: Action
+    target: Target
+    dry_run_result: OrderResult | None = None
+    result: OrderResult | None = None
+    refusal: CollectorError | None = None
     now: tuple[TransactionRow | None, ...] = ()
+    """Transactions as they were after the order was refused."""
+    under_way: SentOrder | None = None
+    """The order itself, until its answer is here."""
+    complaint: str = ""
+    idempotency_key: str = ""
+    """Of the order that was sent; with it the app asks for a result whose answer never came."""
 
     @property
-    def subject(self) -> str:
-        """Return ``batch 12 of ip-count``, ``foreign transaction billing-0``, or how many there are."""
-        first = self.shown[0]
-        if first.ours and first.batch is not None and PREFIX_PATTERN.fullmatch(first.pipeline):
-            return f"batch {first.batch} of {first.pipeline}"
-        kind = "hanging " if first.is_hanging else "" if first.ours else "foreign "
-        if len(self.shown) == 1:
-            return f"{kind}transaction {visible(first.transaction)}"
-        return counted(len(self.shown), f"{kind}transaction")
-
-    @property
-    def confirmation_text(self) -> str:
-        """Return what the operator must type: the id of what an abort loses, the checkpoint that a commit rests on, or nothing."""
-        if self.action is Action.COMMIT:
-            return next((shown.commit_confirmation for shown in self.shown if shown.commit_confirmation), "")
-        # Of several it is what their ids begin with, as the collector has it.
-        return common_beginning([transaction.confirmation_text for transaction in self.shown if transaction.loses_data])
+    def has_no_answer(self) -> bool:
+        """True if the order was sent and its answer never came."""
+        return self.refusal is not None and self.refusal.failure is Failure.NO_ANSWER_TO_ORDER
 
 
-def ask(action: Action, shown: tuple[TransactionRow, ...]) -> None:
-    """Open the dialog on these transactions as they were shown."""
-    st.session_state[_ORDER] = AskedOrder(action=action, shown=shown)
-    st.session_state["show_dialog"] = True
+class OrderDialog(ABC, Generic[Target]):
+    """Its widgets' keys begin with ``key``: ``<key>-reason``, ``<key>-confirm``, ``<key>-go``, ``<key>-dry-run``, ``<key>-cancel``,
+    ``<key>-close``, ``<key>-result``, ``<key>-refused``."""
 
+    key: ClassVar[str]
 
-def show_if_asked() -> None:
-    """Show the dialog if it is open. Called once per run of the page, outside every fragment."""
-    st.session_state.pop("show_dialog", None)
-    asked = st.session_state.get(_ORDER)
-    if asked is None:
-        return
-    title = f"{asked.action.value.capitalize()} {plain_label(asked.subject)}?"
-    st.dialog(title, width="large", on_dismiss=_put_away)(_body)()
+    @abstractmethod
+    def name(self, target: Target) -> str:
+        """Return what the order is about, in words."""
 
+    @abstractmethod
+    def ordered(self, target: Target) -> Sequence[Orderable]:
+        """Return what is ordered."""
 
-def show_last_result() -> None:
-    """Write the result of the last order until the user dismisses it."""
-    done = st.session_state.get(_LAST)
-    if done is None:
-        return
-    with st.container(key="last-order", horizontal=True, vertical_alignment="center"):
-        live.write(result_line(done.action, done.subject, done.result))
-        st.button("Dismiss", key="last-order-dismiss", type="tertiary", on_click=lambda: st.session_state.pop(_LAST))
+    @abstractmethod
+    def question(self, asked: AskedOrder[Target]) -> Html:
+        """Return what will happen, and what is known."""
 
+    @abstractmethod
+    def checked(self, asked: AskedOrder[Target], result: OrderResult) -> Html:
+        """Return what a dry run would send."""
 
-def _put_away() -> None:
-    order_form.put_away()
-    asked = st.session_state.pop(_ORDER, None)
-    if asked is not None and asked.result is not None:
-        st.session_state[_LAST] = asked
+    @abstractmethod
+    def ended(self, asked: AskedOrder[Target], result: OrderResult) -> Html:
+        """Return what became of the order."""
 
+    @abstractmethod
+    def refused(self, asked: AskedOrder[Target], refusal: CollectorError) -> Html:
+        """Return why nothing was done, or that it is not known."""
 
-def _body() -> None:
-    asked: AskedOrder | None = st.session_state.get(_ORDER)
-    if asked is None:
-        st.rerun()
-    if asked.under_way is not None:
-        st.session_state[_ORDER] = asked = _answered(asked)
-    if asked.under_way is not None:
-        order_form.show_under_way(KEY, asked.under_way)
-    elif asked.result is not None:
-        _show_result(asked, asked.result)
-    elif asked.refusal is not None:
-        _show_refusal(asked, asked.refusal)
-    else:
-        _show_question(asked)
+    def go(self, asked: AskedOrder[Target]) -> str:
+        """Return what stands on the button that gives the order."""
+        return asked.action.value.capitalize()
 
+    def confirmation_text(self, action: Action, target: Target) -> str:
+        """Return what the operator must type; empty: nothing."""
+        return ""
 
-def _show_question(asked: AskedOrder) -> None:
-    zone = live.zone()
-    live.write(el("div", el("h3", "What will happen"), el("p", what_will_happen(asked.action, asked.shown)),
-                  transactions_table(asked.shown, zone),
-                  el("h3", "Why it is safe" if not asked.confirmation_text else "What is known"),
-                  safety_facts(asked.action, asked.shown, zone), class_="order"))  # fmt: skip
-    if asked.dry_run_result is not None:
-        with st.container(key="order-dry-result"):
-            heading = f"Dry run: nothing was sent. Audit {asked.dry_run_result.audit}."
-            live.write(
-                el(
-                    "div",
-                    el("h3", heading),
-                    steps_table(asked.dry_run_result, asked.shown, dry_run=True),
-                    class_="order",
-                )
-            )
-    order_form.show(
-        KEY,
-        go=f"{asked.action.value.capitalize()} {counted(len(asked.shown), 'transaction')}",
-        warning="No known source can restore these rows. To abort anyway"
-        if asked.action is Action.ABORT
-        else order_form.COMMIT_WARNING,
-        confirmation_text=asked.confirmation_text,
-        complaint=asked.complaint,
-        is_destructive=asked.action in DESTRUCTIVE,
-        give=partial(_give, asked),
-        cancel=_put_away,
-    )
+    def warning(self, action: Action) -> str:
+        """Return the words before what must be typed."""
+        return ""
 
+    def answered(self, asked: AskedOrder[Target]) -> AskedOrder[Target]:
+        """Return an order whose answer has just come."""
+        return asked
 
-def _give(asked: AskedOrder, dry_run: bool) -> None:
-    """Give the order that was shown, once; its result replaces it in the session."""
-    if st.session_state.get(_ORDER) is not asked:
-        return
-    order = order_form.filled(KEY, confirmation_text=asked.confirmation_text, dry_run=dry_run)
-    if order.complaint:
-        st.session_state[_ORDER] = replace(asked, complaint=order.complaint)
-        return
-    sent = order_form.sent(asked, asked.subject, asked.shown, order, dry_run=dry_run)
-    st.session_state[_ORDER] = _answered(sent)
+    def more_buttons(self, asked: AskedOrder[Target]) -> None:
+        """Write buttons beside that which closes the dialog on a result."""
 
+    def ask(self, action: Action, target: Target) -> None:
+        """Open the dialog on this as it was shown."""
+        self._keep(AskedOrder(action=action, target=target))
+        st.session_state["show_dialog"] = True
 
-def _answered(sent: AskedOrder) -> AskedOrder:
-    """Return the order with its answer, once that is there; with what was shown as it is now, where it was refused."""
-    asked = order_form.answered(sent)
-    return replace(asked, now=_as_they_are_now(asked.shown)) if asked.refusal is not None else asked
+    def show_if_asked(self) -> None:
+        """Show the dialog if it is open. Called once per run of the page, outside every fragment."""
+        st.session_state.pop("show_dialog", None)
+        asked = self._asked()
+        if asked is not None:
+            title = f"{asked.action.value.capitalize()} {plain_label(self.name(asked.target))}?"
+            st.dialog(title, width="large", on_dismiss=self.put_away)(self._body)()
 
+    def put_away(self) -> None:
+        """Close the dialog; what is under way has a line on the pages from now on."""
+        st.session_state.pop(_SHOWN, None)
+        st.session_state.pop(f"{self.key}-asked", None)
 
-def _ask_again(asked: AskedOrder) -> None:
-    st.session_state[_ORDER] = order_form.asked_again(asked)
+    def _asked(self) -> AskedOrder[Target] | None:
+        asked: AskedOrder[Target] | None = st.session_state.get(f"{self.key}-asked")
+        return asked
 
+    def _keep(self, asked: AskedOrder[Target]) -> None:
+        st.session_state[f"{self.key}-asked"] = asked
 
-def _as_they_are_now(shown: tuple[TransactionRow, ...]) -> tuple[TransactionRow | None, ...]:
-    if any(transaction.is_hanging for transaction in shown):
-        return _hanging_now(shown)
-    now: list[TransactionRow | None] = []
-    for transaction in shown:
+    def _body(self) -> None:
+        asked = self._asked()
+        if asked is None:
+            st.rerun()
+        asked = self._with_answer(asked)
+        self._keep(asked)
+        if asked.under_way is not None:
+            self._show_under_way(asked.under_way)
+        elif asked.refusal is not None:
+            self._show_end(asked, "refused", self.refused(asked, asked.refusal))
+        elif asked.result is not None:
+            self._show_end(asked, "result", self.ended(asked, asked.result))
+        else:
+            self._show_question(asked)
+
+    def _show_question(self, asked: AskedOrder[Target]) -> None:
+        live.write(self.question(asked))
+        if asked.dry_run_result is not None:
+            with st.container(key=f"{self.key}-dry-result"):
+                live.write(self.checked(asked, asked.dry_run_result))
+        order_form.show(
+            self.key,
+            go=self.go(asked),
+            warning=self.warning(asked.action),
+            confirmation_text=self.confirmation_text(asked.action, asked.target),
+            complaint=asked.complaint,
+            is_destructive=asked.action in DESTRUCTIVE,
+            give=partial(self._give, asked),
+            cancel=self.put_away,
+        )
+
+    def _show_end(self, asked: AskedOrder[Target], how: str, said: Html) -> None:
+        with st.container(key=f"{self.key}-{how}"):
+            live.write(said)
+        with st.container(horizontal=True):
+            if asked.has_no_answer:
+                again = f"{self.key}-ask-again"
+                st.button("Ask for the result", key=again, type="primary", on_click=self._ask_again, args=(asked,))
+            self.more_buttons(asked)
+            st.button("Close", key=f"{self.key}-close", on_click=self.put_away)
+        order_form.write_over()
+
+    def _show_under_way(self, order: SentOrder) -> None:
+        """Write that the order is under way, until it is answered. Nothing waits for it here: the dialog can be closed."""
+
+        @st.fragment(run_every=LOOK_S, key=f"{self.key}-under-way-watched")
+        def watch() -> None:
+            if order.answer is not None:
+                # The dialog shows the result; this is not written again.
+                st.rerun()
+            with st.container(key=f"{self.key}-under-way"):
+                going = el("b", "◌ Under way"), " for ", since(order.sent_at_ms, UTC)
+                live.write(el("p", *going, class_="result", role="status"))
+                live.write(el("p", "Closing this hides it: each page has a line with its result.", class_="more"))
+
+        watch()
+        order_form.write_over()
+
+    def _give(self, asked: AskedOrder[Target], dry_run: bool) -> None:
+        """Give the order that was shown, once; its result replaces it in the session."""
+        if self._asked() is not asked:
+            return
+        confirmation_text = self.confirmation_text(asked.action, asked.target)
+        filled = order_form.filled(self.key, confirmation_text=confirmation_text, dry_run=dry_run)
+        if filled.complaint:
+            self._keep(replace(asked, complaint=filled.complaint))
+        elif dry_run:
+            self._keep(self._dry_run(replace(asked, complaint=""), filled))
+        else:
+            self._keep(self._sent(replace(asked, complaint=""), filled))
+
+    def _dry_run(self, asked: AskedOrder[Target], filled: Filled) -> AskedOrder[Target]:
+        shown = self.ordered(asked.target)
         try:
-            now.append(live.collector().transaction(transaction.key))
-        except CollectorError as error:
-            if error.failure is not Failure.UNKNOWN_KEY:
-                return ()
-            now.append(None)
-    return tuple(now)
-
-
-def _hanging_now(shown: tuple[TransactionRow, ...]) -> tuple[TransactionRow | None, ...]:
-    try:
-        now = {transaction.key: transaction for transaction in live.collector().hanging()}
-    except CollectorError:
-        return ()
-    return tuple(now.get(transaction.key) for transaction in shown)
-
-
-def _show_result(asked: AskedOrder, result: OrderResult) -> None:
-    with st.container(key="order-result"):
-        live.write(el("div", result_line(asked.action, asked.subject, result),
-                      steps_table(result, asked.shown, dry_run=False), class_="order"))  # fmt: skip
-    st.button("Close", key="order-close", type="primary", on_click=_put_away)
-    order_form.write_over()
-
-
-def _show_refusal(asked: AskedOrder, refusal: CollectorError) -> None:
-    nothing_done = not asked.has_no_answer
-    heading = "Refused: nothing was done." if refusal.failure is Failure.REFUSED else (
-        "Nothing was done." if nothing_done else "The result is unknown.")  # fmt: skip
-    said = refusal_text(refusal, {transaction.key: transaction.transaction for transaction in asked.shown})
-    with st.container(key="order-refused"):
-        live.write(el("div", el("p", el("b", "✖ ", heading), " ", said, class_="warn", role="alert"),
-                      join([changes_table(asked.shown, asked.now)] if asked.now else []), class_="order"))  # fmt: skip
-    with st.container(horizontal=True):
-        order_form.ask_again_button(KEY, asked, partial(_ask_again, asked))
-        now = tuple(transaction for transaction in asked.now if transaction is not None)
-        still = TransactionGroup(transactions=now).orderable(asked.action) if now else ()
-        if still and nothing_done:
-            st.button(
-                "Use the current state",
-                key="order-current-state",
-                type="primary",
-                on_click=ask,
-                args=(asked.action, still),
+            result = live.collector().order(
+                asked.action, shown, reason=filled.reason, dry_run=True, confirm=filled.confirm
             )
-        st.button("Close", key="order-close", on_click=_put_away)
-    order_form.write_over()
+        except CollectorError as error:
+            return self.answered(replace(asked, refusal=error))
+        return replace(asked, dry_run_result=result)
+
+    def _sent(self, asked: AskedOrder[Target], filled: Filled) -> AskedOrder[Target]:
+        """Send the order; return it with its result, or under way where that takes longer than a moment."""
+        order = SentOrder(
+            action=asked.action,
+            subject=self.name(asked.target),
+            shown=self.ordered(asked.target),
+            reason=filled.reason,
+            confirm=filled.confirm,
+            person=live.asking_person(),
+        )
+        sent_orders.SENT.send(order, live.settings())
+        st.session_state[_SHOWN] = order
+        order.wait(MOMENT_S)
+        return self._with_answer(replace(asked, under_way=order, idempotency_key=order.idempotency_key))
+
+    def _with_answer(self, asked: AskedOrder[Target]) -> AskedOrder[Target]:
+        """Return the order with its answer, once that is there."""
+        order = asked.under_way
+        if order is None or order.answer is None:
+            return asked
+        live.collector().forget()
+        sent_orders.SENT.dismiss(order)
+        if isinstance(order.answer, CollectorError):
+            return self.answered(replace(asked, under_way=None, refusal=order.answer))
+        return self.answered(replace(asked, under_way=None, result=order.answer))
+
+    def _ask_again(self, asked: AskedOrder[Target]) -> None:
+        """Keep the order with the result that the collector now has for it. The order is not sent a second time."""
+        try:
+            result = live.collector().answer(asked.idempotency_key)
+        except CollectorError as error:
+            if error.failure is not Failure.REFUSED:
+                error = CollectorError(Failure.NO_ANSWER_TO_ORDER, f"{error}. Ask again")
+            self._keep(replace(asked, refusal=error))
+            return
+        if result is None:
+            why = (
+                "the collector has no result yet. The order is still running, or it never arrived and nothing was done. "
+                "Ask again in a moment, and read Audit before you repeat the order"
+            )
+            self._keep(replace(asked, refusal=CollectorError(Failure.NO_ANSWER_TO_ORDER, why)))
+        else:
+            self._keep(replace(asked, refusal=None, result=result))
+
+
+def is_shown(order: SentOrder) -> bool:
+    """Say whether the open dialog of this session shows an order."""
+    return st.session_state.get(_SHOWN) is order

@@ -13,7 +13,7 @@ from app.components import brush, sorting
 from app.components.markup import el
 from app.components.presses import FILTER, AskOrder, AskSilence, ChooseTime, OpenPage, ShowNew, SortBy, read_press
 from app.components.transaction_groups import TransactionGroup
-from app.dialogs import batch_dialog, filter_order_dialog, order_dialog, pipeline_dialog, silence_dialog
+from app.dialogs import filter_order_dialog, silence_dialog, target_dialogs, transactions_dialog
 from app.regions import component
 from lifecycle.rows.transactions import TransactionRow
 
@@ -88,12 +88,12 @@ def _ask_order(press: AskOrder) -> None:
         pipeline = next((row for row in live.collector().pipelines() if row.key in press.keys), None)
         is_there = pipeline is not None
         if pipeline is not None:
-            pipeline_dialog.DIALOG.ask(press.action, pipeline)
+            target_dialogs.PIPELINE.ask(press.action, pipeline)
     elif press.subject == "batch":
         batch = next((row for row in live.collector().batches() if row.key in press.keys), None)
         is_there = batch is not None
         if batch is not None:
-            batch_dialog.DIALOG.ask(press.action, batch)
+            target_dialogs.BATCH.ask(press.action, batch)
     elif press.subject == FILTER:
         wanted = dict(entry.partition("=")[::2] for entry in press.keys)
         is_there = filter_order_dialog.ask(press.action, wanted)
@@ -102,7 +102,7 @@ def _ask_order(press: AskOrder) -> None:
         shown = TransactionGroup(transactions=now).orderable(press.action) if now else ()
         is_there = bool(shown)
         if shown:
-            order_dialog.ask(press.action, shown)
+            transactions_dialog.DIALOG.ask(press.action, shown)
     if not is_there:
         st.session_state[_FAILED] = "It has ended or changed since this page showed it: nothing is left to order."
 

@@ -12,7 +12,7 @@ from app.client.collector_client import CollectorError
 from app.client.sent_orders import SentOrder
 from app.components.markup import Html, el
 from app.components.time_text import since
-from app.dialogs import order_form
+from app.dialogs import order_dialog
 
 KEY = "sent-orders"
 
@@ -38,7 +38,7 @@ def show() -> None:
 
 def _to_show() -> list[SentOrder]:
     """Return those that no open dialog of this session shows."""
-    return [order for order in sent_orders.SENT.of(live.asking_person()) if not order_form.is_shown(order)]
+    return [order for order in sent_orders.SENT.of(live.asking_person()) if not order_dialog.is_shown(order)]
 
 
 def _line(order: SentOrder) -> None:

@@ -17,9 +17,9 @@ from app.components.paging import after_in_address, choose_rows, older_and_newes
 from app.components.presses import link, order_button
 from app.components.time_text import ago, amount, exact
 from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
-from app.dialogs.batch_dialog import COMMIT
 from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
+from app.dialogs.target_dialogs import COMMIT
 from app.regions.picture import Picture, Query
 from app.screens import news
 from app.screens.lost_batches import needs_of_lost

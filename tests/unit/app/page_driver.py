@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import live
 from app.client import sent_orders
-from app.dialogs import filter_order_dialog, order_form
+from app.dialogs import filter_order_dialog, order_dialog
 from app.regions import component
 from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL
 from app.settings import TOKEN as TOKEN_VARIABLE
@@ -38,7 +38,7 @@ def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answe
         monkeypatch.setattr(filter_order_dialog, "_dismissed", set())
         monkeypatch.setattr(sent_orders, "SENT", sent_orders.SentOrders())
         # An order's result is in its dialog at once, however busy the machine is.
-        monkeypatch.setattr(order_form, "MOMENT_S", 20.0)
+        monkeypatch.setattr(order_dialog, "MOMENT_S", 20.0)
         st.cache_resource.clear()
         yield known
         st.cache_resource.clear()
@@ -52,25 +52,23 @@ def opened(name: str, /, **query: str) -> AppTest:
 
         from app import live
         from app.dialogs import (
-            batch_dialog,
             filter_order_dialog,
-            order_dialog,
-            pipeline_dialog,
             sent_order_lines,
             silence_dialog,
             standing_orders_dialog,
+            target_dialogs,
+            transactions_dialog,
         )
         from tests.unit.app import region_in_streamlit
 
         live.read_rights()
         region_in_streamlit.write_without_presses("frame")
         sent_order_lines.show()
-        order_dialog.show_last_result()
+        transactions_dialog.DIALOG.show_last_result()
         importlib.import_module(f"app.screens.{name}").show()
-        order_dialog.show_if_asked()
+        for dialog in (transactions_dialog.DIALOG, target_dialogs.BATCH, target_dialogs.PIPELINE):
+            dialog.show_if_asked()
         filter_order_dialog.show_if_asked()
-        batch_dialog.show_if_asked()
-        pipeline_dialog.show_if_asked()
         silence_dialog.show_if_asked()
         standing_orders_dialog.show_if_asked()
 

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from app import live
 from app.client import sent_orders
-from app.dialogs import order_form
+from app.dialogs import order_dialog
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import pipeline
 from tests.unit.app.contract_rows import batch, parts_of_batch, shared_batch
@@ -20,7 +20,7 @@ LIMIT_S = 20.0
 @pytest.fixture
 def answers(monkeypatch):
     with answering(Answers(transactions=batch(), pipelines=[pipeline()]), monkeypatch) as known:
-        monkeypatch.setattr(order_form, "MOMENT_S", 0.0)
+        monkeypatch.setattr(order_dialog, "MOMENT_S", 0.0)
         known.may_answer.clear()
         yield known
         known.may_answer.set()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.components.transaction_groups import grouped
-from app.dialogs.order_dialog import AskedOrder
+from app.dialogs import transactions_dialog
 from app.dialogs.order_text import what_will_happen
 from lifecycle.orders import Action
 from lifecycle.rows.row_json import read_row
@@ -97,7 +97,8 @@ def test_a_group_is_as_sure_as_the_least_sure_transaction_of_its_verdict():
 
 def test_an_abort_of_several_of_one_application_takes_what_their_ids_begin_with():
     (group,) = groups_of(*(foreign(f"shop-{n}", pipeline="shop", key=f"s:{n}") for n in (17, 18)))
-    assert AskedOrder(action=Action.ABORT, shown=group.orderable(Action.ABORT)).confirmation_text == "shop-1"
+    shown = group.orderable(Action.ABORT)
+    assert transactions_dialog.DIALOG.confirmation_text(Action.ABORT, shown) == "shop-1"
 
 
 def test_rows_are_ordered_by_urgency_then_by_timeout():

@@ -1,0 +1,147 @@
+"""The dialog of an order for transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import streamlit as st
+
+from app import live
+from app.client.collector_client import CollectorError, Failure
+from app.client.collector_rows import Orderable
+from app.components.markup import Html, el, join
+from app.components.transaction_groups import TransactionGroup
+from app.dialogs import order_form
+from app.dialogs.order_dialog import AskedOrder, OrderDialog
+from app.dialogs.order_text import (
+    changes_table,
+    refusal_text,
+    result_line,
+    safety_facts,
+    steps_table,
+    transactions_table,
+    what_will_happen,
+)
+from lifecycle.counted_nouns import counted
+from lifecycle.identity import PREFIX_PATTERN
+from lifecycle.orders import Action, common_beginning
+from lifecycle.rows.orders import OrderResult
+from lifecycle.rows.transactions import TransactionRow
+from lifecycle.visible_text import visible
+
+Shown = tuple[TransactionRow, ...]
+_LAST = "last_order"
+
+
+class TransactionsDialog(OrderDialog[Shown]):
+    """An order for transactions as they were shown; its result stays on the page until the user dismisses it."""
+
+    key = "order"
+
+    def name(self, target: Shown) -> str:
+        """Return ``batch 12 of ip-count``, ``foreign transaction billing-0``, or how many there are."""
+        first = target[0]
+        if first.ours and first.batch is not None and PREFIX_PATTERN.fullmatch(first.pipeline):
+            return f"batch {first.batch} of {first.pipeline}"
+        kind = "hanging " if first.is_hanging else "" if first.ours else "foreign "
+        if len(target) == 1:
+            return f"{kind}transaction {visible(first.transaction)}"
+        return counted(len(target), f"{kind}transaction")
+
+    def ordered(self, target: Shown) -> Sequence[Orderable]:
+        """Return the transactions."""
+        return target
+
+    def go(self, asked: AskedOrder[Shown]) -> str:
+        """Return ``Abort 3 transactions``."""
+        return f"{asked.action.value.capitalize()} {counted(len(asked.target), 'transaction')}"
+
+    def confirmation_text(self, action: Action, target: Shown) -> str:
+        """Return what the operator must type: the id of what an abort loses, the checkpoint that a commit rests on, or nothing."""
+        if action is Action.COMMIT:
+            return next((shown.commit_confirmation for shown in target if shown.commit_confirmation), "")
+        # Of several it is what their ids begin with, as the collector has it.
+        return common_beginning([transaction.confirmation_text for transaction in target if transaction.loses_data])
+
+    def warning(self, action: Action) -> str:
+        """Return the words before the id or the checkpoint."""
+        if action is Action.ABORT:
+            return "No known source can restore these rows. To abort anyway"
+        return order_form.COMMIT_WARNING
+
+    def question(self, asked: AskedOrder[Shown]) -> Html:
+        """Return what is sent, the transactions, and the evidence of their verdicts."""
+        zone, is_safe = live.zone(), not self.confirmation_text(asked.action, asked.target)
+        return el("div", el("h3", "What will happen"), el("p", what_will_happen(asked.action, asked.target)),
+                  transactions_table(asked.target, zone), el("h3", "Why it is safe" if is_safe else "What is known"),
+                  safety_facts(asked.action, asked.target, zone), class_="order")  # fmt: skip
+
+    def checked(self, asked: AskedOrder[Shown], result: OrderResult) -> Html:
+        """Return a table of what would be sent."""
+        heading = el("h3", f"Dry run: nothing was sent. Audit {result.audit}.")
+        return el("div", heading, steps_table(result, asked.target, dry_run=True), class_="order")
+
+    def ended(self, asked: AskedOrder[Shown], result: OrderResult) -> Html:
+        """Return how many were ended so, and a table of what was sent."""
+        return el("div", result_line(asked.action, self.name(asked.target), result),
+                  steps_table(result, asked.target, dry_run=False), class_="order")  # fmt: skip
+
+    def refused(self, asked: AskedOrder[Shown], refusal: CollectorError) -> Html:
+        """Return why, and which transactions changed since."""
+        heading = "Refused: nothing was done." if refusal.failure is Failure.REFUSED else (
+            "The result is unknown." if asked.has_no_answer else "Nothing was done.")  # fmt: skip
+        said = refusal_text(refusal, {transaction.key: transaction.transaction for transaction in asked.target})
+        return el("div", el("p", el("b", "✖ ", heading), " ", said, class_="warn", role="alert"),
+                  join([changes_table(asked.target, asked.now)] if asked.now else []), class_="order")  # fmt: skip
+
+    def answered(self, asked: AskedOrder[Shown]) -> AskedOrder[Shown]:
+        """Return an order that was refused with what was shown as it is now."""
+        return asked if asked.refusal is None else replace(asked, now=_as_they_are_now(asked.target))
+
+    def more_buttons(self, asked: AskedOrder[Shown]) -> None:
+        """Write the button for a new order about what is still there after a refusal."""
+        now = tuple(transaction for transaction in asked.now if transaction is not None)
+        still = TransactionGroup(transactions=now).orderable(asked.action) if now else ()
+        if still and not asked.has_no_answer:
+            again, of = f"{self.key}-current-state", (asked.action, still)
+            st.button("Use the current state", key=again, type="primary", on_click=self.ask, args=of)
+
+    def put_away(self) -> None:
+        """Close the dialog and keep a result for the page."""
+        asked = self._asked()
+        super().put_away()
+        if asked is not None and asked.result is not None:
+            st.session_state[_LAST] = asked
+
+    def show_last_result(self) -> None:
+        """Write the result of the last order until the user dismisses it."""
+        done: AskedOrder[Shown] | None = st.session_state.get(_LAST)
+        if done is None or done.result is None:
+            return
+        with st.container(key="last-order", horizontal=True, vertical_alignment="center"):
+            live.write(result_line(done.action, self.name(done.target), done.result))
+            dismiss = "last-order-dismiss"
+            st.button("Dismiss", key=dismiss, type="tertiary", on_click=lambda: st.session_state.pop(_LAST))
+
+
+DIALOG = TransactionsDialog()
+
+
+def _as_they_are_now(shown: Shown) -> tuple[TransactionRow | None, ...]:
+    """Return each transaction as it is, None where it is gone; nothing where that cannot be asked."""
+    client, now = live.collector(), list[TransactionRow | None]()
+    try:
+        if any(transaction.is_hanging for transaction in shown):
+            hanging = {transaction.key: transaction for transaction in client.hanging()}
+            return tuple(hanging.get(transaction.key) for transaction in shown)
+        for transaction in shown:
+            try:
+                now.append(client.transaction(transaction.key))
+            except CollectorError as error:
+                if error.failure is not Failure.UNKNOWN_KEY:
+                    raise
+                now.append(None)
+    except CollectorError:
+        return ()
+    return tuple(now)
