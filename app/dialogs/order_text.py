@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
-from typing import Any
 
 from app.components.key_name import key_text
 from app.components.markup import Html, el
-from app.components.sorting import Sorting
-from app.components.time_text import NOTHING, amount, clock_time, duration, time_left
+from app.components.tables import table
+from app.components.time_text import amount, clock_time, duration, time_left
 from app.components.transaction_groups import rows_held
 from app.components.verdict_signs import Tone, badge, state_text, verdict_badge
 from lifecycle.counted_nouns import counted
@@ -19,8 +18,6 @@ from lifecycle.rows.orders import OrderResult
 from lifecycle.rows.transactions import TransactionRow
 from lifecycle.verdicts import Evidence
 
-SHORT = 16
-"""Characters of a cell that is not broken into lines."""
 _STEP_TONES = {
     "committed": ("✔", Tone.GOOD),
     "already committed": ("✔", Tone.GOOD),
@@ -190,42 +187,3 @@ def changes_table(shown: Sequence[TransactionRow], now: Sequence[TransactionRow 
 
 def _standing(transaction: TransactionRow) -> str:
     return f"{transaction.state.value} · {transaction.verdict.value} · epoch {transaction.producer_epoch}"
-
-
-def table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[object]],
-    class_: str = "rows",
-    sorting: Sorting[Any] | None = None,
-) -> Html:
-    """Return a table; every cell that is not markup is escaped. On a phone each row is a card.
-
-    ``sorting``: the heads of some columns sort it, where there is more than one row.
-    """
-    is_sorted = sorting is not None and len(rows) > 1
-    return el(
-        "div",
-        el(
-            "table",
-            el(
-                "thead",
-                el(
-                    "tr",
-                    *[sorting.head(name) if sorting and is_sorted else el("th", name, scope="col") for name in head],
-                ),
-            ),
-            el(
-                "tbody",
-                *[el("tr", *[_cell(name, cell) for name, cell in zip(head, row, strict=True)]) for row in rows],
-            ),
-            class_=f"{class_} sortable" if is_sorted else class_,
-        ),
-        class_="scroll",
-    )
-
-
-def _cell(name: str, cell: object) -> Html:
-    # A number and its unit stay in one line.
-    is_absent = cell in ("", NOTHING, el("span", NOTHING))
-    is_short = isinstance(cell, str) and not isinstance(cell, Html) and len(cell) <= SHORT
-    return el("td", cell, data_name=name, class_="absent" if is_absent else "short" if is_short else None)

@@ -15,9 +15,9 @@ from app.components.markup import Html, el
 from app.components.paging import after_in_address, first_page, go_further, page_of
 from app.components.presses import link
 from app.components.sorting import Sorting
+from app.components.tables import table
 from app.components.time_text import amount, duration, exact_time, written
 from app.components.verdict_signs import Tone, badge, certainty_badge
-from app.dialogs.order_text import table
 from app.screens import news
 from app.screens.sections import search_field
 from lifecycle import page_paths

@@ -16,9 +16,10 @@ from app.components.attention_card import remedies
 from app.components.markup import Html, el, widget_token
 from app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
 from app.components.presses import link, silence_button
+from app.components.tables import table
 from app.components.time_text import exact, since, written
 from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
-from app.dialogs.order_text import fact_line, table
+from app.dialogs.order_text import fact_line
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens import news

@@ -13,9 +13,9 @@ from app.components.key_name import key_link
 from app.components.markup import Html, el
 from app.components.paging import page_of
 from app.components.sorting import Sorting
+from app.components.tables import table
 from app.components.time_text import written
 from app.components.verdict_signs import Tone, badge
-from app.dialogs.order_text import table
 from app.screens import news
 from app.screens.sections import search_field
 from lifecycle.counted_nouns import counted

@@ -15,9 +15,9 @@ from app.components.attention_card import left_of, remedy_buttons
 from app.components.markup import Html, el, widget_token
 from app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
 from app.components.presses import link, order_button
+from app.components.tables import table
 from app.components.time_text import ago, amount, exact
 from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
-from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.dialogs.target_dialogs import COMMIT
 from app.regions.picture import Picture, Query

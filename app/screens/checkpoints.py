@@ -13,9 +13,9 @@ from app.components.markup import Html, el
 from app.components.paging import first_page, page_of
 from app.components.presses import link
 from app.components.sorting import Sorting
+from app.components.tables import table
 from app.components.time_text import amount, duration, written
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
-from app.dialogs.order_text import table
 from app.screens import news
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted

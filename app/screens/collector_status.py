@@ -13,9 +13,9 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.markup import Html, el
 from app.components.paging import page_of
+from app.components.tables import table
 from app.components.time_text import amount, duration, since, written
 from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
-from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens import news, standing_orders

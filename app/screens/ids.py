@@ -13,9 +13,9 @@ from app.components import downloads
 from app.components.markup import Html, el
 from app.components.paging import page_of
 from app.components.sorting import Sorting
+from app.components.tables import table
 from app.components.time_text import ago, amount
 from app.components.verdict_signs import Tone, badge
-from app.dialogs.order_text import table
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.pipelines import IdsRow
 

@@ -20,9 +20,9 @@ from app.components.paging import after_in_address, first_page, go_further, page
 from app.components.partition_name import partition_link
 from app.components.presses import link
 from app.components.sorting import Sorting
+from app.components.tables import table
 from app.components.time_text import amount, written
 from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
-from app.dialogs.order_text import table
 from app.screens import news
 from app.screens.aborts import none_was_aborted
 from lifecycle import page_paths

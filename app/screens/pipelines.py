@@ -13,8 +13,8 @@ from app.components import downloads
 from app.components.markup import Html, el, widget_token
 from app.components.pipeline_standing import PipelineStanding
 from app.components.presses import link, order_button
+from app.components.tables import table
 from app.components.time_text import ago, amount, duration, exact
-from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from lifecycle import page_paths

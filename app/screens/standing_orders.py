@@ -9,10 +9,10 @@ import streamlit as st
 
 from app import live
 from app.components.markup import Html, el
+from app.components.tables import table
 from app.components.time_text import ago, exact_time
 from app.components.verdict_signs import Tone, badge
 from app.dialogs import standing_orders_dialog
-from app.dialogs.order_text import table
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.standing_orders import StandingOrderRow
 

@@ -12,9 +12,9 @@ from app.client.collector_client import CollectorClient
 from app.components.incident_note import batch_note
 from app.components.markup import Html, el
 from app.components.presses import link, order_button
+from app.components.tables import table
 from app.components.time_text import amount, at, duration, since
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge, sign_of, word_badge
-from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens.batches import VERDICTS, side_text

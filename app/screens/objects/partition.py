@@ -14,9 +14,9 @@ from app.components.facts import evidence_list
 from app.components.incident_note import partition_note
 from app.components.markup import Html, el
 from app.components.presses import link, order_button
+from app.components.tables import table
 from app.components.time_text import amount, at, duration, since
 from app.components.verdict_signs import UNKNOWN_SIGN, badge, verdict_badge
-from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens.objects.parts import (

@@ -17,9 +17,9 @@ from app.components.key_name import key_link, key_text
 from app.components.markup import Html, el, widget_token
 from app.components.partition_name import partition_links
 from app.components.presses import link
+from app.components.tables import table
 from app.components.time_text import ago, amount, at, duration, since, time_left, written
 from app.components.verdict_signs import state_text, verdict_badge
-from app.dialogs.order_text import table
 from app.regions.picture import Picture
 from lifecycle import page_paths
 from lifecycle.rows.alerts import AlertRow

@@ -18,9 +18,9 @@ from app.components.incident_note import application_note
 from app.components.markup import Html, el
 from app.components.pipeline_standing import PipelineStanding
 from app.components.presses import link
+from app.components.tables import table
 from app.components.time_text import ago, amount, at, duration, written
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
-from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens import over_time

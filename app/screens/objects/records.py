@@ -13,8 +13,8 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.incident_note import transaction_note
 from app.components.markup import Html, el
+from app.components.tables import table
 from app.components.time_text import written
-from app.dialogs.order_text import table
 from app.screens.objects.parts import alerts_of, ended_table, page_address, share
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted

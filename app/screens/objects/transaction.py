@@ -15,9 +15,9 @@ from app.components.life_line import life_line
 from app.components.markup import Html, el, join
 from app.components.partition_name import partition_link
 from app.components.presses import link, order_button
+from app.components.tables import table
 from app.components.time_text import amount, at, duration, since, time_left
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
-from app.dialogs.order_text import table
 from app.dialogs.pressed import show_region
 from app.regions.picture import Picture, Query
 from app.screens.objects import records
