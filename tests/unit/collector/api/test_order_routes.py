@@ -212,7 +212,8 @@ def test_an_order_by_filter_for_what_was_not_shown_is_refused(
 
 def test_a_viewer_neither_orders_by_filter_nor_stops_one(fresh_api: Api) -> None:
     run = by_filter(fresh_api).json()["run"]
-    assert by_filter(fresh_api, VIEWER, fingerprint="f", filter={"pipeline": "p"}).status_code == 403
+    body = {"action": "abort", "filter": {"pipeline": "p"}, "fingerprint": "f", "reason": "because"}
+    assert fresh_api.client.post("/api/v1/orders/runs", headers=VIEWER, json=body).status_code == 403
     path = f"/api/v1/orders/runs/{run}"
     assert fresh_api.client.delete(path, headers=VIEWER).status_code == 403
     over(fresh_api, run)
