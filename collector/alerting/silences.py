@@ -5,18 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, ConfigDict, Field
 
 from collector.assess.findings import LABELS
-from lifecycle.errors import IndoubtError
+from lifecycle.rows.order_request import Json, Reason, RequestBody, read_body, without_default
 
-MIN_REASON, MAX_REASON = 3, 2_000
 LONGEST_MS = 30 * 24 * 3_600_000
-_FIELDS = ("matchers", "reason", "ends_at_ms", "duration_ms")
+_ONE_END: Json = {"oneOf": [{"required": ["ends_at_ms"]}, {"required": ["duration_ms"]}]}
 
 
-class InvalidSilence(IndoubtError):
-    """A silence lacks a field or has a wrong one; the message names it."""
+def _label(name: str) -> str:
+    if name not in LABELS:
+        raise ValueError(f"is a label that no alert carries; they are {', '.join(LABELS)}")
+    return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilenceRequest(RequestBody):
+    """The body of POST /silences; one of the two ends is given."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", strict=True, json_schema_extra=_ONE_END)
+    matchers: Annotated[
+        Mapping[Annotated[str, AfterValidator(_label)], Annotated[str, Field(min_length=1)]],
+        Field(
+            min_length=1,
+            description="Label to text, in which * stands for anything; all must match.",
+            json_schema_extra={"propertyNames": {"enum": list(LABELS)}},
+        ),
+    ]
+    reason: Reason
+    ends_at_ms: Annotated[int, Field(ge=1, json_schema_extra=without_default)] = 0
+    duration_ms: Annotated[int, Field(ge=1, le=LONGEST_MS, json_schema_extra=without_default)] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,54 +65,21 @@ def covering(silences: Iterable[Silence], labels: Mapping[str, str], now_ms: int
 
 
 def read(body: Any, author: str, now_ms: int) -> Silence:
-    """Return the silence (number 0: none yet) of a JSON body. Raises InvalidSilence that names the field."""
-    if not isinstance(body, dict):
-        raise InvalidSilence("a silence is a JSON object")
-    unknown = [name for name in body if name not in _FIELDS]
-    if unknown:
-        raise InvalidSilence(f"a silence has no field {unknown[0]!r}; it has {', '.join(_FIELDS)}")
+    """Return the silence (number 0: none yet) of a JSON body. Raises ValueError that names the field."""
+    asked = read_body(SilenceRequest, body)
+    if bool(asked.ends_at_ms) == bool(asked.duration_ms):
+        raise ValueError("a silence takes its end in one of 'ends_at_ms' and 'duration_ms'")
+    ends_ms = asked.ends_at_ms or now_ms + asked.duration_ms
+    if not now_ms < ends_ms <= now_ms + LONGEST_MS:
+        raise ValueError(f"'ends_at_ms' takes an end in the future, at most {LONGEST_MS // 86_400_000} days away")
     return Silence(
         number=0,
-        matchers=_matchers(body.get("matchers")),
-        reason=read_reason(body.get("reason")),
+        matchers=asked.matchers,
+        reason=asked.reason,
         author=author,
         starts_ms=now_ms,
-        ends_ms=_ends_ms(body, now_ms),
+        ends_ms=ends_ms,
     )
-
-
-def read_reason(value: Any) -> str:
-    """Return a reason. Raises InvalidSilence."""
-    reason = value.strip() if isinstance(value, str) and len(value) <= MAX_REASON else ""
-    if len(reason) < MIN_REASON:
-        raise InvalidSilence(f"'reason' takes {MIN_REASON} to {MAX_REASON} characters: say why")
-    return reason
-
-
-def _matchers(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or not value:
-        raise InvalidSilence("'matchers' takes an object of label -> text with at least one label")
-    for name, text in value.items():
-        if name not in LABELS:
-            raise InvalidSilence(
-                f"'matchers' has the label {name!r}, which no alert carries; they are {', '.join(LABELS)}"
-            )
-        if not isinstance(text, str) or not text:
-            raise InvalidSilence(f"'matchers' takes a text for {name!r}, in which * stands for anything")
-    return dict(value)
-
-
-def _ends_ms(body: Mapping[str, Any], now_ms: int) -> int:
-    given = {name: body[name] for name in ("ends_at_ms", "duration_ms") if name in body}
-    if len(given) != 1:
-        raise InvalidSilence("a silence takes its end in one of 'ends_at_ms' and 'duration_ms'")
-    ((name, value),) = given.items()
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidSilence(f"{name!r} is {value!r}; it takes whole milliseconds")
-    ends_ms = value if name == "ends_at_ms" else now_ms + value
-    if not now_ms < ends_ms <= now_ms + LONGEST_MS:
-        raise InvalidSilence(f"{name!r} takes an end in the future, at most {LONGEST_MS // 86_400_000} days away")
-    return ends_ms
 
 
 def _escaped(text: str) -> str:

@@ -8,10 +8,9 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
-from collector.alerting import silences
+from collector.alerting.silences import SilenceRequest
 from collector.api.errors import CODES
-from collector.assess.findings import LABELS
-from lifecycle.rows.order_request import REASON_SCHEMA, AnyOrder, PreviewRequest, RunRequest
+from lifecycle.rows.order_request import AnyOrder, PreviewRequest, RunRequest
 from lifecycle.rows.standing_orders import SwitchRequest
 
 HEALTH = ("get", "/api/v1/health")
@@ -19,32 +18,14 @@ HEALTH = ("get", "/api/v1/health")
 TOKEN_AT_TIMES = ("/metrics",)
 """Paths that want a token unless a setting says otherwise."""
 Json = dict[str, Any]
-_SILENCE: Json = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["matchers", "reason"],
-    "properties": {
-        "matchers": {
-            "type": "object",
-            "minProperties": 1,
-            "propertyNames": {"enum": list(LABELS)},
-            "additionalProperties": {"type": "string", "minLength": 1},
-            "description": "Label to text, in which * stands for anything; all must match.",
-        },
-        "reason": REASON_SCHEMA,
-        "ends_at_ms": {"type": "integer"},
-        "duration_ms": {"type": "integer", "minimum": 1, "maximum": silences.LONGEST_MS},
-    },
-    "oneOf": [{"required": ["ends_at_ms"]}, {"required": ["duration_ms"]}],
-}
 BODIES: dict[tuple[str, str], Any] = {
     ("post", "/api/v1/orders"): AnyOrder,
     ("post", "/api/v1/orders/preview"): PreviewRequest,
     ("post", "/api/v1/orders/runs"): RunRequest,
-    ("post", "/api/v1/silences"): _SILENCE,
+    ("post", "/api/v1/silences"): SilenceRequest,
     ("post", "/api/v1/standing-orders"): SwitchRequest,
 }
-"""Bodies that are read by hand, so that their errors can be kind: their types, or a schema."""
+"""Bodies that are read by hand, so that their errors can be kind."""
 _DESCRIPTIONS = {
     400: "The body is not JSON.",
     401: "No valid token was sent.",
@@ -78,8 +59,6 @@ def document(app: FastAPI) -> Json:
 
 def _body_schema(body: Any, schemas: Json) -> Json:
     """Return a body's schema; what it refers to is added to ``schemas``."""
-    if isinstance(body, dict):
-        return body
     schema = TypeAdapter(body).json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(schema.pop("$defs", {}))
     return schema

@@ -71,18 +71,18 @@ def _one_of(actions: Sequence[Action]) -> tuple[AfterValidator, WithJsonSchema]:
     return AfterValidator(check), WithJsonSchema({"type": "string", "enum": values})
 
 
-def _without_default(schema: Json) -> None:
+def without_default(schema: Json) -> None:
     """Leave out of a schema a default that its own limits forbid."""
     del schema["default"]
 
 
 def _idempotency_key_schema(schema: Json) -> None:
-    _without_default(schema)
+    without_default(schema)
     schema["pattern"] = f"^{IDEMPOTENCY_KEY}$"
 
 
 Reason = Annotated[str, AfterValidator(_reason), WithJsonSchema(REASON_SCHEMA)]
-Given = Annotated[str, Field(min_length=1, json_schema_extra=_without_default)]
+Given = Annotated[str, Field(min_length=1, json_schema_extra=without_default)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class Filter(RequestBody):
     certainty: Given = ""
     resource_manager: Given = ""
     transaction_prefix: Given = ""
-    open_for_ms: Annotated[int, Field(ge=1, le=MAX_WHOLE_NUMBER, json_schema_extra=_without_default)] = 0
+    open_for_ms: Annotated[int, Field(ge=1, le=MAX_WHOLE_NUMBER, json_schema_extra=without_default)] = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return what was given, as an order has it."""
