@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from collector.assess.assessment import Assessment
@@ -20,13 +20,11 @@ from lifecycle.durations import MINUTE_MS
 from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.cut_lists import cut_lists
 from lifecycle.rows.order_request import MAX_KEYS
-from lifecycle.rows.overview import CheckpointFigures, MinuteRow, Overview, OverviewCounts
+from lifecycle.rows.overview import CheckpointFigures, Overview, OverviewCounts
 
-MINUTES = 60
 RECOUNT_MS = 2_000
 MOST_NAMED = 100
-MOST_REQUIRED = {"keys": MAX_KEYS, "partitions": MOST_NAMED}
-MOST_LISTED = {**MOST_REQUIRED, "waits": MOST_NAMED, "alerts": MOST_NAMED}
+MOST_LISTED = {"keys": MAX_KEYS, "partitions": MOST_NAMED, "waits": MOST_NAMED, "alerts": MOST_NAMED}
 """So much of each list of a card is answered: as many keys as an order takes, and more names than anyone reads."""
 
 
@@ -39,18 +37,15 @@ def overview(counted: TtlCache[Counts], assessed: Assessment, limit: int | None 
     waiting = [blocked for blocked in situation.partitions.blocked if blocked.waiting]
     return Overview(
         now_ms=at_ms,
-        action_required=tuple(cut_lists(group.needed, MOST_REQUIRED) for group in situation.required[:limit]),
         counts=OverviewCounts(
             open=running.open,
             prepared=running.prepared,
             committed_per_minute=counts.committed,
             aborted_per_minute=max(0, counts.aborted - lost_now),
-            blocked_partitions=len(waiting),
             waiting_groups=len({reader.group for blocked in waiting for reader in blocked.waiting}),
             hanging=len(situation.partitions.hanging),
         ),
         oldest_open_at_ms=running.oldest_open_at_ms,
-        quiet_since_ms=assessed.quiet_since_ms,
         attention=tuple(cut_lists(card, MOST_LISTED) for card in assessed.attention[:limit]),
         attention_total=len(assessed.attention),
         alerts_firing=len(situation.alerts),
@@ -61,7 +56,6 @@ def overview(counted: TtlCache[Counts], assessed: Assessment, limit: int | None 
         observers=len(existing(situation)),
         in_progress=assessed.in_progress[:limit],
         in_progress_total=len(assessed.in_progress),
-        per_minute=per_minute(counts.ends, running.lost_ms, at_ms),
         checkpoints=counts.checkpoints,
     )
 
@@ -81,12 +75,11 @@ def attention_about(assessed: Assessment, kind: AttentionKind | None, keys: Coll
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What reads thousands of rows. ``ends``: minute -> (committed, aborted and lost), of the last hour."""
+    """What reads thousands of rows."""
 
     committed: int
     aborted: int
     """In the last minute; lost ones too."""
-    ends: Mapping[int, tuple[int, int]]
     checkpoints: CheckpointFigures
 
 
@@ -95,34 +88,13 @@ def cached_counts(current: CurrentState, store: Store) -> TtlCache[Counts]:
 
     def counted(at_ms: int) -> Counts:
         ((committed, aborted),) = store.rows(sql.ENDS_SINCE, at_ms - MINUTE_MS)
-        ends = store.rows(sql.ENDS_PER_MINUTE, _first_minute_ms(at_ms))
         return Counts(
             committed=committed,
             aborted=aborted,
-            ends={minute: (of_it, undone) for minute, of_it, undone in ends},
             checkpoints=checkpoint_figures(current.checkpoints()),
         )
 
     return TtlCache(counted, RECOUNT_MS)
-
-
-def _first_minute_ms(at_ms: int) -> int:
-    return at_ms // MINUTE_MS * MINUTE_MS - (MINUTES - 1) * MINUTE_MS
-
-
-def per_minute(ends: Mapping[int, tuple[int, int]], lost: Iterable[int | None], at_ms: int) -> tuple[MinuteRow, ...]:
-    """Return the last 60 minutes, oldest first, minutes without an end too; ``lost``: when transactions were lost."""
-    lost_in: dict[int, int] = {}
-    for lost_ms in lost:
-        if lost_ms is not None:
-            minute = lost_ms // MINUTE_MS * MINUTE_MS
-            lost_in[minute] = lost_in.get(minute, 0) + 1
-    first_ms, rows = _first_minute_ms(at_ms), []
-    for minute in range(first_ms, first_ms + MINUTES * MINUTE_MS, MINUTE_MS):
-        committed, aborted = ends.get(minute, (0, 0))
-        gone = lost_in.get(minute, 0)
-        rows.append(MinuteRow(minute_ms=minute, committed=committed, aborted=max(0, aborted - gone), lost=gone))
-    return tuple(rows)
 
 
 def checkpoint_figures(checkpoints: Sequence[CheckpointFacts]) -> CheckpointFigures:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from collector.assess.attention.action_required import action_required, by_urgency, groups, hanging_groups
 from collector.assess.attention.listing import attention, in_progress
 from collector.assess.attention.pipelines import awaited
 from collector.assess.rules.observers import existing, up
 from collector.assess.situation import Situation, no_losses, no_standing_orders
+from collector.assess.transaction_groups import required
 from collector.config.alerts import AlertSettings
 from collector.records.standing_orders import StandingReport
 from collector.sources.source import ObserverStatus
@@ -65,8 +65,6 @@ class Assessment:
     attention: tuple[Attention, ...]
     """The cards of what needs attention, most urgent first."""
     awaited: tuple[AwaitedPipeline, ...]
-    quiet_since_ms: int | None
-    """Since when no action was required, or None while one is."""
     all_well_since_ms: int | None
     """Since when nothing needs attention, every pipeline shows life and every observer sees its source; None: that is not so."""
 
@@ -112,13 +110,12 @@ def assess(
     judged = judging.judged(cases)
     with current.reading() as state:
         applications = applications_of_hanging(state, partitions.hanging)
-    urgent = action_required(judged, now_ms, current.limits.foreign_old_ms)
     situation = Situation(
         now_ms=now_ms,
         limits=limits,
         current=current,
         judged=judged,
-        required=by_urgency([*hanging_groups(partitions, applications), *groups(urgent)]),
+        required=required(judged, partitions, applications, now_ms, current.limits.foreign_old_ms),
         partitions=partitions,
         drivers=drivers(current, judged, now_ms),
         jobs=current.jobs(),
@@ -131,7 +128,6 @@ def assess(
     )
     cards, missing = attention(situation), awaited(situation)
     is_all_well = not (cards or missing) and len(up(situation)) == len(existing(situation))
-    quiet_since_ms = before.quiet_since_ms if before is not None else None
     well_since_ms = before.all_well_since_ms if before is not None else None
     return Assessment(
         version=version,
@@ -139,7 +135,6 @@ def assess(
         situation=situation,
         attention=cards,
         awaited=missing,
-        quiet_since_ms=None if situation.required else _first(quiet_since_ms, now_ms),
         all_well_since_ms=_first(well_since_ms, now_ms) if is_all_well else None,
     )
 

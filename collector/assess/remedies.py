@@ -1,19 +1,20 @@
-"""What ends an alert about a transaction or a pipeline, as far as an order can do it. Pure."""
+"""What ends what was found about a transaction or a pipeline, as far as an order can do it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from collector.assess.situation import Situation
+from collector.verdicts.driver_state import DriverCondition, DriverState
 from collector.verdicts.judging import Judged
-from collector.verdicts.verdict_case import PipelineHistory
 from lifecycle.rows.attention import Remedy
 from lifecycle.verdicts import Judgement, Verdict
 
 
-def remedy_of(judged: Judged, now_ms: int) -> Remedy:
+def remedy_of(judged: Judged, situation: Situation) -> Remedy:
     """Return the order that a transaction's verdict allows, or of a lost one what makes its pipeline replay the batch."""
     is_lost = judged.judgement.verdict is Verdict.LOST
-    return remedy_of_pipeline(judged.pipeline, now_ms) if is_lost else order_for([judged.judgement])
+    return remedy_of_pipeline(situation, judged.view.pipeline) if is_lost else order_for([judged.judgement])
 
 
 def order_for(judgements: Sequence[Judgement]) -> Remedy:
@@ -26,11 +27,20 @@ def order_for(judgements: Sequence[Judgement]) -> Remedy:
     return Remedy.OPEN
 
 
-def remedy_of_pipeline(history: PipelineHistory | None, now_ms: int) -> Remedy:
-    """Return what makes a pipeline go on; other applications have no supervisor that takes orders.
+def remedy_of_pipeline(situation: Situation, pipeline: str) -> Remedy:
+    """Return what makes a pipeline go on; other applications have no supervisor that takes orders."""
+    driver = next((each for each in situation.drivers if each.run.facts.pipeline == pipeline), None)
+    return Remedy.OPEN if driver is None else remedy_of_driver(driver, situation.startable)
 
-    While one restarts nothing is to be ordered.
+
+def remedy_of_driver(driver: DriverState, startable: Collection[str]) -> Remedy:
+    """Return what makes a pipeline go on: an order to restart is read by its supervisor alone, which may have ended too.
+
+    One that restarts already goes on by itself: a second order would begin it anew.
     """
-    if history is None or history.latest_run_offset is None or history.restart_under_way(now_ms) is not None:
+    if driver.restart is not None:
         return Remedy.OPEN
-    return Remedy.START if history.is_stopped else Remedy.RESTART
+    if driver.condition in (DriverCondition.STOPPED, DriverCondition.FAILED):
+        return Remedy.START if driver.run.facts.pipeline in startable else Remedy.OPEN
+    is_gone = driver.condition is DriverCondition.SILENT and driver.run.facts.pipeline in startable
+    return Remedy.START if is_gone else Remedy.RESTART

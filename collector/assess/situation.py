@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from collector.assess.attention.action_required import RequiredGroup
+from collector.assess.transaction_groups import TransactionGroup
 from collector.config.alerts import AlertSettings
 from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
@@ -44,7 +44,7 @@ class Situation:
     limits: AlertSettings
     current: CurrentState
     judged: Sequence[Judged] = ()
-    required: Sequence[RequiredGroup] = ()
+    required: Sequence[TransactionGroup] = ()
     partitions: PartitionFindings = NOTHING_SEEN
     drivers: Sequence[DriverState] = ()
     jobs: Sequence[FlinkJobFacts] = ()

@@ -181,12 +181,6 @@ order by at_ms desc, "offset" desc, source desc, partition desc limit ?"""
 QUARANTINED_FROM_NEWEST = (2**62, 0, "", 0)
 QUARANTINED_BEFORE = f"select count(*) {_BEFORE}"
 
-# Ends per minute by the coordinator's own times, as counted when they arrived.
-ENDS_PER_MINUTE = """
-select begin_ms, coalesce(sum(transactions) filter (outcome = 'committed'), 0)::bigint,
-       coalesce(sum(transactions) filter (outcome = 'aborted'), 0)::bigint
-from transaction_counts where begin_ms >= ? and span_ms = 60000 and outcome in ('committed', 'aborted')
-group by all order by all"""
 ENDS_SINCE = """
 select count(*) filter (status = 'COMPLETE_COMMIT'), count(*) filter (status = 'COMPLETE_ABORT')
 from transaction_records where update_ms >= ? and start_ms is not null"""

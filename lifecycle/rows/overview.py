@@ -6,52 +6,18 @@ from dataclasses import dataclass
 
 from lifecycle.rows.attention import Attention
 from lifecycle.rows.pipelines import RestartUnderWay
-from lifecycle.verdicts import Certainty, Verdict
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionRequired:
-    """Transactions of one batch, or one foreign transaction, that an operator must look at; ``headline`` is one sentence.
-
-    ``certainty``: that of the least sure of them.
-    A list that is cut says its whole length in the field of its name and ``_total``.
-    """
-
-    verdict: Verdict
-    certainty: Certainty
-    pipeline: str
-    batch: int | None
-    keys: tuple[str, ...]
-    rows: int | None
-    decided_at_ms: int | None
-    deadline_ms: int | None
-    headline: str
-    partitions: tuple[str, ...]
-    keys_total: int | None = None
-    partitions_total: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverviewCounts:
-    """How many transactions, partitions where groups wait, and groups that wait."""
+    """How many transactions, groups that wait, and transactions that hang."""
 
     open: int
     prepared: int
     committed_per_minute: int
     aborted_per_minute: int
-    blocked_partitions: int
     waiting_groups: int
     hanging: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MinuteRow:
-    """How many transactions ended in one minute, by outcome."""
-
-    minute_ms: int
-    committed: int
-    aborted: int
-    lost: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +56,7 @@ class AwaitedPipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The state of everything; ``quiet_since_ms``: since when no action was required, None while one is.
+    """The state of everything.
 
     ``attention``: by deadline, then severity, then age. ``all_well_since_ms``: since when that list is empty, every pipeline
     shows life and every observer sees its source, None while that is not so. ``awaited``: the pipelines that show none.
@@ -99,10 +65,8 @@ class Overview:
     """
 
     now_ms: int
-    action_required: tuple[ActionRequired, ...]
     counts: OverviewCounts
     oldest_open_at_ms: int | None
-    quiet_since_ms: int | None
     attention: tuple[Attention, ...]
     attention_total: int
     alerts_firing: int
@@ -114,5 +78,4 @@ class Overview:
     observers: int
     in_progress: tuple[InProgress, ...]
     in_progress_total: int
-    per_minute: tuple[MinuteRow, ...]
     checkpoints: CheckpointFigures

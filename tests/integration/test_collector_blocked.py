@@ -237,10 +237,8 @@ def test_an_uncoordinated_transaction_is_found_and_aborted_by_an_order(
     assert row["found_at_ms"] - row["since_ms"] >= 2_000
     blocked = wait_for_kinds(collector, topic, **{reader.name: "waiting"})
     assert blocked["holder_key"] == row["key"]
-    overview = collector.get("overview")
-    (needed,) = [group for group in overview["action_required"] if row["key"] in group["keys"]]
-    assert (needed["verdict"], needed["partitions"]) == ("hanging", [f"{topic}-0"])
-    assert overview["quiet_since_ms"] is None
+    (card,) = [card for card in collector.get("overview")["attention"] if row["key"] in card["keys"]]
+    assert (card["verdict"], card["partitions"]) == ("hanging", [f"{topic}-0"])
 
     assert collector.order("commit", row, confirm=row["confirm"]).status_code == 409
     assert collector.order("abort", row).status_code == 409, "it takes a typed confirmation"

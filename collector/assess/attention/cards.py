@@ -1,9 +1,10 @@
-"""A card about anything but a group of transactions: what such a card does not say is empty."""
+"""A card: what it does not say is empty."""
 
 from __future__ import annotations
 
 from collector.assess.findings import Severity
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
+from lifecycle.verdicts import Certainty, Verdict
 
 
 def card(
@@ -24,14 +25,17 @@ def card(
     deadline_ms: int | None = None,
     partitions: tuple[str, ...] = (),
     alerts: tuple[str, ...] = (),
+    verdict: Verdict | None = None,
+    certainty: Certainty | None = None,
+    rows: int | None = None,
 ) -> Attention:
     """Return the card."""
     return Attention(
         key=key,
         kind=kind,
         badge=badge,
-        verdict=None,
-        certainty=None,
+        verdict=verdict,
+        certainty=certainty,
         severity=severity.value,
         pipeline=pipeline,
         batch=batch,
@@ -43,7 +47,7 @@ def card(
         consequence=consequence,
         remedy=remedy,
         target=target,
-        rows=None,
+        rows=rows,
         partitions=partitions,
         alerts=alerts,
     )

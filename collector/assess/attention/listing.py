@@ -27,7 +27,7 @@ def attention(situation: Situation) -> tuple[Attention, ...]:
 
 def in_progress(situation: Situation) -> tuple[InProgress, ...]:
     """Return what goes on by itself and needs nobody, one row an application, the oldest first."""
-    needed = {key for group in situation.required for key in group.needed.keys}
+    needed = {key for group in situation.required for key in group.keys}
     found: dict[str, list[Judged]] = {}
     for item in situation.judged:
         if item.view.is_running and item.view.key not in needed:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from collector.assess.attention.cards import card
 from collector.assess.findings import Severity
+from collector.assess.remedies import remedy_of_driver
 from collector.assess.situation import Situation
 from collector.records.flink_job_facts import FlinkJobFacts
 from collector.verdicts.driver_state import DriverCondition, DriverState, state_of
@@ -63,22 +64,9 @@ def newest_jobs(jobs: Iterable[FlinkJobFacts]) -> list[FlinkJobFacts]:
     return list(newest.values())
 
 
-def remedy_of(driver: DriverState, startable: Collection[str]) -> Remedy:
-    """Return what makes a pipeline go on: an order to restart is read by its supervisor alone, which may have ended too.
-
-    One that restarts already goes on by itself: a second order would begin it anew.
-    """
-    if driver.restart is not None:
-        return Remedy.OPEN
-    if driver.condition in (DriverCondition.STOPPED, DriverCondition.FAILED):
-        return Remedy.START if driver.run.facts.pipeline in startable else Remedy.OPEN
-    is_gone = driver.condition is DriverCondition.SILENT and driver.run.facts.pipeline in startable
-    return Remedy.START if is_gone else Remedy.RESTART
-
-
 def _card(driver: DriverState, situation: Situation) -> Attention:
     name, has_failed = driver.run.facts.pipeline, driver.condition is DriverCondition.FAILED
-    remedy = remedy_of(driver, situation.startable)
+    remedy = remedy_of_driver(driver, situation.startable)
     where = "" if remedy is Remedy.START else " on its machine"
     return card(
         AttentionKind.PIPELINE,

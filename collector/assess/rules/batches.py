@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from collector.assess.findings import Finding, Severity, application_group, batch_group
@@ -10,7 +10,6 @@ from collector.assess.remedies import remedy_of_pipeline
 from collector.assess.rule import Place, Rule, Source
 from collector.assess.rule import batches as batches_of_cards
 from collector.assess.situation import Situation
-from collector.verdicts.verdict_case import PipelineHistory
 from collector.views.batches import BatchVerdict, batches
 from lifecycle import page_paths
 from lifecycle.rows.alerts import AlertRow
@@ -61,14 +60,8 @@ def one_sided(situation: Situation) -> Sequence[OneSidedBatch]:
     )
 
 
-def pipelines_of_batches(situation: Situation) -> Mapping[str, PipelineHistory]:
-    """Return what is known of these batches' pipelines, by name."""
-    return situation.current.pipelines({batch.pipeline for batch in situation.read(one_sided)})
-
-
 def a10_one_side_only(situation: Situation) -> Iterator[Finding]:
     """A batch is finished in one resource manager and missing in another."""
-    histories = situation.read(pipelines_of_batches)
     for batch in situation.read(one_sided):
         done, missing = ", ".join(batch.done_in), ", ".join(batch.missing_in)
         yield Finding(
@@ -80,7 +73,7 @@ def a10_one_side_only(situation: Situation) -> Iterator[Finding]:
             summary=f"batch {batch.batch} of {batch.pipeline} is in {done} and not in {missing}: the two contradict each other",
             evidence=(Evidence(fact=f"done in {done}, missing in {missing}", source=DATABASES, at_ms=batch.since_ms),),
             subject_labels={"pipeline": batch.pipeline, "batch": str(batch.batch)},
-            remedy=remedy_of_pipeline(histories.get(batch.pipeline), situation.now_ms),
+            remedy=remedy_of_pipeline(situation, batch.pipeline),
             object_path=page_paths.batch(batch.pipeline, batch.batch),
         )
 

@@ -138,7 +138,7 @@ def a6_failing_checkpoints(situation: Situation) -> Iterator[Finding]:
             ),
             evidence=(evidence, completed) if checkpoints.completed_ms is not None else (evidence,),
             subject_labels={"pipeline": checkpoints.pipeline, "batch": str(checkpoints.newest.number)},
-            remedy=remedy_of_pipeline(history, situation.now_ms),
+            remedy=remedy_of_pipeline(situation, checkpoints.pipeline),
             object_path=page_paths.pipeline(checkpoints.pipeline),
         )
 

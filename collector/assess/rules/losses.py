@@ -81,7 +81,7 @@ def a7_lost(situation: Situation) -> Iterator[Finding]:
                 f"{seconds(needs_ms)}: start its pipeline from its checkpoint"
             ),
             evidence=judged.judgement.evidence,
-            remedy=remedy_of(judged, situation.now_ms),
+            remedy=remedy_of(judged, situation),
         )
 
 

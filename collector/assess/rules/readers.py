@@ -96,7 +96,7 @@ def a4_blocked_consumers(situation: Situation) -> Iterator[Finding]:
             subject_labels={"partition": blocked.partition}
             | ({"transaction": blocked.transaction} if blocked.transaction else {})
             | ({"pipeline": holder.view.pipeline} if holder is not None else {}),
-            remedy=remedy_of(holder, situation.now_ms) if holder is not None else Remedy.OPEN,
+            remedy=remedy_of(holder, situation) if holder is not None else Remedy.OPEN,
             object_path=path_of(blocked.partition),
         )
 

@@ -31,7 +31,7 @@ def a1_timeout_near(situation: Situation) -> Iterator[Finding]:
     near = [judged for judged in situation.judged if _is_near(judged, now_ms, limits)]
     # None is made that is then cut.
     for judged in heapq.nsmallest(MAX_FINDINGS, near, key=lambda judged: judged.view.key):
-        yield _near(judged, recovery_ms(judged.pipeline, limits), now_ms)
+        yield _near(judged, recovery_ms(judged.pipeline, limits), situation)
 
 
 def _is_near(judged: Judged, now_ms: int, limits: AlertSettings) -> bool:
@@ -52,9 +52,9 @@ def _person_ms(timeout_ms: int) -> int:
     return min(timeout_ms // 2, PERSON_MS)
 
 
-def _near(judged: Judged, needs_ms: int, now_ms: int) -> Finding:
+def _near(judged: Judged, needs_ms: int, situation: Situation) -> Finding:
     t = judged.view
-    left_ms = (t.deadline_ms or 0) - now_ms
+    left_ms = (t.deadline_ms or 0) - situation.now_ms
     left = f"{seconds(left_ms)} left" if left_ms > 0 else "no time left"
     person_ms = _person_ms(t.timeout_ms or 0)
     needs = f"recovery needs {seconds(needs_ms)}" if needs_ms >= person_ms else f"a person needs {seconds(person_ms)}"
@@ -68,7 +68,7 @@ def _near(judged: Judged, needs_ms: int, now_ms: int) -> Finding:
             Evidence(fact="the broker aborts it then", source=BROKER, at_ms=t.deadline_ms),
             Evidence(fact=_need(judged.pipeline, needs_ms), source=CHECKPOINTS),
         ),
-        remedy=remedy_of(judged, now_ms),
+        remedy=remedy_of(judged, situation),
     )
 
 
@@ -130,7 +130,7 @@ def a2_commit_overdue(situation: Situation) -> Iterator[Finding]:
                 Evidence(fact=fact, source=DECISIONS, at_ms=decision.at_ms),
                 Evidence(fact=f"it is {t.state.value}", source=BROKER, at_ms=t.updated_ms),
             ),
-            remedy=remedy_of(judged, situation.now_ms),
+            remedy=remedy_of(judged, situation),
         )
 
 
@@ -152,7 +152,7 @@ def _commits_of_flink(situation: Situation) -> Iterator[Finding]:
                 f"Commit it{f', if its job goes on from {condition} or a later one' if condition else ''}"
             ),
             evidence=judged.judgement.evidence,
-            remedy=remedy_of(judged, situation.now_ms),
+            remedy=remedy_of(judged, situation),
         )
 
 

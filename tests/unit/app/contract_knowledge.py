@@ -152,35 +152,18 @@ class Known:
         for row in (*shown, *self.transactions):
             if row["verdict"] not in ("in progress", "settled"):
                 groups.setdefault((row["verdict"], row["pipeline"], row["batch"]), []).append(row)
-        minute = now_ms() // 60_000 * 60_000
         return {
             "now_ms": now_ms(),
-            "action_required": [
-                {
-                    "verdict": verdict, "certainty": least_sure(rows),
-                    "pipeline": pipeline, "batch": number, "keys": [row["key"] for row in rows],
-                    "rows": sum(row["rows"] or 0 for row in rows) or None, "decided_at_ms": now_ms() - 18_000 if number else None,
-                    "deadline_ms": min((row["deadline_ms"] for row in rows if row["deadline_ms"]), default=None),
-                    "headline": f"{verdict}: {len(rows)} of {pipeline}",
-                    "partitions": [name for row in rows for name in row["partitions"]],
-                }
-                for (verdict, pipeline, number), rows in groups.items()
-            ],
             "counts": {"open": len(self.transactions), "prepared": 4, "committed_per_minute": 48, "aborted_per_minute": 2,
-                       "blocked_partitions": len(self.blocked), "waiting_groups": len(self.blocked),
+                       "waiting_groups": len(self.blocked),
                        "hanging": len(self.hanging)},
             "oldest_open_at_ms": min((row["opened_at_ms"] for row in self.transactions), default=None),
-            "quiet_since_ms": None if groups else now_ms() - 10_800_000,
             "attention": [*[_card(*group, rows) for group, rows in groups.items()], *self.attention],
             "attention_total": len(groups) + len(self.attention),
             "alerts_firing": sum(row["state"] == "firing" and row["silenced_by"] is None for row in self.alerts),
             "all_well_since_ms": None if groups or self.attention or self.awaited else now_ms() - 10_800_000,
             "awaited": self.awaited, "pipelines_alive": 1, "observers_up": 3, "observers": 4,
             "in_progress": [], "in_progress_total": 0,
-            "per_minute": [
-                {"minute_ms": minute - i * 60_000, "committed": 40 + i % 7, "aborted": int(i % 11 == 3) * 4, "lost": int(i == 30)}
-                for i in range(59, -1, -1)
-            ],
             "checkpoints": {"p50_ms": 1180, "p99_ms": 2010, "failed": 1, "total": 720},
         }  # fmt: skip
 

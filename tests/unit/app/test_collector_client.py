@@ -41,7 +41,7 @@ def failing(ask) -> CollectorError:
 
 def test_every_table_is_read(client, answers):
     assert client.status().role is Role.OPERATOR
-    assert client.overview().action_required[0].verdict is Verdict.COMMIT_IT
+    assert client.overview().attention[0].verdict is Verdict.COMMIT_IT
     assert [one.slot for one in client.transactions()] == [0, 1, 2, 3]
     detail = client.transaction(answers.transactions[0]["key"])
     assert [moment.what for moment in detail.timeline] == ["opened", "prepared", "decided: commit"]

@@ -40,7 +40,6 @@ FACTS: dict[str, tuple[Callable[[Situation], Any], Any]] = {
     "losses": (losses.recent_losses, ()),
     "one_sided": (batches.one_sided, ()),
     "pipelines": (checkpoints.unfinished_pipelines, {}),
-    "pipelines_of_batches": (batches.pipelines_of_batches, {}),
     "orders": (standing_orders.order_reports, ()),
     "unavailable_sources": (unavailable_sources, frozenset()),
     "unobserved_pipelines": (checkpoints.unobserved_pipelines, frozenset()),

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from lifecycle.rows.cut_lists import cut_lists, whole_length
-from lifecycle.rows.overview import ActionRequired
-from lifecycle.verdicts import Certainty, Verdict
 
-ROW = ActionRequired(
-    verdict=Verdict.ABORT_IT,
-    certainty=Certainty.CERTAIN,
-    pipeline="orders",
-    batch=None,
-    keys=("a", "b", "c", "d"),
-    rows=None,
-    decided_at_ms=None,
-    deadline_ms=None,
-    headline="",
-    partitions=("p-0",),
-)
+
+@dataclass(frozen=True)
+class Row:
+    keys: tuple[str, ...]
+    partitions: tuple[str, ...]
+    keys_total: int | None = None
+    partitions_total: int | None = None
+
+
+ROW = Row(keys=("a", "b", "c", "d"), partitions=("p-0",))
 
 
 def test_a_long_list_is_cut_and_says_how_long_it_was():

@@ -14,16 +14,17 @@ from collector.assess.rules.checkpoints import CheckpointHistory
 from collector.assess.rules.hanging import HangingTransaction
 from collector.assess.rules.readers import BlockedPartition
 from collector.assess.situation import Situation
-from collector.records.facts import CheckpointFacts, PipelineFacts
+from collector.records.facts import CheckpointFacts
 from collector.records.observations import Observation
 from collector.sources.source import ObserverState, ObserverStatus
-from collector.verdicts.verdict_case import PipelineHistory
+from collector.verdicts.driver_state import DriverCondition
 from lifecycle.verdicts import AbortCause
 from tests.unit.collector.alerting.test_rules import DECIDED, FOREIGN, LOST, PREPARED, of_transaction
 from tests.unit.collector.assessments import changed, leaking, look
 from tests.unit.collector.observations import PREFIX, T0, observer_of, pipeline, run_started
+from tests.unit.collector.rows.situations import driver
 
-STOPPED = PipelineFacts(pipeline=PREFIX, stopped_ms=T0 + 80_000)
+RUNS = (driver(DriverCondition.ALIVE),)
 BATCH = f"batch 41 of {PREFIX}"
 
 
@@ -31,10 +32,6 @@ def only(rule: str, snapshot: Situation) -> Finding:
     """Return the one thing that a rule finds."""
     (finding,) = [finding for finding in rules.findings(snapshot) if finding.rule == rule]
     return finding
-
-
-def history(**changes: object) -> dict[str, PipelineHistory]:
-    return {PREFIX: pipeline(latest_run_offset=0, **changes)}
 
 
 @pytest.mark.parametrize(
@@ -52,14 +49,8 @@ def history(**changes: object) -> dict[str, PipelineHistory]:
 def test_the_remedy_is_what_the_verdict_allows(
     rule: str, at: int, observations: tuple[Observation, ...], remedy: Remedy
 ) -> None:
-    assert only(rule, of_transaction(at, *observations, latest_run_offset=0)).remedy is remedy
-
-
-def test_a_lost_batch_needs_a_start_once_its_supervisor_ended() -> None:
-    lost = of_transaction(90_000, *LOST, latest_run_offset=0, facts=STOPPED)
-    assert only("A7", lost).remedy is Remedy.START
-    restarted = replace(STOPPED, started_ms=T0 + 85_000)
-    assert only("A7", of_transaction(90_000, *LOST, latest_run_offset=0, facts=restarted)).remedy is Remedy.RESTART
+    seen = of_transaction(at, *observations, latest_run_offset=0)
+    assert only(rule, changed(seen, drivers=RUNS)).remedy is remedy
 
 
 def test_alerts_about_one_transaction_lead_to_it_and_stand_with_its_batch() -> None:
@@ -113,14 +104,14 @@ def test_checkpoints_that_fail_offer_a_restart_of_our_pipelines_alone() -> None:
     checkpoints = CheckpointHistory(pipeline=PREFIX, newest=newest, completed_ms=None, failures=3)
     foreign = look(now_ms=T0 + 90_000, checkpoints=(checkpoints,))
     assert only("A6", foreign).remedy is Remedy.OPEN
-    assert only("A6", changed(foreign, pipelines=history())).remedy is Remedy.RESTART
-    assert only("A6", changed(foreign, pipelines=history(facts=STOPPED))).remedy is Remedy.START
+    ours = changed(foreign, pipelines={PREFIX: pipeline(latest_run_offset=0)}, drivers=RUNS)
+    assert only("A6", ours).remedy is Remedy.RESTART
     assert only("A6", foreign).path == f"/pipeline?name={PREFIX}"
 
 
 def test_a_batch_on_one_side_only_leads_to_its_batch() -> None:
     one = OneSidedBatch(pipeline=PREFIX, batch=41, done_in=("kafka",), missing_in=("mysql",), since_ms=T0)
-    finding = only("A10", look(now_ms=T0, one_sided=(one,), pipelines_of_batches=history()))
+    finding = only("A10", look(now_ms=T0, one_sided=(one,), drivers=RUNS))
     assert (finding.path, finding.shown_group) == (f"/batch?pipeline={PREFIX}&number=41", BATCH)
     assert finding.remedy is Remedy.RESTART
 

@@ -1,42 +1,44 @@
-"""Which order ends an alert: what a verdict allows, and what makes a pipeline go on."""
+"""Which order ends an alert or a card: what a verdict allows, and what makes a pipeline go on."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from collector.assess.remedies import remedy_of
-from collector.records.facts import PipelineFacts
 from collector.records.formats.transaction_state import BrokerStatus
+from collector.verdicts.driver_state import DriverCondition, DriverState
 from collector.verdicts.judging import Judged
-from collector.verdicts.verdict_case import PipelineHistory
 from lifecycle.rows.attention import Remedy
+from lifecycle.rows.pipelines import RestartUnderWay
 from lifecycle.verdicts import Judgement, Verdict
-from tests.unit.collector.observations import PREFIX, T0, broker_record, only_view, pipeline
+from tests.unit.collector.assessments import look
+from tests.unit.collector.observations import PREFIX, T0, broker_record, only_view, run_started
+from tests.unit.collector.rows.situations import driver
 
 COMMIT, ABORT, LOST = Verdict.COMMIT_IT, Verdict.ABORT_IT, Verdict.LOST
 COMMITS, ABORTS = {"may_commit": True}, {"may_abort": True}
-RUNS = pipeline()
-RESTARTS = pipeline(facts=PipelineFacts(pipeline=PREFIX, restarting_ms=T0 - 500))
-STOPPED = pipeline(facts=PipelineFacts(pipeline=PREFIX, stopped_ms=T0))
-NEVER_RAN = pipeline(latest_run_offset=None)
+RUNS, STOPPED, FAILED = map(driver, (DriverCondition.ALIVE, DriverCondition.STOPPED, DriverCondition.FAILED))
+RESTARTS = replace(RUNS, restart=RestartUnderWay(since_ms=T0, run=None, usually_ms=None))
 
 
 @pytest.mark.parametrize(
-    ("verdict", "may", "of", "remedy"),
+    ("verdict", "may", "of", "startable", "remedy"),
     [
-        (COMMIT, COMMITS, RUNS, Remedy.COMMIT),
-        (COMMIT, ABORTS, RUNS, Remedy.OPEN),
-        (ABORT, ABORTS, RUNS, Remedy.ABORT),
-        (ABORT, COMMITS, RUNS, Remedy.OPEN),
-        (Verdict.FOREIGN, COMMITS | ABORTS, None, Remedy.OPEN),
-        (Verdict.IN_PROGRESS, COMMITS | ABORTS, RUNS, Remedy.OPEN),
-        (LOST, {}, RUNS, Remedy.RESTART),
-        (LOST, {}, RESTARTS, Remedy.OPEN),
-        (LOST, {}, STOPPED, Remedy.START),
-        (LOST, {}, NEVER_RAN, Remedy.OPEN),
-        (LOST, {}, None, Remedy.OPEN),
+        (COMMIT, COMMITS, RUNS, (), Remedy.COMMIT),
+        (COMMIT, ABORTS, RUNS, (), Remedy.OPEN),
+        (ABORT, ABORTS, RUNS, (), Remedy.ABORT),
+        (ABORT, COMMITS, RUNS, (), Remedy.OPEN),
+        (Verdict.FOREIGN, COMMITS | ABORTS, None, (), Remedy.OPEN),
+        (Verdict.IN_PROGRESS, COMMITS | ABORTS, RUNS, (), Remedy.OPEN),
+        (LOST, {}, RUNS, (), Remedy.RESTART),
+        (LOST, {}, RESTARTS, (), Remedy.OPEN),
+        (LOST, {}, STOPPED, (PREFIX,), Remedy.START),
+        (LOST, {}, STOPPED, (), Remedy.OPEN),
+        (LOST, {}, FAILED, (PREFIX,), Remedy.START),
+        (LOST, {}, None, (PREFIX,), Remedy.OPEN),
     ],
     ids=[
         "commit it",
@@ -47,14 +49,16 @@ NEVER_RAN = pipeline(latest_run_offset=None)
         "in progress",
         "lost",
         "lost, and it restarts already",
+        "lost, and a person stopped it",
+        "lost, and nobody could start it",
         "lost, and its supervisor has ended",
         "lost, and no run of it is known",
-        "lost, of another application",
     ],
 )
 def test_a_remedy_is_what_the_verdict_allows(
-    verdict: Verdict, may: dict[str, Any], of: PipelineHistory | None, remedy: Remedy
+    verdict: Verdict, may: dict[str, Any], of: DriverState | None, startable: tuple[str, ...], remedy: Remedy
 ) -> None:
-    view = only_view(broker_record(BrokerStatus.ONGOING, 0))
+    view = only_view(run_started(0), broker_record(BrokerStatus.ONGOING, 0))
     judgement = Judgement(verdict=verdict, rule=1, rests_on=(), **may)
-    assert remedy_of(Judged(view=view, judgement=judgement, pipeline=of), T0) is remedy
+    seen = look(now_ms=T0, drivers=() if of is None else (of,), startable=startable)
+    assert remedy_of(Judged(view=view, judgement=judgement, pipeline=None), seen) is remedy

@@ -23,6 +23,7 @@ from collector.records.standing_orders import HeldBack, OrderReport, StandingAct
 from collector.runtime.clock_offsets import ClockOffset
 from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.data_loss import Loss, LossVerdict
+from collector.verdicts.driver_state import DriverCondition
 from collector.verdicts.judging import Judged
 from lifecycle.orders import Action
 from lifecycle.rows.attention import Remedy
@@ -31,6 +32,7 @@ from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
 from tests.unit.collector.alerting.test_rules import COMMITTED, DECIDED, FOREIGN, LOST, of_transaction
 from tests.unit.collector.assessments import changed, leaking, look
 from tests.unit.collector.observations import PREFIX, T0, observer_of, only_view, pipeline
+from tests.unit.collector.rows.situations import driver
 
 CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
 PIPELINE, BATCH = f"application {PREFIX}", f"batch 41 of {PREFIX}"
@@ -86,6 +88,7 @@ FINITE = LogSettings.of("transaction_decisions", FORGETS_NOTHING | {"retention.m
 ACT = StandingAct(key="k", application="orders", at_ms=T0, audit=1, outcome="accepted")
 HELD = HeldBack(key="k", application="orders", deadline_ms=None, why="a doubt")
 KNOWN = {PREFIX: pipeline(latest_run_offset=0)}
+RUNS = (driver(DriverCondition.ALIVE),)
 
 
 def standing(**fields: Any) -> Situation:
@@ -178,7 +181,7 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
             of("A5", "a/b", "application a/b", WARNING, "/pipeline?name=a%2Fb", labels={"pipeline": "a/b"}),
         ),
         (
-            seen(checkpoints=(FAILING,), pipelines=KNOWN),
+            seen(checkpoints=(FAILING,), pipelines=KNOWN, drivers=RUNS),
             of(
                 "A6",
                 PREFIX,
@@ -190,7 +193,7 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
             ),
         ),
         (
-            of_transaction(90_000, *LOST, latest_run_offset=0),
+            changed(of_transaction(90_000, *LOST, latest_run_offset=0), drivers=RUNS),
             of("A7", KEY, PIPELINE, CRITICAL, PAGE, labels=OURS, batch_group=BATCH, remedy=Remedy.RESTART),
         ),
         (
@@ -221,7 +224,7 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
             of("A9", "lifecycle events", SOURCES_GROUP, WARNING, "/collector", labels={"observer": "lifecycle events"}),
         ),
         (
-            seen(one_sided=(ONE_SIDED,), pipelines_of_batches=KNOWN),
+            seen(one_sided=(ONE_SIDED,), drivers=RUNS),
             of(
                 "A10",
                 f"{PREFIX}|41",

@@ -67,7 +67,7 @@ def test_status_says_who_calls_and_counts(api: Api) -> None:
 
 def test_the_overview_counts_what_waits_and_what_hangs(api: Api) -> None:
     counts = api.client.get("/api/v1/overview", headers=VIEWER).json()["counts"]
-    assert (counts["blocked_partitions"], counts["waiting_groups"], counts["hanging"]) == (1, 1, 1)
+    assert (counts["waiting_groups"], counts["hanging"]) == (1, 1)
 
 
 def test_the_overview_counts_rows_every_2_s_however_often_it_is_asked(fresh_api: Api) -> None:
@@ -87,15 +87,13 @@ def test_the_overview_counts_rows_every_2_s_however_often_it_is_asked(fresh_api:
 
 def test_overview_puts_what_needs_a_hand_first(api: Api) -> None:
     answer = api.client.get("/api/v1/overview", headers=VIEWER).json()
-    first = answer["action_required"][0]
+    first = answer["attention"][0]
     assert (first["verdict"], first["pipeline"], first["batch"], first["rows"]) == ("commit it", PREFIX, 41, 100)
     assert "commit it" in first["headline"]
-    (hanging,) = [group for group in answer["action_required"] if group["verdict"] == "hanging"]
+    (hanging,) = [card for card in answer["attention"] if card["verdict"] == "hanging"]
     assert hanging["keys"] == [row["key"] for row in api.rows("hanging")]
     assert "no coordinator will end" in hanging["headline"]
     assert (answer["counts"]["open"], answer["counts"]["prepared"]) == (2, 1)
-    assert len(answer["per_minute"]) == 60
-    assert answer["quiet_since_ms"] is None
 
 
 def test_overview_lists_whatever_needs_attention(api: Api) -> None:
@@ -114,7 +112,6 @@ def test_a_cut_overview_has_the_most_urgent_and_says_how_many_there_are(api: Api
     cut = api.client.get("/api/v1/overview?limit=1", headers=VIEWER).json()
     assert len(whole["attention"]) == whole["attention_total"] == cut["attention_total"] > 1
     assert [card["key"] for card in cut["attention"]] == [whole["attention"][0]["key"]]
-    assert len(cut["action_required"]) == 1
     assert cut["counts"]["open"] == whole["counts"]["open"]
     assert api.client.get("/api/v1/overview?limit=-1", headers=VIEWER).status_code == 422
 

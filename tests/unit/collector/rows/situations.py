@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from collector.assess.attention.action_required import action_required, by_urgency, groups, hanging_groups
 from collector.assess.attention.listing import attention
 from collector.assess.situation import Situation
+from collector.assess.transaction_groups import required
 from collector.records.facts import PipelineFacts
 from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.formats.flink_records import FlinkJob
@@ -66,10 +66,9 @@ def one(now: int, observations: list[Observation], **changes: Any) -> Judged:
 
 def situation(now: int, *transactions: Judged, findings: PartitionFindings = NOTHING_SEEN, **changes: Any) -> Situation:
     """Return what is known ``now`` ms after T0."""
-    urgent = action_required(transactions, T0 + now, FOREIGN_OLD_MS)
     applications = applications_of_hanging(State(), findings.hanging)
-    required = by_urgency([*hanging_groups(findings, applications), *groups(urgent)])
-    fields = {"judged": transactions, "required": required, "partitions": findings, **changes}
+    groups = required(transactions, findings, applications, T0 + now, FOREIGN_OLD_MS)
+    fields = {"judged": transactions, "required": groups, "partitions": findings, **changes}
     return look(T0 + now, **fields)
 
 

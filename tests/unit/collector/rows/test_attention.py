@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from collector.assess.attention.action_required import headline
 from collector.assess.attention.listing import in_progress
 from collector.assess.attention.pipelines import alive, awaited
-from collector.assess.attention.transactions import consequence
+from collector.assess.attention.transactions import consequence, headline
 from collector.assess.rules import RULES
 from collector.assess.rules.observers import existing, up
+from collector.assess.transaction_groups import TransactionGroup
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.verdicts.driver_state import DriverCondition
 from collector.verdicts.judging import Judged
 from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
-from lifecycle.rows.overview import ActionRequired, AwaitedPipeline
+from lifecycle.rows.overview import AwaitedPipeline
 from lifecycle.rows.pipelines import RestartUnderWay
 from lifecycle.rows.row_json import read_row, row_to_json
 from lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
@@ -46,6 +46,11 @@ FOREIGN = one(40_000, foreign())
 PIPELINE = f"pipeline:{PREFIX}"
 
 
+def group(verdict: Verdict, keys: tuple[str, ...], *, pipeline: str = "eu/x", **fields: Any) -> TransactionGroup:
+    """Return a group of transactions, of another application unless it is said."""
+    return TransactionGroup(verdict=verdict, pipeline=pipeline, keys=keys, judgements=(), partitions=(), **fields)
+
+
 @pytest.mark.parametrize(
     ("verdict", "rows", "said"),
     [
@@ -56,7 +61,8 @@ PIPELINE = f"pipeline:{PREFIX}"
     ],
 )
 def test_a_headline_says_in_a_sentence_how_many_rows_it_is_about(verdict, rows, said):
-    assert headline(verdict, "ip-count", 92, 2, rows) == f"2 transactions of ip-count, batch 92 {said}"
+    told = headline(group(verdict, ("a", "b"), pipeline="ip-count", batch=92, rows=rows, ours=True))
+    assert told == f"2 transactions of ip-count, batch 92 {said}"
 
 
 @pytest.mark.parametrize(
@@ -69,8 +75,8 @@ def test_a_headline_says_in_a_sentence_how_many_rows_it_is_about(verdict, rows, 
     ],
 )  # fmt: skip
 def test_a_headline_about_flink_says_under_which_condition_to_commit(count: int, condition: str, said: str) -> None:
-    told = headline(Verdict.COMMIT_IT, "eu/orders", None, count, None, ours=False, condition=condition)
-    assert told == said
+    keys = tuple(map(str, range(count)))
+    assert headline(group(Verdict.COMMIT_IT, keys, pipeline="eu/orders", condition=condition)) == said
 
 
 def of_checkpoint(condition: str, producer_id: int) -> Judged:
@@ -137,11 +143,7 @@ def test_a_verdict_has_its_card_and_its_remedy(
 def test_what_is_unknown_says_what_the_timeout_may_do_and_that_no_order_is_advised(
     deadline_ms: int | None, says: str
 ) -> None:
-    needed = ActionRequired(
-        verdict=Verdict.UNKNOWN, pipeline="eu/x", batch=None, keys=("k",), rows=None, decided_at_ms=None,
-        certainty=Certainty.LIKELY, deadline_ms=deadline_ms, headline="", partitions=(),
-    )  # fmt: skip
-    text = consequence(needed, ours=False)
+    text = consequence(group(Verdict.UNKNOWN, ("k",), deadline_ms=deadline_ms))
     assert says in text
     assert "No order is advised until the evidence is back." in text
 
@@ -154,13 +156,9 @@ def test_what_is_unknown_says_what_the_timeout_may_do_and_that_no_order_is_advis
     ],
 )
 def test_a_foreign_branch_holds_locks_and_no_partitions(key: str, says: str) -> None:
-    told = headline(Verdict.FOREIGN, "payment 4711", None, 1, None, ours=False)
-    assert told == "1 transaction of payment 4711 is open for long: only its owner knows what an abort would lose."
-    needed = ActionRequired(
-        verdict=Verdict.FOREIGN, pipeline="payment 4711", batch=None, keys=(key,), rows=None, decided_at_ms=None,
-        certainty=Certainty.GUESS, deadline_ms=None, headline=told, partitions=(),
-    )  # fmt: skip
-    assert consequence(needed, ours=False) == says
+    of_one = group(Verdict.FOREIGN, (key,), pipeline="payment 4711")
+    told = "1 transaction of payment 4711 is open for long: only its owner knows what an abort would lose."
+    assert (headline(of_one), consequence(of_one)) == (told, says)
 
 
 def test_a_card_says_since_when_until_when_and_what_is_lost_then() -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from collector.assess.attention.action_required import groups
+from collector.assess.transaction_groups import required
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BranchProof, Observation
 from collector.records.orders import InvalidOrder, StepOutcome, read
 from collector.rows.batches import batch_row
 from collector.state.transaction_join import views
 from collector.verdicts.judging import Judged
+from collector.verdicts.partition_state import NOTHING_SEEN
 from collector.verdicts.verdict_rules import judge
 from collector.views.batches import Batch, BatchVerdict, Settling, batches
 from lifecycle.decisions import Ruling, Settled
@@ -21,6 +22,7 @@ from lifecycle.events import EventType
 from lifecycle.identity import Handle
 from lifecycle.orders import Action
 from lifecycle.rows.row_json import row_to_json
+from lifecycle.verdicts import Verdict
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,
@@ -227,8 +229,8 @@ def test_the_revision_changes_with_each_part() -> None:
 
 def test_what_needs_a_hand_counts_the_rows_of_a_batch_once() -> None:
     (batch,) = batches_at(9_000, DECIDED, {})
-    (group,) = [row_to_json(found.needed) for found in groups(batch.transactions)]
-    assert (group["verdict"], len(group["keys"]), group["rows"]) == ("commit it", 3, 100)
+    (group,) = required(batch.transactions, NOTHING_SEEN, {}, T0, 0)
+    assert (group.verdict, len(group.keys), group.rows) == (Verdict.COMMIT_IT, 3, 100)
 
 
 def test_settle_takes_one_batch_and_ends_well_either_way() -> None:
