@@ -109,7 +109,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/verdicts/timeout_risk.py": (f"{VERDICTS}/test_timeout_risk.py",),
     "collector/verdicts/driver_state.py": (f"{VERDICTS}/test_driver_state.py",),
     "collector/verdicts/watched_times.py": (f"{VERDICTS}/test_watched_times.py",),
-    "collector/assess/remedies.py": (f"{ALERTING}/test_remedies.py",),
+    "collector/assess/remedies.py": (f"{ALERTING}/test_remedies.py", "tests/unit/collector/rows/test_attention.py"),
     "collector/standing_orders/decision.py": ("tests/unit/collector/standing_orders/test_decision.py",),
     "collector/assess/rule.py": (f"{ALERTING}/test_evaluator.py", "tests/unit/collector/rows/test_attention.py"),
     "collector/assess/rules/__init__.py": ALERT_RULES,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.assess.remedies import remedy_of
+from collector.assess.remedies import order_for, remedy_of
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.verdicts.driver_state import DriverCondition, DriverState
 from collector.verdicts.judging import Judged
@@ -21,6 +21,7 @@ from tests.unit.collector.rows.situations import driver
 COMMIT, ABORT, LOST = Verdict.COMMIT_IT, Verdict.ABORT_IT, Verdict.LOST
 COMMITS, ABORTS = {"may_commit": True}, {"may_abort": True}
 RUNS, STOPPED, FAILED = map(driver, (DriverCondition.ALIVE, DriverCondition.STOPPED, DriverCondition.FAILED))
+ANOTHER = replace(RUNS, run=replace(RUNS.run, facts=replace(RUNS.run.facts, pipeline="another")), restart=None)
 RESTARTS = replace(RUNS, restart=RestartUnderWay(since_ms=T0, run=None, usually_ms=None))
 
 
@@ -31,6 +32,9 @@ RESTARTS = replace(RUNS, restart=RestartUnderWay(since_ms=T0, run=None, usually_
         (COMMIT, ABORTS, RUNS, (), Remedy.OPEN),
         (ABORT, ABORTS, RUNS, (), Remedy.ABORT),
         (ABORT, COMMITS, RUNS, (), Remedy.OPEN),
+        (Verdict.HANGING, COMMITS | ABORTS, None, (), Remedy.COMMIT),
+        (Verdict.HANGING, ABORTS, None, (), Remedy.ABORT),
+        (Verdict.UNKNOWN, COMMITS | ABORTS, None, (), Remedy.OPEN),
         (Verdict.FOREIGN, COMMITS | ABORTS, None, (), Remedy.OPEN),
         (Verdict.IN_PROGRESS, COMMITS | ABORTS, RUNS, (), Remedy.OPEN),
         (LOST, {}, RUNS, (), Remedy.RESTART),
@@ -45,6 +49,9 @@ RESTARTS = replace(RUNS, restart=RestartUnderWay(since_ms=T0, run=None, usually_
         "commit it, not from here",
         "abort it",
         "abort it, not from here",
+        "hangs, and either marker may be written",
+        "hangs",
+        "unknown",
         "foreign",
         "in progress",
         "lost",
@@ -60,5 +67,12 @@ def test_a_remedy_is_what_the_verdict_allows(
 ) -> None:
     view = only_view(run_started(0), broker_record(BrokerStatus.ONGOING, 0))
     judgement = Judgement(verdict=verdict, rule=1, rests_on=(), **may)
-    seen = look(now_ms=T0, drivers=() if of is None else (of,), startable=startable)
+    seen = look(now_ms=T0, drivers=(ANOTHER,) if of is None else (ANOTHER, of), startable=startable)
     assert remedy_of(Judged(view=view, judgement=judgement, pipeline=None), seen) is remedy
+
+
+@pytest.mark.parametrize(("verdict", "may"), [(COMMIT, COMMITS), (ABORT, ABORTS)])
+def test_several_transactions_have_an_order_that_is_offered_for_each(verdict: Verdict, may: dict[str, Any]) -> None:
+    offered, held_back = (Judgement(verdict=verdict, rule=1, rests_on=(), **fields) for fields in (may, {}))
+    assert order_for([offered, offered]) is not Remedy.OPEN
+    assert order_for([offered, held_back]) is order_for([held_back, offered]) is Remedy.OPEN
