@@ -78,7 +78,10 @@ class MissingMarkers:
         writer of its id refuses to begin.
         """
         reasons = [""] * len(ended)
-        rows = self._once_over(ended)
+        try:
+            rows = self._once_over(ended)
+        except Unreachable as error:
+            return [f"{end}: {error}" for end in ended]
         over: dict[tuple[int, int], int] = {}
         for index, end in enumerate(ended):
             described = rows[end.transaction]
@@ -196,7 +199,8 @@ class MissingMarkers:
         rows: dict[str, Described] = {}
         left = list(ended)
         while left:
-            rows |= wire(self._connection).describe_transactions([end.transaction for end in left])
+            connection = wire(self._connection, SETTLING_S)
+            rows |= connection.describe_transactions([end.transaction for end in left])
             left = [end for end in left if not _settled(rows[end.transaction], end)]
             if not left or time.monotonic() > deadline:
                 break

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lifecycle.backoff import Backoff
 from lifecycle.errors import MissingTopic, SettingsError
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker, TransactionalId
@@ -28,23 +27,22 @@ from resource_managers.kafka.descriptions import (
     Described,
     is_open,
     is_transient,
-    number,
     readiness,
     why_not_aborted,
     why_not_committed,
 )
+from resource_managers.kafka.end_rounds import RETRY, in_rounds, producer_of
 from resource_managers.kafka.markers import KafkaMarkers, judge
 from resource_managers.kafka.missing_markers import LEFT_OPEN, Ended, MissingMarkers, ends_of
 from resource_managers.kafka.partitions import KafkaPartitions, Partition
 from resource_managers.kafka.sink_input import ProducerProperties, check_columns
-from resource_managers.kafka.wire import wire
+from resource_managers.kafka.wire import KafkaWire, wire
 from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt
 
 if TYPE_CHECKING:
     from resource_managers.kafka.row_sender import KafkaPlainWriter
     from resource_managers.kafka.transaction import KafkaOpenTransaction
 
-RETRY = Backoff(first_s=0.02, max_s=0.5)
 CHECK_LIMIT_S = 10.0
 
 
@@ -200,57 +198,50 @@ class KafkaResourceManager:
         EndTxn(abort) with that very producer id and epoch. InitProducerId, even with an expected epoch, would not do:
         while a transaction is open the broker compares the producer id only (seen on 4.3) and so aborts a newer one.
         """
-        deadline = time.monotonic() + limit_s
-        left = dict(enumerate(transactions))
-        errors = [""] * len(transactions)
-        aborted: set[int] = set()
-        pauses = RETRY.pauses()
-        while left:
-            connection = wire(self._connection)
-            items = [(v.transaction, number(v.producer_id), number(v.producer_epoch)) for v in left.values()]
-            answers = connection.end_transactions(items, commit=False)
-            rows = connection.describe_transactions([view.transaction for view in left.values()])
-            for (index, view), answer in zip(list(left.items()), answers, strict=True):
-                described = rows[view.transaction]
-                if answer.is_done:
-                    aborted.add(index)
-                if is_open(view, described) and not answer.is_refusal:
-                    errors[index] = f"{view.transaction}: {answer}, still open after {limit_s:.0f} s"
-                    continue
-                errors[index] = why_not_aborted(view, described, answer, aborted=index in aborted)
-                if not errors[index]:
-                    self._move_epoch(view, described)
-                del left[index]
-            if left:
-                if time.monotonic() > deadline:
-                    break
-                time.sleep(next(pauses))
-        return errors
+        aborted: set[str] = set()
+
+        def judged(view: OpenTransactionView, answer: BrokerAnswer, described: Described) -> tuple[str, bool]:
+            if answer.is_done:
+                aborted.add(view.key)
+            if is_open(view, described) and not answer.is_refusal:
+                return f"{view.transaction}: {answer}, still open after {limit_s:.0f} s", False
+            error = why_not_aborted(view, described, answer, aborted=view.key in aborted)
+            if not error:
+                self._move_epoch(view, described)
+            return error, True
+
+        return self._end_open(transactions, limit_s, commit=False, judged=judged)
 
     def commit_open(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
         """Commit open transactions of anybody; return an error text per transaction, empty = it is committed.
 
         EndTxn(commit) with that very producer id and epoch. The caller has proof that its owner counts it as written.
         """
-        deadline = time.monotonic() + limit_s
-        left = dict(enumerate(transactions))
-        errors = [""] * len(transactions)
-        pauses = RETRY.pauses()
-        while left:
-            connection = wire(self._connection)
-            items = [(v.transaction, number(v.producer_id), number(v.producer_epoch)) for v in left.values()]
-            answers = connection.end_transactions(items, commit=True)
-            rows = connection.describe_transactions([view.transaction for view in left.values()])
-            for (index, view), answer in zip(list(left.items()), answers, strict=True):
-                described = rows[view.transaction]
-                errors[index] = "" if answer.is_done else why_not_committed(view, described, answer)
-                if answer.is_done or answer.is_refusal or not is_open(view, described):
-                    del left[index]
-            if left:
-                if time.monotonic() > deadline:
-                    break
-                time.sleep(next(pauses))
-        return errors
+
+        def judged(view: OpenTransactionView, answer: BrokerAnswer, described: Described) -> tuple[str, bool]:
+            error = "" if answer.is_done else why_not_committed(view, described, answer)
+            return error, answer.is_done or answer.is_refusal or not is_open(view, described)
+
+        return self._end_open(transactions, limit_s, commit=True, judged=judged)
+
+    def _end_open(
+        self,
+        transactions: Sequence[OpenTransactionView],
+        limit_s: float,
+        *,
+        commit: bool,
+        judged: Callable[[OpenTransactionView, BrokerAnswer, Described], tuple[str, bool]],
+    ) -> list[str]:
+        """Send EndTxn until ``judged`` says of each that its error text is final; it is given the answer and what is open then."""
+
+        def end(connection: KafkaWire, left: Sequence[OpenTransactionView]) -> list[tuple[str, bool]]:
+            answers = connection.end_transactions([producer_of(view) for view in left], commit=commit)
+            rows = connection.describe_transactions([view.transaction for view in left])
+            return [judged(view, answer, rows[view.transaction]) for view, answer in zip(left, answers, strict=True)]
+
+        return in_rounds(
+            self._connection, transactions, limit_s, end, lambda view, reason: f"{view.transaction}: {reason}"
+        )
 
     def _move_epoch(self, view: OpenTransactionView, described: Described) -> None:
         """Move the epoch on where ending the transaction did not (brokers with transaction.version below 2)."""
@@ -304,19 +295,14 @@ class KafkaResourceManager:
         commit: bool,
         settled: Callable[[Handle, BrokerAnswer], Any],
     ) -> list[Any]:
-        deadline = time.monotonic() + limit_s
-        outcomes: dict[int, Any] = {}
-        left = dict(enumerate(handles))
-        pauses = RETRY.pauses()
-        while left:
-            items = [(h.transaction, number(h.producer_id), number(h.producer_epoch)) for h in left.values()]
-            answers = wire(self._connection).end_transactions(items, commit=commit)
-            for (index, handle), answer in zip(list(left.items()), answers, strict=True):
+        def end(connection: KafkaWire, left: Sequence[Handle]) -> list[tuple[Any, bool]]:
+            answers = connection.end_transactions([producer_of(handle) for handle in left], commit=commit)
+            made = []
+            for handle, answer in zip(left, answers, strict=True):
                 outcome = settled(handle, answer) or RetryLater(handle=handle, reason=answer.name)
-                is_last = answer.is_refusal or time.monotonic() > deadline
-                if is_last or not isinstance(outcome, RetryLater):
-                    outcomes[index] = outcome
-                    del left[index]
-            if left:
-                time.sleep(next(pauses))
-        return [outcomes[index] for index in range(len(handles))]
+                made.append((outcome, answer.is_refusal or not isinstance(outcome, RetryLater)))
+            return made
+
+        return in_rounds(
+            self._connection, handles, limit_s, end, lambda handle, reason: RetryLater(handle=handle, reason=reason)
+        )

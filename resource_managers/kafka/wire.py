@@ -29,7 +29,7 @@ from resource_managers.kafka.lost_connections import LostConnections
 
 IN_FLIGHT = 200
 REQUEST_LIMIT_MS = 10_000
-BOOTSTRAP_LIMIT_MS = 15_000
+BOOTSTRAP_LIMIT_S = 15.0
 END_TXN, END_TXN_WITHOUT_EPOCHS = 5, 4
 """Versions of EndTxn: with 5 the epoch moves up at each end (KIP-890), with 4 it stays."""
 FEATURES_KEPT_S = 30.0
@@ -40,19 +40,22 @@ _wires: dict[tuple[int, KafkaConnection], KafkaWire] = {}
 _wires_lock = threading.Lock()
 
 
-def wire(connection: KafkaConnection) -> KafkaWire:
-    """Return this process's wire to the cluster: made once, because a new admin client costs 50-100 ms."""
+def wire(connection: KafkaConnection, limit_s: float = BOOTSTRAP_LIMIT_S) -> KafkaWire:
+    """Return this process's wire to the cluster: made once, because a new admin client costs 50-100 ms.
+
+    Raises Unreachable when no broker answers within ``limit_s``, or BOOTSTRAP_LIMIT_S if that is less; SettingsError.
+    """
     key = (os.getpid(), connection)
     with _wires_lock:
         if key not in _wires:
-            _wires[key] = KafkaWire(connection)
+            _wires[key] = KafkaWire(connection, min(limit_s, BOOTSTRAP_LIMIT_S))
         return _wires[key]
 
 
 class KafkaWire:
     """A warm admin connection. Thread-safe: kafka-python runs the I/O on a thread of its own."""
 
-    def __init__(self, connection: KafkaConnection) -> None:
+    def __init__(self, connection: KafkaConnection, bootstrap_limit_s: float = BOOTSTRAP_LIMIT_S) -> None:
         self._level, self._features_asked_s = 0, -math.inf
         self.lost = LostConnections()
         if oauth_properties.is_oauth(connection.properties):
@@ -61,7 +64,7 @@ class KafkaWire:
         try:
             self.admin = KafkaAdminClient(
                 max_in_flight_requests_per_connection=IN_FLIGHT,
-                bootstrap_timeout_ms=BOOTSTRAP_LIMIT_MS,
+                bootstrap_timeout_ms=int(bootstrap_limit_s * 1000),
                 **{
                     "request_timeout_ms": REQUEST_LIMIT_MS,
                     "reconnect_backoff_max_ms": connection.reconnect_within_ms,

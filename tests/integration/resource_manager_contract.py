@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from uuid import uuid4
@@ -18,7 +19,7 @@ import pytest
 from lifecycle.errors import DecisionMissing, ResourceManagerError, ZombieWriter
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Fingerprint, Handle, Marker
-from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RolledBack, Unknown
+from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, RolledBack, Unknown
 from resource_managers.fingerprint import RunningFingerprint
 from resource_managers.protocol import OpenTransaction, ResourceManager, SlotAttempt
 from tests.integration.kafka_fixtures import wait_until
@@ -248,6 +249,27 @@ class ResourceManagerContract:
         nowhere = sink.manager_without_a_server()
         assert (nowhere.commit([], [], 1), nowhere.rollback([], 1), nowhere.fence([], 1)) == ([], [], [])
         assert nowhere.check([]) == []
+
+    def test_without_a_server_each_is_to_be_tried_again_when_the_limit_has_passed(self, sink: SinkUnderTest) -> None:
+        handle = sink.prepare("a")
+        views = sink.manager().recover(sink.prefix)
+        # No question comes before these: a first connection is what fails.
+        nowhere, limit_s = sink.manager_without_a_server(), 2.0
+        for ask in (
+            lambda: nowhere.commit([handle], [sink.marker()], limit_s),
+            lambda: nowhere.rollback([handle], limit_s),
+            lambda: nowhere.fence(views, limit_s),
+        ):
+            asked_s = time.monotonic()
+            (answer,) = ask()
+            assert time.monotonic() - asked_s < limit_s + 3.0
+            if isinstance(answer, str):
+                assert handle.transaction in answer
+            else:
+                assert isinstance(answer, RetryLater)
+                assert answer.handle == handle
+                assert answer.reason
+        assert sink.commit(handle) == Committed(handle=handle)
 
     def test_an_empty_slot_is_prepared_and_committed_too(self, sink: SinkUnderTest) -> None:
         handle = sink.prepare()

@@ -100,7 +100,7 @@ def test_megabytes_are_written_over_tls(connection):
 
 
 def test_a_broker_of_another_authority_is_not_written_to(connection, authority, monkeypatch):
-    monkeypatch.setattr("resource_managers.kafka.wire.BOOTSTRAP_LIMIT_MS", 1_000)
+    monkeypatch.setattr("resource_managers.kafka.wire.BOOTSTRAP_LIMIT_S", 1.0)
     other = KafkaConnection(connection.bootstrap_servers, tls_client(authority, "other-ca.pem"))
     with pytest.raises(Unreachable):
         Sink(connection=other, topic="any", prefix="any").begin()
