@@ -15,7 +15,7 @@ threads, under the main one.
 
 from __future__ import annotations
 
-import collector.runtime.lean_process  # noqa: F401 (before what it keeps small)
+from collector.runtime import lean_process  # noqa: F401 (before what it keeps small)
 
 # isort: split
 import contextlib

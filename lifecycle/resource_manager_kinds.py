@@ -19,7 +19,7 @@ class ResourceManagerKind:
 
     name: str
     implementation: str
-    """``module:class``, loaded by resource_managers/registry.py when it is needed: each takes a client library with it."""
+    """``module:class`` in resource_managers, whose registry.py loads it when it is needed: each takes a client library with it."""
     commit_sends: str
     """What finishes a prepared transaction: what an order sends, and what one types by hand."""
     abort_sends: str
@@ -41,7 +41,7 @@ class ResourceManagerKind:
 
 KAFKA = ResourceManagerKind(
     name="kafka",
-    implementation="resource_managers.kafka.resource_manager:KafkaResourceManager",
+    implementation="kafka.resource_manager:KafkaResourceManager",
     commit_sends="EndTxn(commit)",
     abort_sends="EndTxn(abort)",
     listed_in="the coordinators' transactions",
@@ -49,7 +49,7 @@ KAFKA = ResourceManagerKind(
 )
 MYSQL = ResourceManagerKind(
     name="mysql",
-    implementation="resource_managers.mysql.resource_manager:MySqlResourceManager",
+    implementation="mysql.resource_manager:MySqlResourceManager",
     commit_sends="XA COMMIT",
     abort_sends="XA ROLLBACK",
     listed_in="XA RECOVER",
@@ -61,7 +61,7 @@ MYSQL = ResourceManagerKind(
 """MySQL and MariaDB."""
 POSTGRES = ResourceManagerKind(
     name="postgres",
-    implementation="resource_managers.postgres.resource_manager:PostgresResourceManager",
+    implementation="postgres.resource_manager:PostgresResourceManager",
     commit_sends="COMMIT PREPARED",
     abort_sends="ROLLBACK PREPARED",
     listed_in="pg_prepared_xacts",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def implementation(kind: ResourceManagerKind) -> type[Any]:
     """Return the class of this kind; loads its client library."""
     module, _, name = kind.implementation.partition(":")
-    return cast(type[Any], getattr(import_module(module), name))
+    return cast(type[Any], getattr(import_module(f".{module}", __package__), name))
 
 
 def make_resource_manager(

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import collector
 from collector.cli.client import Client
 from collector.cli.text_table import cell
 from lifecycle.counted_nouns import counted
@@ -93,7 +94,7 @@ def _command(card: Mapping[str, Any]) -> str:
         words = [word for one in fits for word in ("--filter", one)] if is_found else []
     if remedy in _OF_PIPELINE:
         words = [card["target"].removeprefix(PIPELINE_KEY)]
-    return shlex.join(["python", "-m", "collector", remedy, *map(visible, words)]) if words else ""
+    return shlex.join(["python", "-m", collector.__name__, remedy, *map(visible, words)]) if words else ""
 
 
 def _left(deadline_ms: int, now_ms: int) -> str:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
+import pipeline
 from lifecycle.errors import CheckpointUnwritable, IndoubtError, SettingsError
 from pipeline.config.connections import connect
 from pipeline.config.settings import ROOT, SPARK_CLASSES, PipelineSettings
@@ -75,7 +76,7 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
         # Rows reach the Python workers by Unix sockets, in pieces of 1 MB: fewer and cheaper calls than 64 kB over TCP.
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.execution.pandas.udf.buffer.size": str(1 << 20),
-        "spark.python.daemon.module": "pipeline.sink.python_daemon",
+        "spark.python.daemon.module": f"{pipeline.__name__}.sink.python_daemon",
         "spark.log.level": "WARN",
         **checkpoint_writer(settings),
         **pairs(settings.spark_properties),

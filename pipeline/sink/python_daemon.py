@@ -14,10 +14,8 @@ import pyspark.sql.worker.write_into_data_source
 import pyspark.worker  # noqa: F401
 from pyspark import daemon
 
-import pipeline.sink.range_copy
-import pipeline.sink.slot_writer  # noqa: F401
-import resource_managers.kafka.resource_manager
-import resource_managers.kafka.slot  # noqa: F401
+from pipeline.sink import range_copy, slot_writer  # noqa: F401
+from resource_managers.kafka import resource_manager, slot  # noqa: F401
 
 if __name__ == "__main__":
     # What is loaded stays shared between the workers: their garbage collectors do not touch it.

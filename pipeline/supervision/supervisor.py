@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
+import pipeline
 from lifecycle.events import EventType
 from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
 from pipeline.config.connections import connect
@@ -114,7 +115,7 @@ class Supervisor:
 
     def _sweep(self) -> None:
         """Roll back what the drivers left open, in a process of its own that may take no longer than its limit."""
-        command = [sys.executable, "-m", "pipeline", "sweep"]
+        command = [sys.executable, "-m", pipeline.__name__, "sweep"]
         command += [part for run in self._runs for part in ("--run-id", run)]
         process = start_with_settings(command, self._settings)
         try:
@@ -216,7 +217,7 @@ class Supervisor:
 
 def driver_command(run_file: Path, run: str) -> list[str]:
     """Return the command of one driver; ``run_file``: where it writes which run it is, ``run``: its id in the decision log."""
-    return [sys.executable, "-m", "pipeline", "driver", "--run-file", str(run_file), "--run-id", run]
+    return [sys.executable, "-m", pipeline.__name__, "driver", "--run-file", str(run_file), "--run-id", run]
 
 
 def start_with_settings(
