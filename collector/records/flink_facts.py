@@ -356,6 +356,8 @@ class FlinkState:
             answered=set(self.answered),
             polled_ms=dict(self.polled_ms),
             away_since_ms=dict(self.away_since_ms),
+            out_of_reach={cluster: dict(why) for cluster, why in self.out_of_reach.items()},
+            unread=dict(self.unread),
             _listings={committable: list(listings) for committable, listings in self._listings.items()},
             _prefixes=dict(self._prefixes),
             _pooled=dict(self._pooled),

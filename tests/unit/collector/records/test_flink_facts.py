@@ -427,3 +427,19 @@ def test_a_list_that_is_gone_is_known_as_such_until_it_is_read_again() -> None:
         assert list(found.committables[CLUSTER, A]) == [path(A, 1), path(A, 2)]
     found.see_committables(listed(1, A, ID))
     assert [each.is_gone for each in found.listings(ID)] == [False] * 3
+
+
+def test_a_copy_has_all_that_is_known_and_does_not_change_with_it() -> None:
+    found = state(job(job=A), checkpoint(3, job=A, path=path(A, 3)), listed(3, A, ID))
+    found.out_of_reach[CLUSTER] = {(A, 4): "access denied"}
+    found.unread[CLUSTER] = (UnreadCheckpoint(path(A, 5), A, 5, "it is cut short"),)
+    found.polled_ms[CLUSTER] = found.away_since_ms["other"] = T0
+    found.answered.add(CLUSTER)
+    copied = found.copy()
+    assert copied == found
+    known = replace(copied)
+    for container in (found.jobs, found.committables, found.out_of_reach[CLUSTER], found.unread, found.polled_ms,
+                      found.away_since_ms, found.answered):  # fmt: skip
+        container.clear()
+    assert copied == known
+    assert all((copied.jobs, copied.committables, copied.out_of_reach[CLUSTER], copied.unread, copied.answered))
