@@ -10,42 +10,21 @@ import pyarrow as pa
 from lifecycle.errors import ResourceManagerError, SettingsError
 from resource_managers.database.columns import TargetTable
 from resource_managers.database.session import DatabaseSession
-from resource_managers.database.transaction import bytes_for
+from resource_managers.database.transaction import TableTransaction, bytes_for
 
 log = logging.getLogger(__name__)
 
 
-class LocalTransactionWriter:
+class LocalTransactionWriter(TableTransaction):
     """at_least_once: a slot's rows are one ordinary transaction, committed in ``finish``, before the checkpoint."""
 
     def __init__(self, session: DatabaseSession, table: TargetTable) -> None:
-        self._session, self._table = session, table
-        self.rows = self.bytes = 0
-        self._ended = False
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Write rows into the transaction. Raises LockTimeout, Unreachable, ResourceManagerError."""
-        if rows.num_rows == 0:
-            return
-        self._session.upsert(self._table, rows)
-        self.rows += rows.num_rows
-        self.bytes += bytes_for(self._table, rows)
+        super().__init__(session, table, "a slot's transaction")
 
     def finish(self) -> None:
         """Commit. Raises ResourceManagerError, after which the rows may be there or not: the batch is written again."""
         self._session.commit()
         self._ended = True
-        self._session.close()
-
-    def abort(self) -> None:
-        """Roll back, unless it was committed; safe to call twice."""
-        if self._ended:
-            return
-        self._ended = True
-        try:
-            self._session.undo()
-        except (ResourceManagerError, SettingsError) as error:
-            log.warning("a slot's transaction was not rolled back by its task: %s", error)
         self._session.close()
 
 

@@ -175,7 +175,7 @@ class DatabaseResourceManager(ABC):
             limit_s,
             self._open_to_settle,
             settlement.commit,
-            lambda decided, reason: RetryLater(handle=decided[0], reason=reason),
+            lambda decided, reason: _retry_later(decided[0], reason),
         )
 
     def commit_listed(self, handles: Sequence[Handle], limit_s: float) -> list[CommitOutcome]:
@@ -183,13 +183,7 @@ class DatabaseResourceManager(ABC):
 
         Writes nothing of its own, unlike ``commit``: safe where it is not certain that this is their server.
         """
-        return settlement.each(
-            handles,
-            limit_s,
-            self._open_to_settle,
-            settlement.commit_listed,
-            lambda handle, reason: RetryLater(handle=handle, reason=reason),
-        )
+        return settlement.each(handles, limit_s, self._open_to_settle, settlement.commit_listed, _retry_later)
 
     def watch(self, limit_s: float) -> BranchWatch:
         """Return what looks at the server's prepared branches and changes nothing; no answer is waited for longer."""
@@ -197,13 +191,7 @@ class DatabaseResourceManager(ABC):
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Roll back exactly these branches; one outcome per handle, in order."""
-        return settlement.each(
-            handles,
-            limit_s,
-            self._open_to_settle,
-            settlement.roll_back,
-            lambda handle, reason: RetryLater(handle=handle, reason=reason),
-        )
+        return settlement.each(handles, limit_s, self._open_to_settle, settlement.roll_back, _retry_later)
 
     def recover(self, prefix: str) -> list[OpenTransactionView]:
         """Return the branches that this prefix left prepared, ids parsed whole."""
@@ -222,22 +210,11 @@ class DatabaseResourceManager(ABC):
 
         The caller knows that their owner counts them as written.
         """
-        return settlement.each(
-            [view.transaction for view in transactions],
-            limit_s,
-            self._open_to_settle,
-            settlement.commit_foreign,
-            lambda transaction, reason: f"{transaction}: {reason}",
-        )
+        names = [view.transaction for view in transactions]
+        return settlement.each(names, limit_s, self._open_to_settle, settlement.commit_foreign, _still_open)
 
     def _end(self, transactions: Sequence[str], limit_s: float) -> list[str]:
-        return settlement.each(
-            transactions,
-            limit_s,
-            self._open_to_settle,
-            settlement.fence,
-            lambda transaction, reason: f"{transaction}: {reason}",
-        )
+        return settlement.each(transactions, limit_s, self._open_to_settle, settlement.fence, _still_open)
 
     def list_transactions(self) -> list[OpenTransactionView]:
         """Return every prepared branch that the server shows (MySQL: of all databases), ours and foreign."""
@@ -277,3 +254,11 @@ class DatabaseResourceManager(ABC):
 
 def _no_rows(columns: Sequence[tuple[str, pa.DataType]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], type_) for _, type_ in columns], [name for name, _ in columns])
+
+
+def _retry_later(handle: Handle, reason: str) -> RetryLater:
+    return RetryLater(handle=handle, reason=reason)
+
+
+def _still_open(transaction: str, reason: str) -> str:
+    return f"{transaction}: {reason}"

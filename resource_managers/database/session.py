@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -11,8 +12,10 @@ from typing import Any, Self
 import pyarrow as pa
 
 from lifecycle.branch_id import BranchId
+from lifecycle.errors import IndoubtError, SettingsError
 from resource_managers.database.columns import TargetTable
 from resource_managers.database.connection import DatabaseConnection
+from resource_managers.database.errors import outside_its_errors
 from resource_managers.database.servers import without_timeline
 
 CONNECT_LIMIT_S = 10.0
@@ -74,6 +77,8 @@ class DatabaseSession(ABC):
     kind: str
     branch_table: str
     """Where prepared branches are listed, for messages."""
+    _driver_error: type[Exception]
+    """What the driver's own errors are, which ``_meaning`` tells."""
 
     def __init__(self, connection: DatabaseConnection) -> None:
         self.connection = connection
@@ -172,6 +177,27 @@ class DatabaseSession(ABC):
         Raises BranchBusy, ResourceManagerError.
         """
         return False
+
+    @contextlib.contextmanager
+    def _classified(self, deed: str) -> Iterator[None]:
+        """Raise what an error of the driver's means in its place."""
+        try:
+            yield
+        except self._driver_error as error:
+            raise self._meaning(error, f"{self.connection.address}: {deed}") from error
+        except IndoubtError:
+            raise
+        except Exception as error:
+            raise outside_its_errors(error, f"{self.connection.address}: {deed}") from error
+
+    @abstractmethod
+    def _meaning(self, error: Any, where: str) -> IndoubtError:
+        """Return what the server's or driver's error means; ``where`` says which database was asked and for what."""
+
+    def _no_table(self, name: str, advice: str = "") -> SettingsError:
+        return SettingsError(
+            f"there is no table {name!r} for {self.connection.user!r} in {self.connection.address}{advice}"
+        )
 
     @abstractmethod
     def close(self) -> None:

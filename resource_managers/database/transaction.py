@@ -23,13 +23,12 @@ NO_TIMEOUT_MS = 0
 """Databases keep a prepared branch until a session finishes it."""
 
 
-class DatabaseOpenTransaction:
-    """Made by DatabaseResourceManager.begin, which has started the branch."""
+class TableTransaction:
+    """What a session has open while one task writes into a table; ``name`` says which it is."""
 
-    def __init__(self, session: DatabaseSession, slot: SlotAttempt, branch: BranchId, table: TargetTable) -> None:
-        self._session, self._slot, self._branch, self._table = session, slot, branch, table
-        self._rows = self._bytes = 0
-        self._opened_at_ms = now_ms()
+    def __init__(self, session: DatabaseSession, table: TargetTable, name: str) -> None:
+        self._session, self._table, self._name = session, table, name
+        self.rows = self.bytes = 0
         self._ended = False
 
     def write(self, rows: pa.RecordBatch) -> None:
@@ -37,8 +36,28 @@ class DatabaseOpenTransaction:
         if rows.num_rows == 0:
             return
         self._session.upsert(self._table, rows)
-        self._rows += rows.num_rows
-        self._bytes += bytes_for(self._table, rows)
+        self.rows += rows.num_rows
+        self.bytes += bytes_for(self._table, rows)
+
+    def abort(self) -> None:
+        """Undo it and free the connection; safe to call twice. What cannot be undone now, the server undoes."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            self._session.undo()
+        except (ResourceManagerError, SettingsError) as error:
+            log.warning("%s was not rolled back by its task: %s", self._name, error)
+        self._session.close()
+
+
+class DatabaseOpenTransaction(TableTransaction):
+    """Made by DatabaseResourceManager.begin, which has started the branch."""
+
+    def __init__(self, session: DatabaseSession, slot: SlotAttempt, branch: BranchId, table: TargetTable) -> None:
+        super().__init__(session, table, str(branch))
+        self._slot, self._branch = slot, branch
+        self._opened_at_ms = now_ms()
 
     @property
     def provisional_handle(self) -> Handle:
@@ -63,17 +82,6 @@ class DatabaseOpenTransaction:
         self._ended = True
         return self._handle(str(fingerprint))
 
-    def abort(self) -> None:
-        """Undo it and free the connection; safe to call twice. What cannot be undone now, the server undoes."""
-        if self._ended:
-            return
-        self._ended = True
-        try:
-            self._session.undo()
-        except (ResourceManagerError, SettingsError) as error:
-            log.warning("%s was not rolled back by its task: %s", self._branch, error)
-        self._session.close()
-
     def _handle(self, fingerprint: str) -> Handle:
         return Handle(
             resource_manager=self._session.kind,
@@ -81,8 +89,8 @@ class DatabaseOpenTransaction:
             producer_id=None,
             producer_epoch=None,
             slot=self._slot.slot,
-            rows=self._rows,
-            bytes=self._bytes,
+            rows=self.rows,
+            bytes=self.bytes,
             fingerprint=fingerprint,
             opened_at_ms=self._opened_at_ms,
             prepared_at_ms=now_ms(),

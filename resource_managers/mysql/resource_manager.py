@@ -6,19 +6,40 @@ import logging
 
 from lifecycle.errors import SettingsError
 from lifecycle.resource_manager_kinds import MYSQL
+from resource_managers.database.markers import NAME, PROBE
+from resource_managers.database.own_tables import OwnTable
 from resource_managers.database.resource_manager import DatabaseResourceManager
 from resource_managers.database.session import STATEMENT_LIMIT_S, DatabaseSession
-from resource_managers.mysql import marker_table, writers
+from resource_managers.mysql import writers
 from resource_managers.mysql.session import MySqlSession
 
 log = logging.getLogger(__name__)
+
+MARKERS = OwnTable(
+    name=NAME,
+    create=(
+        """\
+create table if not exists indoubt_markers (
+    checkpoint_id varchar(64) not null,
+    slot int not null,
+    batch bigint not null,
+    attempt bigint not null,
+    branch varchar(160) not null,
+    state varchar(10) not null,
+    primary key (checkpoint_id, slot, batch, attempt),
+    key (branch)
+) engine = InnoDB character set ascii collate ascii_bin""",
+    ),
+    probe=PROBE,
+)
+"""The table of markers."""
 
 
 class MySqlResourceManager(DatabaseResourceManager):
     """Branches are XA transactions; a prepared one holds its rows until it is finished, across restarts of the server."""
 
     name = MYSQL.name
-    _own_tables = (marker_table.TABLE, writers.TABLE)
+    _own_tables = (MARKERS, writers.TABLE)
 
     def _open(self, *, lock_timeout_s: float, limit_s: float = STATEMENT_LIMIT_S) -> MySqlSession:
         return MySqlSession(self._connection, lock_timeout_s=lock_timeout_s, limit_s=limit_s)

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,6 @@ from pymysql.constants import CR, ER
 
 from lifecycle.branch_id import BranchId, check_xa_prefix
 from lifecycle.errors import (
-    IndoubtError,
     MalformedRecord,
     RecordTooLarge,
     ResourceManagerError,
@@ -24,7 +23,7 @@ from lifecycle.errors import (
 )
 from resource_managers.database.columns import TargetTable
 from resource_managers.database.connection import DatabaseConnection
-from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch, outside_its_errors
+from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
 from resource_managers.database.session import CONNECT_LIMIT_S, STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
 from resource_managers.mysql import forgotten_branches, writers
 from resource_managers.mysql.columns import (
@@ -70,6 +69,7 @@ class MySqlSession(DatabaseSession):
 
     kind = "mysql"
     branch_table = "XA RECOVER"
+    _driver_error = pymysql.MySQLError
 
     def __init__(
         self, connection: DatabaseConnection, *, lock_timeout_s: float, limit_s: float = STATEMENT_LIMIT_S
@@ -120,10 +120,7 @@ class MySqlSession(DatabaseSession):
         place = (database or self.connection.database, table)
         found = self.query(ENGINE, place)
         if not found:
-            raise SettingsError(
-                f"there is no table {name!r} for {self.connection.user!r} in {self.connection.address}: create it, grant "
-                "select, insert and update on it, or name another one"
-            )
+            raise self._no_table(name, ": create it, grant select, insert and update on it, or name another one")
         type_, engine, xa = found[0]
         if type_ != "BASE TABLE":
             raise SettingsError(f"{name!r} in {self.connection.address} is a {str(type_).lower()}: name a table")
@@ -144,7 +141,7 @@ class MySqlSession(DatabaseSession):
         database, _, table = name.rpartition(".")
         found = self.query(STORED_NAME, (database or self.connection.database, table))
         if not found:
-            raise SettingsError(f"there is no table {name!r} for {self.connection.user!r} in {self.connection.address}")
+            raise self._no_table(name)
         return str(found[0][0])
 
     def upsert(self, table: TargetTable, rows: pa.RecordBatch) -> None:
@@ -263,17 +260,8 @@ class MySqlSession(DatabaseSession):
             if self._driver.open:
                 self._driver.close()
 
-    @contextlib.contextmanager
-    def _classified(self, deed: str) -> Iterator[None]:
-        try:
-            yield
-        except pymysql.MySQLError as error:
-            code, text = _code_and_text(error)
-            raise classify(code, text, f"{self.connection.address}: {deed}", self.connection.user) from error
-        except IndoubtError:
-            raise
-        except Exception as error:
-            raise outside_its_errors(error, f"{self.connection.address}: {deed}") from error
+    def _meaning(self, error: pymysql.MySQLError, where: str) -> ResourceManagerError | SettingsError:
+        return classify(*_code_and_text(error), where, self.connection.user)
 
 
 def classify(code: int, text: str, where: str, user: str) -> ResourceManagerError | SettingsError:

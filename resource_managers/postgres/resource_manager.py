@@ -6,12 +6,32 @@ import logging
 
 from lifecycle.errors import SettingsError
 from lifecycle.resource_manager_kinds import POSTGRES
+from resource_managers.database.markers import NAME, PROBE
+from resource_managers.database.own_tables import OwnTable
 from resource_managers.database.resource_manager import DatabaseResourceManager
 from resource_managers.database.session import STATEMENT_LIMIT_S, DatabaseSession
-from resource_managers.postgres import marker_table
 from resource_managers.postgres.session import PostgresSession
 
 log = logging.getLogger(__name__)
+
+MARKERS = OwnTable(
+    name=NAME,
+    create=(
+        """\
+create table if not exists indoubt_markers (
+    checkpoint_id varchar(64) not null,
+    slot integer not null,
+    batch bigint not null,
+    attempt bigint not null,
+    branch varchar(160) not null,
+    state varchar(10) not null,
+    primary key (checkpoint_id, slot, batch, attempt)
+)""",
+        "create index if not exists indoubt_markers_branch on indoubt_markers (branch)",
+    ),
+    probe=PROBE,
+)
+"""The table of markers."""
 
 LENDING_TRIED = 20
 """An idle pool lends the session at the first try; one that others use too may give the same one back for a while."""
@@ -21,7 +41,7 @@ class PostgresResourceManager(DatabaseResourceManager):
     """Branches are prepared transactions; they hold their rows until they are finished, across restarts of the server."""
 
     name = POSTGRES.name
-    _own_tables = (marker_table.TABLE,)
+    _own_tables = (MARKERS,)
 
     def _open(self, *, lock_timeout_s: float, limit_s: float = STATEMENT_LIMIT_S) -> PostgresSession:
         return PostgresSession(self._connection, lock_timeout_s=lock_timeout_s, limit_s=limit_s)

@@ -13,10 +13,10 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from lifecycle.branch_id import BranchId
-from lifecycle.errors import IndoubtError, ResourceManagerError, SettingsError, Unreachable
+from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 from resource_managers.database.columns import TargetTable
 from resource_managers.database.connection import DatabaseConnection
-from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch, outside_its_errors
+from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
 from resource_managers.database.servers import with_timeline
 from resource_managers.database.session import (
     CONNECT_LIMIT_S,
@@ -87,6 +87,7 @@ class PostgresSession(DatabaseSession):
 
     kind = "postgres"
     branch_table = "pg_prepared_xacts"
+    _driver_error = psycopg.Error
 
     def __init__(
         self, connection: DatabaseConnection, *, lock_timeout_s: float, limit_s: float = STATEMENT_LIMIT_S
@@ -147,10 +148,7 @@ class PostgresSession(DatabaseSession):
         """Return the columns and primary key of a table (``table`` or ``schema.table``; else found by search_path)."""
         found = self.query(TABLE, (table_name(name).as_string(),))
         if not found:
-            raise SettingsError(
-                f"there is no table {name!r} for {self.connection.user!r} in {self.connection.address}: create it, or name "
-                "another one (table, or schema.table)"
-            )
+            raise self._no_table(name, ": create it, or name another one (table, or schema.table)")
         oid, kind, persistence = found[0]
         if kind not in ("r", "p"):
             raise SettingsError(f"{name!r} in {self.connection.address} is not a table of its own: name a table")
@@ -169,7 +167,7 @@ class PostgresSession(DatabaseSession):
         """Return database, schema and table, each as it is quoted. Raises SettingsError for one that is not there."""
         found = self.query(STORED_NAME, (table_name(name).as_string(),))
         if not found:
-            raise SettingsError(f"there is no table {name!r} for {self.connection.user!r} in {self.connection.address}")
+            raise self._no_table(name)
         return str(found[0][0])
 
     def upsert(self, table: TargetTable, rows: pa.RecordBatch) -> None:
@@ -296,16 +294,8 @@ class PostgresSession(DatabaseSession):
         with contextlib.suppress(psycopg.Error, OSError):
             self._driver.close()
 
-    @contextlib.contextmanager
-    def _classified(self, deed: str) -> Iterator[None]:
-        try:
-            yield
-        except psycopg.Error as error:
-            raise classify(error, f"{self.connection.address}: {deed}", self.connection.user) from error
-        except IndoubtError:
-            raise
-        except Exception as error:
-            raise outside_its_errors(error, f"{self.connection.address}: {deed}") from error
+    def _meaning(self, error: psycopg.Error, where: str) -> ResourceManagerError | SettingsError:
+        return classify(error, where, self.connection.user)
 
 
 class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):

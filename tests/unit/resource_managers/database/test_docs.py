@@ -11,20 +11,15 @@ from resource_managers.database.markers import KEPT_BATCHES
 from resource_managers.database.own_tables import create_statements
 from resource_managers.database.resource_manager import LOCK_TIMEOUT_S
 from resource_managers.database.settlement import CONNECTIONS
-from resource_managers.mysql import marker_table as mysql_markers
-from resource_managers.mysql import writers
-from resource_managers.postgres import marker_table as postgres_markers
+from resource_managers.mysql.resource_manager import MySqlResourceManager
+from resource_managers.postgres.resource_manager import PostgresResourceManager
 
 PAGE = (Path(__file__).parents[4] / "docs" / "databases.md").read_text()
 
 
-@pytest.mark.parametrize(
-    "tables",
-    [(mysql_markers.TABLE, writers.TABLE), (postgres_markers.TABLE,)],
-    ids=["mysql", "postgres"],
-)
-def test_the_tables_sql_is_the_programs(tables):
-    assert f"```sql\n{create_statements(tables)}\n```" in PAGE
+@pytest.mark.parametrize("manager", [MySqlResourceManager, PostgresResourceManager])
+def test_the_tables_sql_is_the_programs(manager):
+    assert f"```sql\n{create_statements(manager._own_tables)}\n```" in PAGE
 
 
 def test_the_figures_are_the_programs():
