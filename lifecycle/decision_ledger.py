@@ -307,15 +307,15 @@ class DecisionLedger:
         """Return the transactional ids of Kafka of which a transaction has an outcome."""
         return transactional_ids(KAFKA.name, self._outcomes)
 
-    def unsettled(self, prefix: str) -> list[tuple[Decision, Handle]]:
-        """Return the handles of the prefix that were decided to be committed and may not be, oldest decision first.
+    def unsettled(self, prefix: str, checkpoint_id: str | None = None) -> list[tuple[Decision, Handle]]:
+        """Return the handles of the prefix (and checkpoint id) that were decided and may not be committed, oldest decision first.
 
         Only the last decided batch of each checkpoint id can hold any: its run goes on to the next batch after every handle
         of this one was committed. Handles with an outcome are settled.
         """
         return [
             (decision, handle)
-            for _, decision in self.commit_decisions(prefix)
+            for _, decision in self.commit_decisions(prefix, checkpoint_id)
             for handle in decision.handles
             if decision.batch_attempt.batch == self._last_batch[decision.batch_attempt.checkpoint_id]
             and handle.key not in self._outcomes

@@ -79,11 +79,7 @@ class Adoption:
             checkpoint_id=before.checkpoint_id,
             attempt=self._attempt,
         )
-        unsettled = [
-            pair
-            for pair in ledger.unsettled(before.prefix)
-            if pair[0].batch_attempt.checkpoint_id == before.checkpoint_id
-        ]
+        unsettled = ledger.unsettled(before.prefix, before.checkpoint_id)
         proven = proven_by_spark(ledger, before.checkpoint_id, self._directory.progress().finished)
         settlement = Settlement(self._settings, self._connection, self._databases, self._log, before.sink)
         settlement.settle(unsettled, events, before.checkpoint_id, proven)

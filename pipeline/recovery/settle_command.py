@@ -35,11 +35,7 @@ def settle(
     connection.reach(REACH_LIMIT_S)
     decisions = DecisionLog(connection, topic=identity.decisions)
     ledger = decisions.read_to_end()
-    unsettled = [
-        pair
-        for pair in ledger.unsettled(identity.prefix)
-        if pair[0].batch_attempt.checkpoint_id == identity.checkpoint_id
-    ]
+    unsettled = ledger.unsettled(identity.prefix, identity.checkpoint_id)
     chosen = _chosen(unsettled, transactions)
     for decision, handle in chosen:
         attempt = decision.batch_attempt

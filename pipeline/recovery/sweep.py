@@ -134,11 +134,7 @@ class Sweep:
         if newest is None or ledger.newer_run("", newest[1].checkpoint_id, newest[0]) is not None:
             return 0
         attempt, checkpoint_id = newest[0], newest[1].checkpoint_id
-        unsettled = [
-            pair
-            for pair in ledger.unsettled(self._settings.prefix)
-            if pair[0].batch_attempt.checkpoint_id == checkpoint_id
-        ]
+        unsettled = ledger.unsettled(self._settings.prefix, checkpoint_id)
         if not unsettled:
             return 0
         events = EventSender(
