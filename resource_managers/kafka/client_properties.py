@@ -37,8 +37,6 @@ _PYTHON_NAMES = {
 }
 _PYTHON_NUMBERS = {
     "socket.timeout.ms": "request_timeout_ms",
-    "socket.send.buffer.bytes": "send_buffer_bytes",
-    "socket.receive.buffer.bytes": "receive_buffer_bytes",
     "connections.max.idle.ms": "connections_max_idle_ms",
     "reconnect.backoff.ms": "reconnect_backoff_ms",
     "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
@@ -47,11 +45,13 @@ _PYTHON_NUMBERS = {
 }
 _CHECK_HOST_NAME = "ssl.endpoint.identification.algorithm"
 _VERIFY = "enable.ssl.certificate.verification"
-_SWITCHES = (_VERIFY, "socket.keepalive.enable", "socket.nagle.disable")
+_KEEP_ALIVE = "socket.keepalive.enable"
+_SWITCHES = (_VERIFY, _KEEP_ALIVE)
 _NEED_A_CONTEXT = ("ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem", "ssl.cipher.suites", _VERIFY)
 """Properties of TLS for which kafka-python has no name of its own: it is given a whole context."""
-_ZERO = {"socket.send.buffer.bytes": None, "socket.receive.buffer.bytes": None, "connections.max.idle.ms": 2**31 - 1}
-"""What librdkafka's 0 (the system's default, never) is for kafka-python. For the JVM it is -1."""
+_MOST_IDLE = "connections.max.idle.ms"
+_NEVER_MS = 2**31 - 1
+"""What librdkafka's 0, which is never, is for kafka-python. For the JVM it is -1."""
 
 TAKEN = frozenset(
     {
@@ -61,7 +61,6 @@ TAKEN = frozenset(
         *_NEED_A_CONTEXT,
         *oauth_properties.TAKEN,
         _CHECK_HOST_NAME,
-        "broker.address.family",
     }
 )
 
@@ -79,6 +78,7 @@ _NOT_FOR_KAFKA_PYTHON = {
     "sasl.kerberos.kinit.cmd": _TICKET_INSTEAD,
     "sasl.kerberos.min.time.before.relogin": _TICKET_INSTEAD,
     "socket.connection.setup.timeout.ms": "it has no such setting",
+    "broker.address.family": "it tries each address of a name in turn",
     "sasl.oauthbearer.config": _OIDC_INSTEAD,
     "sasl.oauthbearer.grant.type": _OIDC_INSTEAD,
     "sasl.oauthbearer.assertion.algorithm": _OIDC_INSTEAD,
@@ -95,8 +95,6 @@ _JVM_NAMES = {
     "client.id": "client.id",
     "client.dns.lookup": "client.dns.lookup",
     "socket.timeout.ms": "request.timeout.ms",
-    "socket.send.buffer.bytes": "send.buffer.bytes",
-    "socket.receive.buffer.bytes": "receive.buffer.bytes",
     "connections.max.idle.ms": "connections.max.idle.ms",
     "reconnect.backoff.ms": "reconnect.backoff.ms",
     "reconnect.backoff.max.ms": "reconnect.backoff.max.ms",
@@ -118,11 +116,6 @@ def check(properties: Mapping[str, str]) -> None:
             raise SettingsError(f"Kafka property {name} is {value!r}; it takes a whole number")
         if name in _SWITCHES and value.lower() not in ("true", "false"):
             raise SettingsError(f"Kafka property {name} is {value!r}; it takes true or false")
-    if properties.get("broker.address.family", "any") != "any":
-        raise SettingsError(
-            "Kafka property broker.address.family cannot be had for the client kafka-python but as 'any': "
-            "it tries each address of a name in turn"
-        )
     oauth_properties.check(properties)
 
 
@@ -138,14 +131,12 @@ def for_kafka_python(properties: Mapping[str, str]) -> dict[str, Any]:
         if name in _PYTHON_NAMES:
             found[_PYTHON_NAMES[name]] = value.upper() if name == "security.protocol" else value
         elif name in _PYTHON_NUMBERS:
-            found[_PYTHON_NUMBERS[name]] = _ZERO.get(name, 0) if int(value) == 0 else int(value)
+            found[_PYTHON_NUMBERS[name]] = _NEVER_MS if name == _MOST_IDLE and int(value) == 0 else int(value)
     if _CHECK_HOST_NAME in properties:
         found["ssl_check_hostname"] = properties[_CHECK_HOST_NAME].lower() == "https"
-    options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(_is_on(properties, "socket.nagle.disable", True)))]
-    if _is_on(properties, "socket.keepalive.enable", False):
-        options.append((socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1))
-    if any(name.startswith("socket.") and name in _SWITCHES for name in properties):
-        found["socket_options"] = options
+    if _is_on(properties, _KEEP_ALIVE, False):
+        no_delay = (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        found["socket_options"] = [no_delay, (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     if any(name in properties for name in _NEED_A_CONTEXT):
         found = {name: value for name, value in found.items() if not name.startswith("ssl_")}
         found["ssl_context"] = tls_context(properties)
@@ -225,9 +216,8 @@ def for_jvm(properties: Mapping[str, str]) -> dict[str, str]:
     for name, value in properties.items():
         if name in _JVM_NAMES:
             found[_JVM_NAMES[name]] = with_newlines(value) if name.endswith(".pem") else value
-    for name in _ZERO:
-        if properties.get(name) == "0":
-            found[_JVM_NAMES[name]] = "-1"
+    if properties.get(_MOST_IDLE) == "0":
+        found[_JVM_NAMES[_MOST_IDLE]] = "-1"
     if "security.protocol" in properties:
         found["security.protocol"] = properties["security.protocol"].upper()
     if _CHECK_HOST_NAME in properties:
@@ -255,8 +245,6 @@ def _refuse_for_jvm(properties: Mapping[str, str]) -> None:
     }
     if not _is_on(properties, _VERIFY, True):
         refused[_VERIFY] = "it always verifies the broker's certificate; give ssl.ca.location"
-    if not _is_on(properties, "socket.nagle.disable", True):
-        refused["socket.nagle.disable"] = "it always disables Nagle's algorithm"
     for name, reason in refused.items():
         if name in properties:
             raise SettingsError(f"Kafka property {name!r} cannot be had for the JVM's client (Spark): {reason}")

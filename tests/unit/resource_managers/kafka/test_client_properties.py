@@ -22,8 +22,6 @@ from resource_managers.kafka.connection import KafkaConnection
 
 NUMBERS = {
     "socket.timeout.ms": ("request_timeout_ms", "request.timeout.ms"),
-    "socket.send.buffer.bytes": ("send_buffer_bytes", "send.buffer.bytes"),
-    "socket.receive.buffer.bytes": ("receive_buffer_bytes", "receive.buffer.bytes"),
     "connections.max.idle.ms": ("connections_max_idle_ms", "connections.max.idle.ms"),
     "reconnect.backoff.ms": ("reconnect_backoff_ms", "reconnect.backoff.ms"),
     "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", "reconnect.backoff.max.ms"),
@@ -74,13 +72,11 @@ def test_every_number_is_tested_here() -> None:
 @pytest.mark.parametrize(
     ("name", "python"),
     [
-        ("socket.send.buffer.bytes", None),
-        ("socket.receive.buffer.bytes", None),
         ("connections.max.idle.ms", 2**31 - 1),
         ("retry.backoff.ms", 0),
     ],
 )
-def test_zero_means_the_same_in_each_client(name: str, python: int | None) -> None:
+def test_zero_means_the_same_in_each_client(name: str, python: int) -> None:
     connection = KafkaConnection("a:1", {name: "0"})
     assert connection.for_kafka_python()[NUMBERS[name][0]] == python
     assert connection.for_spark()[f"kafka.{NUMBERS[name][1]}"] == ("0" if python == 0 else "-1")
@@ -168,7 +164,6 @@ def test_what_kafka_python_cannot_have_is_refused_at_once(name: str, value: str)
         ("ssl.crl.location", "/crl.pem"),
         ("ssl.cipher.suites", "ECDHE-RSA-AES256-GCM-SHA384"),
         ("enable.ssl.certificate.verification", "false"),
-        ("socket.nagle.disable", "false"),
     ],
 )
 def test_what_the_jvm_cannot_have_is_refused_for_spark_alone(name: str, value: str) -> None:
