@@ -20,9 +20,9 @@ from collector.sources.source import ObserverState, ObserverStatus
 from collector.verdicts.driver_state import DriverCondition
 from lifecycle.verdicts import AbortCause
 from tests.unit.collector.alerting.test_rules import DECIDED, FOREIGN, LOST, PREPARED, of_transaction
+from tests.unit.collector.assess.situations import driver
 from tests.unit.collector.assessments import changed, leaking, look
 from tests.unit.collector.observations import PREFIX, T0, observer_of, pipeline, run_started
-from tests.unit.collector.rows.situations import driver
 
 RUNS = (driver(DriverCondition.ALIVE),)
 BATCH = f"batch 41 of {PREFIX}"

@@ -14,9 +14,9 @@ from collector.api.alert_routes import firing_rows
 from collector.assess import rules
 from collector.assess.attention.listing import attention
 from tests.unit.collector.alerting.test_evaluator import Stage
+from tests.unit.collector.assess.situations import decided_and_open, one
 from tests.unit.collector.assessments import changed, look
 from tests.unit.collector.observations import T0
-from tests.unit.collector.rows.situations import decided_and_open, one
 
 NAME, NUMBER = "young_and_decided", "A900"
 SOURCE = """

@@ -14,9 +14,9 @@ from collector.verdicts.judging import Judged
 from lifecycle.rows.attention import Remedy
 from lifecycle.rows.pipelines import RestartUnderWay
 from lifecycle.verdicts import Judgement, Verdict
+from tests.unit.collector.assess.situations import driver
 from tests.unit.collector.assessments import look
 from tests.unit.collector.observations import PREFIX, T0, broker_record, only_view, run_started
-from tests.unit.collector.rows.situations import driver
 
 COMMIT, ABORT, LOST = Verdict.COMMIT_IT, Verdict.ABORT_IT, Verdict.LOST
 COMMITS, ABORTS = {"may_commit": True}, {"may_abort": True}

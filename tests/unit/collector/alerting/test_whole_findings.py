@@ -30,9 +30,9 @@ from lifecycle.rows.attention import Remedy
 from lifecycle.verdicts import AbortCause, Certainty, Judgement, Verdict
 from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
 from tests.unit.collector.alerting.test_rules import COMMITTED, DECIDED, FOREIGN, LOST, of_transaction
+from tests.unit.collector.assess.situations import driver
 from tests.unit.collector.assessments import changed, leaking, look
 from tests.unit.collector.observations import PREFIX, T0, observer_of, only_view, pipeline
-from tests.unit.collector.rows.situations import driver
 
 CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
 PIPELINE, BATCH = f"application {PREFIX}", f"batch 41 of {PREFIX}"

@@ -21,9 +21,7 @@ from lifecycle.rows.overview import AwaitedPipeline
 from lifecycle.rows.pipelines import RestartUnderWay
 from lifecycle.rows.row_json import read_row, row_to_json
 from lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
-from tests.unit.collector.observations import PREFIX, T0, TIMEOUT_MS, broker_record, only_view, pipeline
-from tests.unit.collector.partition_sightings import partition_findings
-from tests.unit.collector.rows.situations import (
+from tests.unit.collector.assess.situations import (
     alert,
     cards,
     decided_and_open,
@@ -36,6 +34,8 @@ from tests.unit.collector.rows.situations import (
     opened,
     situation,
 )
+from tests.unit.collector.observations import PREFIX, T0, TIMEOUT_MS, broker_record, only_view, pipeline
+from tests.unit.collector.partition_sightings import partition_findings
 
 ALIVE, FROZEN, FAILED = DriverCondition.ALIVE, DriverCondition.FROZEN, DriverCondition.FAILED
 COMMIT_IT = one(5_000, decided_and_open())
