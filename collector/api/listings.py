@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -13,6 +13,7 @@ from collector.history.store import Store
 from collector.rows.batches import batch_row
 from collector.rows.transactions import abort_row, loss_row, transaction_row, urgency
 from collector.state.transaction_pages import EndKey, end_sort_key
+from collector.state.transaction_view import TransactionView
 from collector.verdicts.abort_causes import AbortClues, infer
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
@@ -28,7 +29,6 @@ from collector.views.batches import (
 from collector.views.current_state import CurrentState
 from collector.views.past_batches import Attempts
 from collector.views.undone_in_history import UndoneList, clues_of_past, losses_of_past, undone_page
-from collector.views.words import has, having
 from lifecycle.rows.batches import OVER
 from lifecycle.verdicts import URGENCY, Certainty, Verdict
 
@@ -232,3 +232,36 @@ def _batches_in_memory(current: CurrentState, query: ListQuery, number: int | No
     found = {batch.key: batch for batch in (*examined, *current_batches(current, lambda a: a in chosen and a in sure))}
     rows = [batch_row(found[key]) for _, _, key in shown if key in found]
     return Page(rows=rows, more=more, last=shown[-1] if shown else None)
+
+
+def having(found: Iterable[Judged], words: str) -> list[Judged]:
+    """Return the transactions that have every word; of a batch of ours all, where they have them together.
+
+    An order about a batch is about all of it, so a word that fits one of its slots finds the others too.
+    """
+    wanted = words.casefold().split()
+    every = list(found)
+    texts: dict[object, list[str]] = {}
+    for judged in every:
+        texts.setdefault(_identity(judged.view), []).append(_text(judged.view))
+    fitting = {identity for identity, parts in texts.items() if _has("\n".join(parts), wanted)}
+    return [judged for judged in every if _identity(judged.view) in fitting]
+
+
+def has(view: TransactionView, words: str) -> bool:
+    """Say whether one transaction has every word in its id, application, batch, resource manager or partitions."""
+    return _has(_text(view), words.casefold().split())
+
+
+def _has(text: str, wanted: list[str]) -> bool:
+    return all(word in text for word in wanted)
+
+
+def _identity(view: TransactionView) -> object:
+    return (view.pipeline, view.batch_attempt) if view.ours and view.batch_attempt is not None else view.key
+
+
+def _text(view: TransactionView) -> str:
+    batch = "" if view.batch_attempt is None else f"batch {view.batch_attempt.batch}"
+    partitions = () if view.broker is None else view.broker.partitions
+    return "\n".join((view.transaction, view.pipeline, batch, view.resource_manager, *partitions)).casefold()

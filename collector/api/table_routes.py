@@ -30,7 +30,6 @@ from collector.views import aborts_and_losses
 from collector.views.application_names import applications_of_hanging, applications_of_holders
 from collector.views.past_batches import Attempts
 from collector.views.timeouts import cached_lengths, timeout_row, timeouts
-from collector.views.words import having
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.batches import BatchRow
@@ -113,7 +112,7 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
     @app.get("/api/v1/transaction-counts", response_model=Table[TransactionCountRow], dependencies=protected)
     def transaction_counts(pipeline: str | None = None, words: Words = "", limit: Limit = 500) -> Response:
         found = [judged for judged in dependencies.assessor.now().judged if pipeline in (None, judged.view.pipeline)]
-        rows = count_rows(having(found, words) if words else found)
+        rows = count_rows(listings.having(found, words) if words else found)
         return table_answer(first(rows, limit))
 
     @app.get("/api/v1/aborts", response_model=Table[AbortRow], dependencies=protected)

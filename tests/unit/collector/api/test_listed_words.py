@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.views.words import has, having
+from collector.api.listings import has, having
 from lifecycle.decisions import BatchAttempt
 
 
