@@ -2,7 +2,7 @@
 
 Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t> is ``TransactionGroup.token``, ten hex digits):
 
-- ``topline``, ``last-order`` (the result of the last order), ``sent-orders`` (those under way), ``times`` (the zone)
+- ``topline``, ``last-order`` (the result of the last order), ``sent-orders`` (lines of orders), ``times`` (the zone)
 - live regions carry no such keys: a card is an ``article``, its buttons have ``data-order``, every press has ``data-press``
 - Overview: ``overview`` and ``over-time`` (live regions), ``window``
 - Transactions, Pipelines and History have sections: ``show-<path>`` chooses, ``?show=`` in the address says which
@@ -45,7 +45,7 @@ from app.components.time_text import UTC_NAME
 from app.dialogs import (
     filter_order_dialog,
     pressed,
-    sent_order_lines,
+    run_lines,
     silence_dialog,
     standing_orders_dialog,
     target_dialogs,
@@ -144,7 +144,7 @@ def main() -> None:
         if who := st.session_state.get("who"):
             live.write(who)
         _times_choice()
-    sent_order_lines.show()
+    run_lines.show()
     transactions_dialog.DIALOG.show_last_result()
     page.run()
     live.write(_KEYS)

@@ -318,24 +318,27 @@ class CollectorClient:
         wanted |= {"words": words} if words else {}
         return self._rows("/api/v1/audit", read_audit, wanted | ({"key": tuple(keys)} if keys else {}))
 
-    def order(
+    def check(self, action: Action, shown: Sequence[Orderable], *, reason: str, confirm: str = "") -> OrderResult:
+        """Return what an order over what was shown would do; the collector refuses it when any of it has changed."""
+        path, body = "/api/v1/orders", _about(action, shown, reason, confirm) | {"dry_run": True}
+        return self._order(path, partial(read_row, OrderResult), body)
+
+    def begin_run(
         self,
         action: Action,
         shown: Sequence[Orderable],
         *,
+        subject: str,
         reason: str,
-        dry_run: bool,
         confirm: str = "",
         idempotency_key: str = "",
-    ) -> OrderResult:
-        """Give one order over what was shown, as it was shown; the collector refuses it when any of it has changed.
+    ) -> OrderRun:
+        """Have the collector carry out an order over what was shown; it refuses it when any of it has changed.
 
-        ``idempotency_key``: by which ``answer`` finds what became of it.
+        ``subject``: what it is about, in words. ``idempotency_key``: by which ``answer`` finds what became of it.
         """
-        seen = {item.key: item.revision for item in shown}
-        body: dict[str, object] = {"action": action.value, "keys": list(seen), "seen": seen, "reason": reason}
-        body |= {"dry_run": dry_run, "confirm": confirm, "idempotency_key": idempotency_key}
-        return self._order("/api/v1/orders", partial(read_row, OrderResult), body)
+        body = _about(action, shown, reason, confirm) | {"subject": subject[:200], "idempotency_key": idempotency_key}
+        return self._order("/api/v1/orders/runs", partial(read_row, OrderRun), body)
 
     def under_way(self, keys: Sequence[str]) -> Rows[UnderWayRow]:
         """Return the orders about any of these keys (at most 100) that are under way, whoever gave them, newest first."""
@@ -348,7 +351,7 @@ class CollectorClient:
         answer = self._ask("POST", path, json=body, timeout=PREVIEW_LIMIT_S)
         return self._understand(path, partial(read_row, OrderPreview), answer)
 
-    def begin_run(
+    def begin_filter_run(
         self,
         action: Action,
         wanted: Mapping[str, str],
@@ -370,16 +373,16 @@ class CollectorClient:
         return self._order("/api/v1/orders/runs", partial(read_row, OrderRun), body)
 
     def runs(self) -> Rows[OrderRun]:
-        """Return the orders by filter of the last hour that this person gave, the newest first, without their steps."""
+        """Return the runs of the last hour that this person began, the newest first, without their steps."""
         return self._rows("/api/v1/orders/runs", partial(read_row, OrderRun), {"mine": "true"})
 
     def run(self, run: str, *, steps: bool = False) -> OrderRun:
-        """Return how far an order by filter is; ``steps``: and what became of each transaction."""
+        """Return how far a run is; ``steps``: and what became of each transaction."""
         wanted = {"steps": "true"} if steps else {}
         return self._read(f"/api/v1/orders/runs/{run}", partial(read_row, OrderRun), wanted)
 
     def stop_run(self, run: str) -> OrderRun:
-        """Have the collector send no more of an order by filter than what is under way."""
+        """Have the collector send no more of a run than what is under way."""
         path = f"/api/v1/orders/runs/{run}"
         return self._understand(path, partial(read_row, OrderRun), self._ask("DELETE", path))
 
@@ -456,6 +459,11 @@ class CollectorClient:
         if answer.is_success and value is not None:
             return value
         raise CollectorError(_FAILURES.get(answer.status_code, Failure.UNEXPECTED), _message(answer.status_code, value))
+
+
+def _about(action: Action, shown: Sequence[Orderable], reason: str, confirm: str) -> dict[str, object]:
+    seen = {item.key: item.revision for item in shown}
+    return {"action": action.value, "keys": list(seen), "seen": seen, "reason": reason, "confirm": confirm}
 
 
 def _part(over: bool | None, after: str) -> dict[str, str]:

@@ -17,7 +17,7 @@ from app import live
 from app.client.collector_client import CollectorError
 from app.components.markup import el, plain_label
 from app.components.presses import DESTRUCTIVE
-from app.dialogs import order_form
+from app.dialogs import order_form, run_lines
 from app.dialogs.filter_order_text import DONE, how_far, in_condition, in_one_line, known, result
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
@@ -28,8 +28,6 @@ KEY, LINES_KEY = "filter-order", "filter-runs"
 _ASKED, _RUN = "filter_order", "filter_run"
 LOOK_S = 0.5
 """How often the dialog looks how far the order is."""
-_dismissed: set[str] = set()
-"""Runs whose end was seen in this process: the collector lists each for an hour."""
 
 
 @dataclass(kw_only=True)
@@ -70,52 +68,22 @@ def show_if_asked() -> None:
 
 
 def show_lines() -> None:
-    """Write a line for each run that this person gave and has not seen the end of: a reload of the page loses none.
-
-    They refresh themselves while one of the runs goes on and the dialog is closed.
-    """
-    is_followed = any(not run.is_over for run in _to_show()) and _RUN not in st.session_state
-
-    @st.fragment(run_every=live.LIVE_EVERY_S if is_followed else None, key=f"{LINES_KEY}-lines")
-    def lines() -> None:
-        now = _to_show()
-        if now:
-            with st.container(key=LINES_KEY):
-                for run in now:
-                    _line(run)
-        if is_followed and all(run.is_over for run in now):
-            # The page is written once more, and this not again.
-            st.rerun()
-
-    lines()
+    """Write a line for each order by filter that this person gave and has not seen the end of."""
+    run_lines.show_lines(LINES_KEY, lambda run: bool(run.filter), in_one_line, _open_again)
 
 
-def _to_show() -> list[OrderRun]:
-    try:
-        return [run for run in live.collector().runs() if run.run not in _dismissed]
-    except CollectorError:
-        # The top of the page says so.
-        return []
-
-
-def _line(run: OrderRun) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", key=f"{LINES_KEY}-{run.run}"):
-        with st.container():
-            live.write(in_one_line(run))
-        if st.button("Open", key=f"{LINES_KEY}-open-{run.run}"):
-            st.session_state[_RUN] = run
-            # A dialog is opened by the page, not by a part of it.
-            st.rerun()
-        if run.is_over:
-            st.button("Dismiss", key=f"{LINES_KEY}-dismiss-{run.run}", on_click=_dismissed.add, args=(run.run,))
+def _open_again(run: OrderRun) -> None:
+    st.session_state[_RUN] = run
+    run_lines.show_in_dialog(run)
 
 
 def _put_away() -> None:
     # The run goes on without the dialog; the page Transactions leads back to it until its end was seen.
     st.session_state.pop(_ASKED, None)
+    run_lines.put_away()
     run: OrderRun | None = st.session_state.pop(_RUN, None)
     if run is not None and run.is_over:
-        _dismissed.add(run.run)
+        run_lines.dismiss(run)
 
 
 def _body() -> None:
@@ -209,7 +177,7 @@ def _give(asked: AskedFilterOrder, condition: PreviewedCondition, dry_run: bool)
     if filled.complaint:
         return
     try:
-        st.session_state[_RUN] = live.collector().begin_run(
+        run = live.collector().begin_filter_run(
             asked.action,
             asked.filter,
             condition.fingerprint,
@@ -218,6 +186,7 @@ def _give(asked: AskedFilterOrder, condition: PreviewedCondition, dry_run: bool)
             confirm=filled.confirm,
             idempotency_key="" if dry_run else asked.idempotency_key,
         )
+        _open_again(run)
     except CollectorError as error:
         asked.complaint = str(error)
 
@@ -270,4 +239,5 @@ def _show_result(asked: AskedFilterOrder | None, run: OrderRun) -> None:
 
 def _back(run: OrderRun) -> None:
     del st.session_state[_RUN]
-    _dismissed.add(run.run)
+    run_lines.put_away()
+    run_lines.dismiss(run)

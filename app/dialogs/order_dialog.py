@@ -6,32 +6,31 @@ changes neither what the dialog names nor what it sends; the collector refuses t
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from functools import partial
 from typing import ClassVar, Generic, TypeVar
+from uuid import uuid4
 
 import streamlit as st
 
 from app import live
-from app.client import sent_orders
 from app.client.collector_client import CollectorError, Failure
 from app.client.collector_rows import Orderable
-from app.client.sent_orders import SentOrder
 from app.components.markup import Html, el, plain_label
 from app.components.presses import DESTRUCTIVE
 from app.components.time_text import since
-from app.dialogs import order_form
+from app.dialogs import order_form, run_lines
 from app.dialogs.order_form import Filled
 from lifecycle.orders import Action
-from lifecycle.rows.orders import OrderResult
+from lifecycle.rows.orders import OrderResult, OrderRun
 from lifecycle.rows.transactions import TransactionRow
 
 MOMENT_S, LOOK_S = 0.3, 0.5
 """How long an order is waited for before the dialog says that it is under way, and how often it then looks."""
-_SHOWN = "sent_order_shown"
 Target = TypeVar("Target")
 
 
@@ -46,8 +45,8 @@ class AskedOrder(Generic[Target]):
     refusal: CollectorError | None = None
     now: tuple[TransactionRow | None, ...] = ()
     """Transactions as they were after the order was refused."""
-    under_way: SentOrder | None = None
-    """The order itself, until its answer is here."""
+    under_way: OrderRun | None = None
+    """The collector's run of it, until that is over."""
     complaint: str = ""
     idempotency_key: str = ""
     """Of the order that was sent; with it the app asks for a result whose answer never came."""
@@ -122,7 +121,7 @@ class OrderDialog(ABC, Generic[Target]):
 
     def put_away(self) -> None:
         """Close the dialog; what is under way has a line on the pages from now on."""
-        st.session_state.pop(_SHOWN, None)
+        run_lines.put_away()
         st.session_state.pop(f"{self.key}-asked", None)
 
     def _asked(self) -> AskedOrder[Target] | None:
@@ -174,16 +173,16 @@ class OrderDialog(ABC, Generic[Target]):
             st.button("Close", key=f"{self.key}-close", on_click=self.put_away)
         order_form.write_over()
 
-    def _show_under_way(self, order: SentOrder) -> None:
-        """Write that the order is under way, until it is answered. Nothing waits for it here: the dialog can be closed."""
+    def _show_under_way(self, run: OrderRun) -> None:
+        """Write that the order is under way, until it is over. Nothing waits for it here: the dialog can be closed."""
 
         @st.fragment(run_every=LOOK_S, key=f"{self.key}-under-way-watched")
         def watch() -> None:
-            if order.answer is not None:
+            if _as_it_is_now(run).is_over:
                 # The dialog shows the result; this is not written again.
                 st.rerun()
             with st.container(key=f"{self.key}-under-way"):
-                going = el("b", "◌ Under way"), " for ", since(order.sent_at_ms, UTC)
+                going = el("b", "◌ Under way"), " for ", since(run.begun_at_ms, UTC)
                 live.write(el("p", *going, class_="result", role="status"))
                 live.write(el("p", "Closing this hides it: each page has a line with its result.", class_="more"))
 
@@ -206,38 +205,43 @@ class OrderDialog(ABC, Generic[Target]):
     def _dry_run(self, asked: AskedOrder[Target], filled: Filled) -> AskedOrder[Target]:
         shown = self.ordered(asked.target)
         try:
-            result = live.collector().order(
-                asked.action, shown, reason=filled.reason, dry_run=True, confirm=filled.confirm
-            )
+            result = live.collector().check(asked.action, shown, reason=filled.reason, confirm=filled.confirm)
         except CollectorError as error:
             return self.answered(replace(asked, refusal=error))
         return replace(asked, dry_run_result=result)
 
     def _sent(self, asked: AskedOrder[Target], filled: Filled) -> AskedOrder[Target]:
-        """Send the order; return it with its result, or under way where that takes longer than a moment."""
-        order = SentOrder(
-            action=asked.action,
-            subject=self.name(asked.target),
-            shown=self.ordered(asked.target),
-            reason=filled.reason,
-            confirm=filled.confirm,
-            person=live.asking_person(),
-        )
-        sent_orders.SENT.send(order, live.settings())
-        st.session_state[_SHOWN] = order
-        order.wait(MOMENT_S)
-        return self._with_answer(replace(asked, under_way=order, idempotency_key=order.idempotency_key))
+        """Have the collector carry the order out; return it with its result, or under way where that takes longer."""
+        asked = replace(asked, idempotency_key=uuid4().hex)
+        try:
+            run = live.collector().begin_run(
+                asked.action,
+                self.ordered(asked.target),
+                subject=self.name(asked.target),
+                reason=filled.reason,
+                confirm=filled.confirm,
+                idempotency_key=asked.idempotency_key,
+            )
+        except CollectorError as error:
+            return self.answered(replace(asked, refusal=error))
+        run_lines.show_in_dialog(run)
+        waited_until_s = time.monotonic() + MOMENT_S
+        while not (run := _as_it_is_now(run)).is_over and time.monotonic() < waited_until_s:
+            time.sleep(LOOK_S / 10)
+        return self._with_answer(replace(asked, under_way=run))
 
     def _with_answer(self, asked: AskedOrder[Target]) -> AskedOrder[Target]:
         """Return the order with its answer, once that is there."""
-        order = asked.under_way
-        if order is None or order.answer is None:
+        if asked.under_way is None or not (run := _as_it_is_now(asked.under_way)).is_over:
             return asked
         live.collector().forget()
-        sent_orders.SENT.dismiss(order)
-        if isinstance(order.answer, CollectorError):
-            return self.answered(replace(asked, under_way=None, refusal=order.answer))
-        return self.answered(replace(asked, under_way=None, result=order.answer))
+        run_lines.dismiss(run)
+        if run.halted:
+            failure = {"refused": Failure.REFUSED, "pending": Failure.NO_ANSWER_TO_ORDER}.get(run.outcome)
+            failure = failure or Failure.UNEXPECTED
+            return self.answered(replace(asked, under_way=None, refusal=CollectorError(failure, run.halted)))
+        result = OrderResult(audit=run.audits[0], outcome=run.outcome, took_ms=run.took_ms, steps=run.steps)
+        return self.answered(replace(asked, under_way=None, result=result))
 
     def _ask_again(self, asked: AskedOrder[Target]) -> None:
         """Keep the order with the result that the collector now has for it. The order is not sent a second time."""
@@ -258,6 +262,9 @@ class OrderDialog(ABC, Generic[Target]):
             self._keep(replace(asked, refusal=None, result=result))
 
 
-def is_shown(order: SentOrder) -> bool:
-    """Say whether the open dialog of this session shows an order."""
-    return st.session_state.get(_SHOWN) is order
+def _as_it_is_now(run: OrderRun) -> OrderRun:
+    """Return how far a run is, or as it was where the collector does not say so."""
+    try:
+        return live.collector().run(run.run, steps=True)
+    except CollectorError:
+        return run

@@ -21,7 +21,7 @@ Json = dict[str, Any]
 BODIES: dict[tuple[str, str], Any] = {
     ("post", "/api/v1/orders"): AnyOrder,
     ("post", "/api/v1/orders/preview"): PreviewRequest,
-    ("post", "/api/v1/orders/runs"): RunRequest,
+    ("post", "/api/v1/orders/runs"): AnyOrder | RunRequest,
     ("post", "/api/v1/silences"): SilenceRequest,
     ("post", "/api/v1/standing-orders"): SwitchRequest,
 }

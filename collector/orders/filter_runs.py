@@ -1,4 +1,4 @@
-"""Orders by filter: each is a run, whose parts a thread of its own orders one after the other, whether or not anybody watches.
+"""Runs: orders that a thread of their own carries out, whether or not anybody watches; those by filter one part after the other.
 
 A run is in history before its first part, each part is an order of its own, and the end of the run is in history too. Where the
 collector ends before a run is over, the rest is not sent: the next start says so, in the audit and of the run.
@@ -11,7 +11,6 @@ import json
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,45 +18,23 @@ from uuid import uuid4
 
 from collector.history.store import Store, StoreFailed
 from collector.orders.audit import AuditRow, OrderHistory
-from collector.orders.bulk_selection import PART, Previews, parts_of
+from collector.orders.bulk_selection import Previewed, Previews, parts_of
 from collector.orders.idempotency_locks import KeyLocks
-from collector.orders.service import Actions, refused_step
-from collector.records.orders import Order, OrderOutcome, OrderResult, Step, StepOutcome
+from collector.orders.run_progress import Run, after_part, all_refused
+from collector.orders.service import Actions
+from collector.records.orders import Order, OrderOutcome, OrderResult
 from collector.runtime.clock import now_ms
 from collector.views.current_state import CurrentState
 from lifecycle.errors import IndoubtError, OrderRefused
 from lifecycle.rows.order_request import MAX_KEYS
-from lifecycle.rows.orders import OrderRun, OrderStep
+from lifecycle.rows.orders import OrderRun
 from lifecycle.rows.row_json import read_row, row_to_json
 
 KEPT_S, MOST_KEPT = 3600.0, 100
 """How long runs that are over are listed, and how many of them."""
 STOP_LIMIT_S = 30.0
 CUT_SHORT = "The collector ended before all was sent."
-_WORST_FIRST = (OrderOutcome.FAILED, OrderOutcome.PENDING, OrderOutcome.ACCEPTED, OrderOutcome.DRY_RUN)
 log = logging.getLogger(__name__)
-
-
-class _Run:
-    """An order by filter with its keys, and how far it is."""
-
-    def __init__(self, order: Order, progress: OrderRun) -> None:
-        self.order, self.progress = order, progress
-        self.ended_s: float | None = None
-
-    def part(self, number: int) -> Order:
-        """Return the order of this part, the first one being 0: the same whenever it is asked for."""
-        order, run = self.order, self.progress
-        keys = order.keys[number * PART : (number + 1) * PART]
-        of_all = f"an order for {run.transactions:,}: {run.what}"
-        return replace(
-            order,
-            keys=keys,
-            seen={key: order.seen[key] for key in keys if key in order.seen},
-            each=True,
-            reason=f"{order.reason} (part {number + 1} of {run.parts} of {of_all})",
-            idempotency_key="" if order.dry_run else f"{order.idempotency_key} part {number + 1}",
-        )
 
 
 class FilterRuns:
@@ -77,7 +54,7 @@ class FilterRuns:
         self._current, self._actions, self._previews, self._clock = current, actions, previews, clock
         self._history, self._keys = OrderHistory(store), KeyLocks()
         self._lock = threading.RLock()
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, Run] = {}
         self._threads: dict[str, threading.Thread] = {}
 
     def start(self) -> None:
@@ -106,7 +83,11 @@ class FilterRuns:
         with self._keys.held(number):
             if (before := self._given_before(number, order, who)) is not None:
                 return before
-            meant = self._previews.find(order)
+            meant = (
+                self._previews.find(order)
+                if order.filter
+                else Previewed(seen=order.seen, confirm="", what=order.subject)
+            )
             if meant is None:
                 raise self._refused(
                     order, who, "this preview is not kept (any more): ask for it again. Nothing was done"
@@ -114,36 +95,37 @@ class FilterRuns:
             if meant.confirm and order.confirm != meant.confirm and not order.dry_run:
                 why = f"this order takes {meant.confirm!r} in 'confirm': repeat it. Nothing was done"
                 raise self._refused(order, who, why)
-            run = _Run(
-                replace(order, keys=tuple(meant.seen), seen=meant.seen, filter=None, fingerprint=""),
+            keys = tuple(meant.seen) if order.filter else order.keys
+            run = Run(
+                replace(order, keys=keys, seen=meant.seen, each=bool(order.filter), filter=None, fingerprint=""),
                 OrderRun(
                     run=number,
                     begun_at_ms=now_ms(),
                     who=who,
                     action=order.action,
-                    filter=order.filter.to_json() if order.filter is not None else {},
+                    filter=order.filter.to_json() if order.filter else {},
                     what=meant.what,
                     reason=order.reason,
                     dry_run=order.dry_run,
-                    transactions=len(meant.seen),
-                    parts=parts_of(meant.seen),
+                    transactions=len(keys),
+                    parts=parts_of(keys) if order.filter else 1,
                 ),
             )
             if not order.dry_run:
-                kept = {"run": row_to_json(run.progress), "key": order.idempotency_key, "keys": list(meant.seen)}
+                kept = {"run": row_to_json(run.progress), "key": order.idempotency_key, "keys": keys}
                 self._history.begin_run(order, who, json.dumps(kept))
             thread = threading.Thread(target=self._carry_out, args=(run,), name=f"filter run {number}", daemon=True)
             with self._lock:
                 self._runs[number], self._threads[number] = run, thread
                 thread.start()
-            return _without_steps(run)
+            return replace(run.progress, steps=())
 
     def all(self, who: str | None = None) -> list[OrderRun]:
         """Return the runs, the newest first, without their steps; ``who``: of this caller only."""
         with self._lock:
             self._forget_old()
             found = [run for run in self._runs.values() if who in (None, run.progress.who)]
-            return [_without_steps(run) for run in reversed(found)]
+            return [replace(run.progress, steps=()) for run in reversed(found)]
 
     def find(self, number: str) -> OrderRun | None:
         """Return a run with its steps, None where there is none of that number."""
@@ -158,7 +140,7 @@ class FilterRuns:
             if run is None:
                 return None
             self._halt(run, f"{who} stopped it.")
-            return _without_steps(run)
+            return replace(run.progress, steps=())
 
     def _given_before(self, number: str, order: Order, who: str) -> OrderRun | None:
         with self._lock:
@@ -167,33 +149,37 @@ class FilterRuns:
             found = self._history.run(who, order.idempotency_key)
             if found is None:
                 return None
-            run = _Run(replace(order, digest=found[0]), read_row(OrderRun, json.loads(found[1])))
+            run = Run(replace(order, digest=found[0]), read_row(OrderRun, json.loads(found[1])))
             run.ended_s = self._clock()
             with self._lock:
                 self._runs[number] = run
         if run.order.digest != order.digest:
             why = f"idempotency key {order.idempotency_key!r} came with another order before: give each order a key of its own"
             raise self._refused(order, who, f"{why}. Nothing was done")
-        return _without_steps(run)
+        return replace(run.progress, steps=())
 
     def _refused(self, order: Order, who: str, why: str) -> OrderRefused:
         self._actions.refuse(order, who, why)
         return OrderRefused(why)
 
-    def _halt(self, run: _Run, why: str) -> None:
+    def _halt(self, run: Run, why: str) -> None:
         if not run.progress.is_over and not run.progress.halted:
             self._now(run, halted=why)
 
-    def _now(self, run: _Run, **changes: Any) -> None:
+    def _now(self, run: Run, **changes: Any) -> None:
         with self._lock:
             run.progress = replace(run.progress, **changes)
         self._current.changed()
 
-    def _carry_out(self, run: _Run) -> None:
+    def _carry_out(self, run: Run) -> None:
         try:
             while not run.progress.halted and run.progress.parts_sent < run.progress.parts:
                 self._send(run, run.part(run.progress.parts_sent))
         except IndoubtError as error:
+            if not run.order.each:
+                # Its own audit row says so. Where history failed, it may have been sent.
+                ended = OrderOutcome.REFUSED if isinstance(error, OrderRefused) else OrderOutcome.FAILED
+                self._now(run, outcome=(OrderOutcome.PENDING if isinstance(error, StoreFailed) else ended).value)
             self._halt(run, str(error))
         except Exception as error:
             # A run whose thread is gone must not look as if it went on.
@@ -201,44 +187,32 @@ class FilterRuns:
             self._halt(run, f"The collector failed ({type(error).__name__}): its log says why.")
         self._end(run)
 
-    def _send(self, run: _Run, part: Order) -> None:
+    def _send(self, run: Run, part: Order) -> None:
         try:
             answer = self._actions.give(part, run.progress.who)
         except OrderRefused as error:
-            self._add(run, _all_refused(part, str(error)))
+            if not part.each:
+                raise
+            self._add(run, all_refused(part, str(error)))
         else:
             self._add(run, answer)
 
-    def _add(self, run: _Run, answer: OrderResult) -> None:
-        """Add what became of the next part."""
-        before = run.progress
-        steps = (*before.steps, *map(_as_row, answer.steps))
-        good = [outcome.value for outcome in StepOutcome if outcome.fulfils(before.action)]
-        outcomes = Counter(step.outcome for step in steps)
-        worst = [outcome for outcome in _WORST_FIRST if outcome.value in (before.outcome, answer.outcome.value)]
-        self._now(
-            run,
-            parts_sent=before.parts_sent + 1,
-            sent=min(before.transactions, (before.parts_sent + 1) * PART),
-            done=sum(outcomes[word] for word in ([StepOutcome.DRY_RUN.value] if before.dry_run else good)),
-            outcomes=dict(outcomes),
-            outcome=worst[0].value,
-            took_ms=before.took_ms + answer.took_ms,
-            audits=(*before.audits, answer.audit) if answer.audit else before.audits,
-            steps=steps,
-        )
+    def _add(self, run: Run, answer: OrderResult) -> None:
+        self._now(run, **after_part(run, answer))
 
-    def _end(self, run: _Run) -> None:
-        """Mark a run as over, in history first; what was not sent has an audit row."""
+    def _end(self, run: Run) -> None:
+        """Mark a run as over, in history first; what was not sent has an audit row, if none tells of it already."""
         progress, unsent = run.progress, run.order.keys[run.progress.sent :]
         over = replace(progress, is_over=True, halted=progress.halted if unsent else "")
         row = None
-        if unsent:
+        if unsent and (run.order.each or not progress.outcome):
             row = AuditRow(
                 who=progress.who,
                 action=progress.action,
                 keys=unsent[:MAX_KEYS],
-                reason=f"{progress.reason} (an order for {progress.transactions:,}: {progress.what})",
+                reason=f"{progress.reason} (an order for {progress.transactions:,}: {progress.what})"
+                if run.order.each
+                else progress.reason,
                 outcome=OrderOutcome.REFUSED,
                 detail=f"{progress.halted} For {len(unsent):,} of {progress.transactions:,} transactions nothing was sent",
             )
@@ -263,16 +237,17 @@ class FilterRuns:
             reason=progress.reason,
             dry_run=False,
             confirm="",
+            each=bool(progress.filter),
             idempotency_key=kept["key"],
             digest=digest,
         )
-        run = _Run(order, progress)
+        run = Run(order, progress)
         while run.progress.parts_sent < progress.parts:
             part = run.part(run.progress.parts_sent)
             found = self._actions.answer(part.idempotency_key, who)
             if found.answer is None and found.refused is None:
                 break
-            self._add(run, found.answer or _all_refused(part, found.refused or ""))
+            self._add(run, found.answer or all_refused(part, found.refused or ""))
         self._runs[progress.run] = run
         self._halt(run, CUT_SHORT)
         self._end(run)
@@ -284,16 +259,3 @@ class FilterRuns:
         for place, (ended_s, number) in enumerate(ended):
             if place >= MOST_KEPT or self._clock() - ended_s >= KEPT_S:
                 del self._runs[number]
-
-
-def _without_steps(run: _Run) -> OrderRun:
-    return replace(run.progress, steps=())
-
-
-def _as_row(step: Step) -> OrderStep:
-    return OrderStep(key=step.key, description=step.description, outcome=step.outcome.value, detail=step.detail)
-
-
-def _all_refused(part: Order, why: str) -> OrderResult:
-    steps = tuple(refused_step(key, why) for key in part.keys)
-    return OrderResult(audit=0, outcome=OrderOutcome.FAILED, took_ms=0, steps=steps)

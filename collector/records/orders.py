@@ -100,6 +100,8 @@ class Order:
     confirm: str
     filter: Filter | None = None
     fingerprint: str = ""
+    subject: str = ""
+    """What it is about, in words, as its sender has it."""
     each: bool = False
     """Of several transactions, one that is refused stops no other."""
     idempotency_key: str = ""
@@ -143,8 +145,9 @@ def read(body: Any, idempotency_key: str = "") -> Order:
 
 
 def read_run(body: Any, idempotency_key: str = "") -> Order:
-    """Return the order by filter of a JSON body, otherwise as ``read``."""
-    return _read(RunRequest, body, idempotency_key)
+    """Return the order of a run's JSON body, which may have a filter, otherwise as ``read``."""
+    by_filter = isinstance(body, dict) and "filter" in body
+    return _read(RunRequest if by_filter else _kind_of(body), body, idempotency_key)
 
 
 def _read(kind: type[OrderRequest], body: Any, idempotency_key: str) -> Order:
@@ -167,6 +170,7 @@ def _read(kind: type[OrderRequest], body: Any, idempotency_key: str) -> Order:
         confirm=request.confirm,
         filter=of_filter.filter if of_filter else None,
         fingerprint=of_filter.fingerprint if of_filter else "",
+        subject=of_keys.subject if of_keys else "",
         idempotency_key=request.idempotency_key,
         digest=_digest(body),
     )

@@ -143,6 +143,7 @@ class KeyedOrderRequest(OrderRequest):
     seen: Annotated[Mapping[str, str], Field(description="The revision of each key, as the operator read it.")] = field(
         default_factory=dict
     )
+    subject: Annotated[str, Field(max_length=200, description="What it is about, in words: a run shows it.")] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,15 +107,16 @@ class OrderPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderRun:
-    """An order by filter, which the collector carries out in parts, and how far it is."""
+    """An order that the collector carries out by itself, and how far it is: one by filter in parts, another at once."""
 
     run: str
     begun_at_ms: int
     who: str
     action: Action
     filter: Mapping[str, Any]
+    """Empty where the order named its keys."""
     what: str
-    """The filter in words, and which of its conditions, where it means several."""
+    """The filter in words, and which of its conditions, where it means several; or the subject that the order named."""
     reason: str
     dry_run: bool
     transactions: int
@@ -130,11 +131,12 @@ class OrderRun:
     outcomes: Mapping[str, int] = field(default_factory=dict)
     """How many steps have each outcome."""
     outcome: str = ""
-    """That of the worst part; empty before the first one."""
+    """That of the worst part; empty before the first one. ``refused`` and ``failed`` with ``halted``: an order by its
+    keys, and nothing was done; ``pending`` with it: that is not known."""
     took_ms: int = 0
     audits: tuple[int, ...] = ()
     is_over: bool = False
     halted: str = ""
-    """Why the rest is not sent, as a sentence; empty: it goes on, or all is sent."""
+    """Why the rest is not sent, or why an order by its keys was not carried out; empty: it goes on, or all is sent."""
     steps: tuple[OrderStep, ...] = ()
     """Only where they were asked for."""

@@ -131,7 +131,7 @@ def order_under_way(page: Page, parts: Parts) -> Locator:
 def test_an_order_under_way_shows_at_once_and_survives_a_reload(page: Page, parts: Parts) -> None:
     open_whole(page, parts.address)
     order_under_way(page, parts)
-    assert parts.answers.order_came.wait(LIMIT_S)
+    assert parts.answers.runs.came.wait(LIMIT_S)
     page.reload()
     wait_whole(page)
     line = page.locator(".st-key-sent-orders")

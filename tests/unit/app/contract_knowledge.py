@@ -54,9 +54,6 @@ class Known:
     """``answer``: an order is carried out and its sender is not told; ``order``: it is not even received."""
     may_answer: Event = field(default_factory=_is_set)
     """Orders wait for it."""
-    order_came: Event = field(default_factory=Event)
-    given_by: list[str | None] = field(default_factory=list)
-    """The person of each order, as the app named it."""
     role: str = "operator"
     read_only: bool = False
     token: str = TOKEN

@@ -11,8 +11,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from app import live
-from app.client import sent_orders
-from app.dialogs import filter_order_dialog, order_dialog
+from app.dialogs import order_dialog, run_lines
 from app.regions import component
 from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL
 from app.settings import TOKEN as TOKEN_VARIABLE
@@ -34,9 +33,8 @@ def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answe
         monkeypatch.setattr(component, "show", region_in_streamlit.show)
         # What a test has changed is on the page at the next look.
         monkeypatch.setattr(live, "SHARED_FOR_S", 0.0)
-        # What a person has seen, and what was sent, lives as long as the app's process: each test has one of its own.
-        monkeypatch.setattr(filter_order_dialog, "_dismissed", set())
-        monkeypatch.setattr(sent_orders, "SENT", sent_orders.SentOrders())
+        # What a person has seen lives as long as the app's process: each test has one of its own.
+        monkeypatch.setattr(run_lines, "_dismissed", set())
         # An order's result is in its dialog at once, however busy the machine is.
         monkeypatch.setattr(order_dialog, "MOMENT_S", 20.0)
         st.cache_resource.clear()
@@ -53,7 +51,7 @@ def opened(name: str, /, **query: str) -> AppTest:
         from app import live
         from app.dialogs import (
             filter_order_dialog,
-            sent_order_lines,
+            run_lines,
             silence_dialog,
             standing_orders_dialog,
             target_dialogs,
@@ -63,7 +61,7 @@ def opened(name: str, /, **query: str) -> AppTest:
 
         live.read_rights()
         region_in_streamlit.write_without_presses("frame")
-        sent_order_lines.show()
+        run_lines.show()
         transactions_dialog.DIALOG.show_last_result()
         importlib.import_module(f"app.screens.{name}").show()
         for dialog in (transactions_dialog.DIALOG, target_dialogs.BATCH, target_dialogs.PIPELINE):

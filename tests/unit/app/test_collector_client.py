@@ -56,15 +56,21 @@ def test_a_key_with_any_character_is_one_part_of_the_path(client, answers):
 
 def test_an_order_sends_the_revisions_that_were_shown(client, answers):
     shown = client.transactions()
-    result = client.order(Action.COMMIT, shown, reason="driver frozen", dry_run=False)
-    assert answers.orders[0]["seen"] == {one.key: "r1" for one in shown}
-    assert [step.outcome for step in result.steps] == ["committed"] * 4
+    result = client.check(Action.COMMIT, shown, reason="driver frozen")
+    assert (answers.orders[0]["seen"], answers.orders[0]["dry_run"]) == ({one.key: "r1" for one in shown}, True)
+    assert [step.outcome for step in result.steps] == ["dry run"] * 4
+    run = client.begin_run(Action.COMMIT, shown, subject="batch 7", reason="driver frozen", idempotency_key="once")
+    answers.runs.end()
+    assert answers.orders[1]["seen"] == answers.orders[0]["seen"]
+    assert [step.outcome for step in client.run(run.run, steps=True).steps] == ["committed"] * 4
+    assert [(one.run, one.what, one.steps) for one in client.runs()] == [(run.run, "batch 7", ())]
+    assert client.answer("once") is not None
 
 
 def test_an_order_on_what_has_changed_is_refused_with_the_collectors_words(client, answers):
     shown = client.transactions()
     answers.transactions[2] |= {"revision": "r2", "state": "committing"}
-    error = failing(lambda: client.order(Action.COMMIT, shown, reason="driver frozen", dry_run=False))
+    error = failing(lambda: client.check(Action.COMMIT, shown, reason="driver frozen"))
     assert error.failure is Failure.REFUSED
     assert "it is committing now" in str(error)
     assert not error.is_lost
@@ -87,10 +93,7 @@ def test_a_wrong_token_is_said_and_over_when_the_file_holds_the_right_one(tmp_pa
 
 def test_a_viewer_may_not_order(client, answers):
     shown, answers.role = client.transactions(), "viewer"
-    assert (
-        failing(lambda: client.order(Action.ABORT, shown, reason="because", dry_run=True)).failure
-        is Failure.NOT_ALLOWED
-    )
+    assert failing(lambda: client.check(Action.ABORT, shown, reason="because")).failure is Failure.NOT_ALLOWED
 
 
 def test_a_collector_that_loads_its_history_is_not_ready(client, answers):
@@ -165,7 +168,9 @@ def test_nobody_listens(answers, client):
     )
     assert failing(gone.status).failure is Failure.UNREACHABLE
     # No connection was made, so the order cannot have been carried out.
-    assert failing(lambda: gone.order(Action.COMMIT, shown, reason="xyz", dry_run=False)).failure is Failure.UNREACHABLE
+    assert (
+        failing(lambda: gone.begin_run(Action.COMMIT, shown, subject="s", reason="xyz")).failure is Failure.UNREACHABLE
+    )
     gone.close()
 
 
@@ -187,7 +192,7 @@ def test_an_order_whose_answer_never_came_may_have_been_carried_out(client):
         Thread(target=read_and_hang_up, daemon=True).start()
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         half = CollectorClient(Settings.from_environment({COLLECTOR_URL: address, TOKEN_VARIABLE: TOKEN}))
-        error = failing(lambda: half.order(Action.COMMIT, shown, reason="xyz", dry_run=False))
+        error = failing(lambda: half.begin_run(Action.COMMIT, shown, subject="s", reason="xyz"))
         half.close()
     assert error.failure is Failure.NO_ANSWER_TO_ORDER
     assert "may have been carried out" in str(error)

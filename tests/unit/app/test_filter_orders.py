@@ -177,7 +177,7 @@ def begun() -> OrderRun:
     """Return an order as the dialog gives it."""
     wanted = {"verdict": "foreign"}
     (condition,) = live.collector().preview(Action.ABORT, wanted).conditions
-    return live.collector().begin_run(
+    return live.collector().begin_filter_run(
         Action.ABORT,
         wanted,
         condition.fingerprint,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import live
-from app.client import sent_orders
 from app.dialogs import order_dialog
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import pipeline
@@ -35,17 +33,15 @@ def given() -> AppTest:
 
 def answer(answers: Answers) -> None:
     """Let the collector answer, and wait until the app has it."""
-    orders = sent_orders.SENT.of(live.asking_person())
     answers.may_answer.set()
-    for order in orders:
-        order.wait(LIMIT_S)
+    answers.runs.end()
 
 
 def test_the_dialog_says_that_it_is_under_way_and_then_shows_the_result(answers):
     page = given()
     assert "Under way" in said(page)
     assert "Commit 4 transactions" not in labels(page), "it cannot be given a second time"
-    assert answers.order_came.wait(LIMIT_S)
+    assert answers.runs.came.wait(LIMIT_S)
     answer(answers)
     page = page.run()
     assert "committed 4 of 4 in 31 ms · audit 512" in said(page)

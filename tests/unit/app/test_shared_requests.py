@@ -102,7 +102,8 @@ def test_fifty_tabs_ask_each_thing_once(client: CollectorClient, answers: Answer
 
 def test_after_an_order_every_request_is_new(client: CollectorClient, answers: Answers) -> None:
     shown = client.transactions()
-    client.order(Action.COMMIT, shown, reason="driver frozen", dry_run=False)
+    client.begin_run(Action.COMMIT, shown, subject="batch 7", reason="driver frozen", idempotency_key="once")
+    answers.runs.end()
     assert [one.state.value for one in client.transactions()] != [one.state.value for one in shown]
     assert answers.asked.count("transactions") == 2
 

@@ -88,8 +88,8 @@ def asked_for(request: Callable[[CollectorClient], Any], monkeypatch: pytest.Mon
 
 def test_every_request_of_the_pages_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     methods = {name for name in vars(CollectorClient) if not name.startswith("_")}
-    others = {"close", "forget", "order", "begin_run", "run", "stop_run", "preview", "answer", "silence", "end_silence"}
-    others |= {"switch_standing_orders"}
+    others = {"close", "forget", "check", "begin_run", "begin_filter_run", "run", "stop_run", "preview", "answer"}
+    others |= {"silence", "end_silence", "switch_standing_orders"}
     assert methods - others == set(REQUESTS)
     asked = {asked_for(request, monkeypatch) for requests in REQUESTS.values() for request in requests}
     assert asked == {question.path.replace("{key}", quote(KEY, safe="")) for question in collector_requests.PAGES}

@@ -201,6 +201,57 @@ def test_what_cannot_be_sent_halts_the_run_and_is_told(collector: Collector, err
     assert len(json.loads(keys)) == NUMBER - PART
 
 
+def by_key(**changes: object) -> Order:
+    order = Order(action=Action.ABORT, keys=("k",), seen={"k": "r"}, reason="it is gone", dry_run=False, confirm="c")
+    return replace(order, subject="transaction k", idempotency_key="once", digest="d", **changes)  # type: ignore[arg-type]
+
+
+def test_an_order_by_its_keys_is_carried_out_as_it_is(collector: Collector) -> None:
+    order = by_key()
+    over = collector.over(collector.runs.begin(order, "anna"))
+    assert collector.giver.given == [order]
+    assert (over.what, over.filter, over.outcome, over.done, over.audits) == ("transaction k", {}, "accepted", 1, (1,))
+    assert collector.giver.answer("once", "anna").answer is not None, "its key finds its answer"
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (OrderRefused("it changed"), "refused"),
+        (ResourceManagerError("no broker answers"), "failed"),
+        (StoreFailed("the disk is full"), "pending"),
+    ],
+)
+def test_an_order_by_its_keys_that_is_not_carried_out_says_why(
+    collector: Collector, error: Exception, outcome: str
+) -> None:
+    def fail(number: int) -> None:
+        raise error
+
+    collector.giver.before = fail
+    over = collector.over(collector.runs.begin(by_key(), "anna"))
+    assert (over.halted, over.outcome, over.done) == (str(error), outcome, 0)
+    assert collector.audit() == [], "its own row says so"
+
+
+def test_an_order_by_its_keys_that_was_not_begun_is_told_at_the_next_start(collector: Collector, store: Store) -> None:
+    gone = threading.Event()
+
+    def hold(number: int) -> None:
+        gone.wait(30)
+        raise OrderRefused("this thread belongs to a process that is gone")
+
+    collector.giver.before = hold
+    run = collector.runs.begin(by_key(), "anna")
+    later = Collector(store)
+    later.runs.start()
+    found = later.runs.find(run.run)
+    assert found is not None
+    assert (found.is_over, found.halted, found.sent) == (True, CUT_SHORT, 0)
+    assert later.audit() == [("anna", "refused", "it is gone", f"{CUT_SHORT} For 1 of 1 transactions nothing was sent")]
+    gone.set()
+
+
 def test_a_stopped_run_ends_after_its_part(collector: Collector) -> None:
     sending, may_go_on = threading.Event(), threading.Event()
 

@@ -1,0 +1,97 @@
+"""A line for each order that this person gave and has not seen the end of: a reload of the page loses none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC
+
+import streamlit as st
+
+from app import live
+from app.client.collector_client import CollectorError
+from app.components.markup import Html, el
+from app.components.time_text import since
+from lifecycle.rows.orders import OrderRun
+
+_SHOWN = "run_shown"
+_dismissed: set[str] = set()
+"""Runs whose end was seen in this process: the collector lists each for an hour."""
+
+
+def show_in_dialog(run: OrderRun) -> None:
+    """Note that the open dialog of this session shows a run: it needs no line."""
+    st.session_state[_SHOWN] = run.run
+
+
+def put_away() -> None:
+    """The dialog is closed: what is under way has a line on the pages from now on."""
+    st.session_state.pop(_SHOWN, None)
+
+
+def dismiss(run: OrderRun) -> None:
+    """Show a run no more, whose end was seen."""
+    _dismissed.add(run.run)
+
+
+def show() -> None:
+    """Write the lines of orders by their keys, which stand on every page."""
+    show_lines("sent-orders", lambda run: not run.filter and run.run != st.session_state.get(_SHOWN), _in_one_line)
+
+
+def show_lines(
+    key: str,
+    is_wanted: Callable[[OrderRun], bool],
+    in_one_line: Callable[[OrderRun], Html],
+    open_again: Callable[[OrderRun], None] | None = None,
+) -> None:
+    """Write a line for each run that is wanted; they refresh themselves while one of the runs goes on."""
+
+    def to_show() -> Sequence[OrderRun]:
+        try:
+            return [run for run in live.collector().runs() if run.run not in _dismissed and is_wanted(run)]
+        except CollectorError:
+            # The top of the page says so.
+            return []
+
+    is_followed = any(not run.is_over for run in to_show()) and _SHOWN not in st.session_state
+
+    @st.fragment(run_every=live.LIVE_EVERY_S if is_followed else None, key=f"{key}-lines")
+    def lines() -> None:
+        now = to_show()
+        if now:
+            with st.container(key=key):
+                for run in now:
+                    _line(key, run, in_one_line(run), open_again)
+        if is_followed and all(run.is_over for run in now):
+            # The page is written once more, and this not again by itself.
+            st.rerun()
+
+    lines()
+
+
+def _line(key: str, run: OrderRun, said: Html, open_again: Callable[[OrderRun], None] | None) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", key=f"{key}-{run.run}"):
+        with st.container():
+            live.write(said)
+        if open_again is not None and st.button("Open", key=f"{key}-open-{run.run}"):
+            open_again(run)
+            # A dialog is opened by the page, not by a part of it.
+            st.rerun()
+        if run.is_over:
+            name = f"{key}-dismiss-{run.run}"
+            st.button("Dismiss", key=name, type="tertiary", on_click=_dismissed.add, args=(run.run,))
+
+
+def _in_one_line(run: OrderRun) -> Html:
+    what = f"{run.action.value.capitalize()} of {run.what}"
+    if not run.is_over:
+        return el(
+            "p", el("b", "◌ ", what), ": under way for ", since(run.begun_at_ms, UTC), class_="more", role="status"
+        )
+    if run.halted:
+        return el("p", el("b", "✖ ", what), ": ", run.halted, class_="warn", role="alert")
+    is_done = run.outcome == "accepted"
+    audit = f" · audit {run.audits[0]}" if run.audits else ""
+    said = f": {', '.join(run.outcomes) or run.outcome}{audit}"
+    tone = "good" if is_done else "urgent"
+    return el("p", el("b", "✔ " if is_done else "✖ ", what), said, class_=f"result {tone}", role="status")
