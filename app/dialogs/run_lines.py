@@ -53,7 +53,9 @@ def show_lines(
             # The top of the page says so.
             return []
 
-    is_followed = any(not run.is_over for run in to_show()) and _SHOWN not in st.session_state
+    if not (before := to_show()):
+        return
+    is_followed = any(not run.is_over for run in before) and _SHOWN not in st.session_state
 
     @st.fragment(run_every=live.LIVE_EVERY_S if is_followed else None, key=f"{key}-lines")
     def lines() -> None:
