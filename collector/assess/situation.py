@@ -18,7 +18,6 @@ from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
 from collector.views.current_state import CurrentState
 from lifecycle.rows.alerts import AlertRow
 
-CRITICAL, WARNING = "critical", "warning"
 T = TypeVar("T")
 
 

@@ -9,7 +9,7 @@ from collector.assess.attention.cards import card
 from collector.assess.findings import Severity
 from collector.assess.rule import Names, transactions
 from collector.assess.rules import RULES
-from collector.assess.situation import CRITICAL, WARNING, Situation
+from collector.assess.situation import Situation
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention, AttentionKind
@@ -50,9 +50,11 @@ class _Places:
 
 
 def _named(card: Attention, alerts: Sequence[AlertRow]) -> Attention:
-    is_critical = any(alert.severity == CRITICAL for alert in alerts)
+    is_critical = any(alert.severity == Severity.CRITICAL.value for alert in alerts)
     return replace(
-        card, alerts=tuple(alert.key for alert in alerts), severity=CRITICAL if is_critical else card.severity
+        card,
+        alerts=tuple(alert.key for alert in alerts),
+        severity=Severity.CRITICAL.value if is_critical else card.severity,
     )
 
 
@@ -75,7 +77,7 @@ def _ending_card(alerts: Sequence[AlertRow]) -> Attention:
     return replace(
         _own_card(alerts, {}),
         badge="ending",
-        severity=WARNING,
+        severity=Severity.WARNING.value,
         headline=f"{number} {'is' if is_one else 'are'} not found any more: {names}.",
         since_ms=max(alert.absent_at_ms or 0 for alert in alerts),
         consequence=f"{'It is' if is_one else 'They are'} resolved in a moment, unless found again.",
@@ -95,7 +97,9 @@ def _own_card(alerts: Sequence[AlertRow], deadlines: dict[str, int | None]) -> A
         AttentionKind.ALERT,
         f"alert:{first.group}",
         "firing",
-        severity=Severity.CRITICAL if any(alert.severity == CRITICAL for alert in alerts) else Severity.WARNING,
+        severity=Severity.CRITICAL
+        if any(alert.severity == Severity.CRITICAL.value for alert in alerts)
+        else Severity.WARNING,
         pipeline=first.labels.get("pipeline", ""),
         batch=int(batch) if batch.isdecimal() else None,
         keys=tuple(keys),

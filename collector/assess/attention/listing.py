@@ -5,9 +5,10 @@ from __future__ import annotations
 from collector.assess.attention.alerts import with_alerts
 from collector.assess.attention.pipelines import pipeline_cards
 from collector.assess.attention.transactions import transaction_cards
+from collector.assess.findings import Severity
 from collector.assess.rules import RULES
 from collector.assess.rules.readers import Waits
-from collector.assess.situation import CRITICAL, Situation
+from collector.assess.situation import Situation
 from collector.verdicts.judging import Judged
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.attention import Attention
@@ -47,7 +48,7 @@ def _row(pipeline: str, members: list[Judged]) -> InProgress:
 
 
 def _urgency(card: Attention) -> tuple[int, bool, int, str]:
-    return (_far(card.deadline_ms), card.severity != CRITICAL, _far(card.since_ms), card.key)
+    return (_far(card.deadline_ms), card.severity != Severity.CRITICAL.value, _far(card.since_ms), card.key)
 
 
 def _far(at_ms: int | None) -> int:
