@@ -47,8 +47,8 @@ from collector.history.store import Store
 from collector.orders import database_participant
 from collector.orders.audit import OrderHistory
 from collector.orders.bulk_selection import Previews
-from collector.orders.filter_runs import FilterRuns
 from collector.orders.hanging import HangingOrders
+from collector.orders.order_runs import OrderRuns
 from collector.orders.outcome_probes import OutcomeProbes
 from collector.orders.outcome_resolver import OutcomeResolver, Probe
 from collector.orders.participants import KafkaParticipant, Participants
@@ -81,7 +81,7 @@ from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.topics.decision_log import DecisionLog
 
 Running = (
-    Observer | Assessor | ClusterName | AlertService | OutcomeResolver | FilterRuns | StandingOrderService | TimeSamples
+    Observer | Assessor | ClusterName | AlertService | OutcomeResolver | OrderRuns | StandingOrderService | TimeSamples
 )
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
@@ -117,7 +117,7 @@ def serve(
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
         observers.extend(database_observers(current, store, settings.databases, databases, tunable.database_polling_ms))
-        return [cluster, *observers, assessor, alerts, follow_up, filter_runs, standing, samples]
+        return [cluster, *observers, assessor, alerts, follow_up, order_runs, standing, samples]
 
     def statuses() -> list[ObserverStatus]:
         return [observer.status for observer in observers if observer.is_listed]
@@ -173,14 +173,14 @@ def serve(
         read_only=settings.read_only,
     )
     previews = Previews(current)
-    filter_runs = FilterRuns(current, store, actions, previews)
+    order_runs = OrderRuns(current, store, actions, previews)
     ready = threading.Event()
     dependencies = ApiDependencies(
         current=current,
         store=store,
         actions=actions,
         previews=previews,
-        filter_runs=filter_runs,
+        order_runs=order_runs,
         assessor=assessor,
         changes=changes,
         tokens=tokens,

@@ -108,18 +108,18 @@ def application(dependencies: ApiDependencies) -> FastAPI:
 
     @app.get("/api/v1/orders/runs", response_model=Table[OrderRun])
     def read_runs(caller: KnownCaller, mine: bool = False, limit: Limit = 500) -> Response:
-        return table_answer(first(dependencies.filter_runs.all(caller.name if mine else None), limit))
+        return table_answer(first(dependencies.order_runs.all(caller.name if mine else None), limit))
 
     @app.get("/api/v1/orders/runs/{run}", response_model=OrderRun)
     def read_run(_: KnownCaller, run: str, steps: bool = False) -> Response:
-        found = dependencies.filter_runs.find(run)
+        found = dependencies.order_runs.find(run)
         return row_answer(_known(found if steps or found is None else replace(found, steps=()), run))
 
     @app.delete("/api/v1/orders/runs/{run}", response_model=OrderRun)
     def stop_run(caller: KnownCaller, run: str) -> Response:
-        found = _known(dependencies.filter_runs.find(run), run)
+        found = _known(dependencies.order_runs.find(run), run)
         _require_operator(dependencies, orders.order_of_run(found), caller)
-        return row_answer(_known(dependencies.filter_runs.stop_run(run, caller.name), run))
+        return row_answer(_known(dependencies.order_runs.stop_run(run, caller.name), run))
 
     table_routes.serve(app, dependencies)
     object_routes.serve(app, dependencies)
@@ -155,7 +155,7 @@ def _order(dependencies: ApiDependencies, body: Any, idempotency_key: str, calle
 
 def _begin(dependencies: ApiDependencies, order: Order, caller: Caller) -> OrderRun:
     _require_operator(dependencies, order, caller)
-    return dependencies.filter_runs.begin(order, caller.name)
+    return dependencies.order_runs.begin(order, caller.name)
 
 
 def _known(found: OrderRun | None, run: str) -> OrderRun:

@@ -16,7 +16,7 @@ from collector.api.event_stream import Changes
 from collector.assess.assessor import Assessor
 from collector.history.store import Store
 from collector.orders.bulk_selection import Previews
-from collector.orders.filter_runs import FilterRuns
+from collector.orders.order_runs import OrderRuns
 from collector.orders.service import Actions
 from collector.runtime.clock import now_ms
 from collector.sources.source import ObserverStatus
@@ -35,7 +35,7 @@ class ApiDependencies:
     store: Store
     actions: Actions
     previews: Previews
-    filter_runs: FilterRuns
+    order_runs: OrderRuns
     assessor: Assessor
     changes: Changes
     tokens: KnownTokens

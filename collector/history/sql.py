@@ -166,6 +166,8 @@ ADD_INTENT = "insert into order_intents values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 ADD_ORDER_RESULT = "insert into order_results values (?, ?, ?, ?)"
 ORDER_ANSWER = "select digest, status, answer from order_answers where who = ? and idempotency_key = ?"
 ADD_ORDER_ANSWER = "insert into order_answers values (?, ?, ?, ?, ?, ?)"
+END_ORDER_RUN = "update order_answers set status = ?, answer = ? where who = ? and idempotency_key = ?"
+ORDER_RUNS_UNDER_WAY = "select who, digest, answer from order_answers where status = ? order by at_ms"
 RESULT_OF_INTENT = """
 select min(audit), arg_max("unknown", audit) from order_results where intent = ? having count(*) > 0"""
 # The newest row about an intent says what is not known still; without any, the collector ended in the middle.

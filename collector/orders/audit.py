@@ -18,8 +18,6 @@ from lifecycle.orders import Action
 from lifecycle.rows.row_json import read_row, row_to_json
 
 OK, UNDER_WAY, REFUSED = 200, 202, 409
-_RUN = "update order_answers set status = ?, answer = ? where who = ? and idempotency_key = ?"
-_RUNS_UNDER_WAY = "select who, digest, answer from order_answers where status = ? order by at_ms"
 
 
 class KeyReused(OrderRefused):
@@ -195,7 +193,7 @@ class OrderHistory:
         def change(connection: Connection) -> None:
             if row is not None:
                 insert_audit(connection, row.values())
-            connection.execute(_RUN, [OK, kept, who, run_key(idempotency_key)])
+            connection.execute(sql.END_ORDER_RUN, [OK, kept, who, run_key(idempotency_key)])
 
         self._store.write(change)
 
@@ -206,7 +204,7 @@ class OrderHistory:
 
     def runs_under_way(self) -> list[tuple[str, str, str]]:
         """Return who gave each order by filter that is not over, its digest and what is kept of it, the oldest first."""
-        return [(who, digest, kept) for who, digest, kept in self._store.rows(_RUNS_UNDER_WAY, UNDER_WAY)]
+        return [(who, digest, kept) for who, digest, kept in self._store.rows(sql.ORDER_RUNS_UNDER_WAY, UNDER_WAY)]
 
     def unsettled(self) -> list[Intent]:
         """Return the intents of which something is not known, oldest first."""

@@ -16,8 +16,8 @@ from collector.config.tokens import Tokens
 from collector.history.store import Store
 from collector.orders.audit import OrderHistory
 from collector.orders.bulk_selection import Previews
-from collector.orders.filter_runs import FilterRuns
 from collector.orders.hanging import HangingOrders
+from collector.orders.order_runs import OrderRuns
 from collector.orders.outcome_resolver import OutcomeResolver
 from collector.orders.participants import KafkaParticipant, Participants
 from collector.orders.pipelines import PipelineOrders
@@ -103,13 +103,13 @@ class Api:
             limit_ms=1000,
         )
         previews = Previews(self.current)
-        self.filter_runs = FilterRuns(self.current, self.store, actions, previews)
+        self.order_runs = OrderRuns(self.current, self.store, actions, previews)
         served = ApiDependencies(
             current=self.current,
             store=self.store,
             actions=actions,
             previews=previews,
-            filter_runs=self.filter_runs,
+            order_runs=self.order_runs,
             assessor=assessor_of(self.current, partitions=lambda: self.findings),
             changes=Changes(),
             tokens=KnownTokens.given(

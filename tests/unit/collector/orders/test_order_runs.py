@@ -14,7 +14,7 @@ import pytest
 from collector.history.store import Store, StoreFailed
 from collector.orders.audit import AuditRow, OrderHistory
 from collector.orders.bulk_selection import PART, Previews
-from collector.orders.filter_runs import CUT_SHORT, KEPT_S, MOST_KEPT, FilterRuns
+from collector.orders.order_runs import CUT_SHORT, KEPT_S, MOST_KEPT, OrderRuns
 from collector.orders.service import Actions
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.orders import FirstAnswer, Order, OrderOutcome, OrderResult, Step, StepOutcome
@@ -77,7 +77,7 @@ class Collector:
             ]
         )
         self.giver, self.previews = Giver(store), Previews(self.current)
-        self.runs = FilterRuns(self.current, store, self.giver, self.previews, lambda: self.now_s)
+        self.runs = OrderRuns(self.current, store, self.giver, self.previews, lambda: self.now_s)
 
     def order(self, **changes: object) -> Order:
         """Return an order for what the filter means now."""

@@ -37,8 +37,8 @@ CUT_SHORT = "The collector ended before all was sent."
 log = logging.getLogger(__name__)
 
 
-class FilterRuns:
-    """The orders by filter of this collector. Thread-safe.
+class OrderRuns:
+    """The runs of this collector, by filter and by keys. Thread-safe.
 
     ``start`` ends the runs that were cut short; it follows that of the follow-up, which writes down the part that was under way.
     """
@@ -114,7 +114,7 @@ class FilterRuns:
             if not order.dry_run:
                 kept = {"run": row_to_json(run.progress), "key": order.idempotency_key, "keys": keys}
                 self._history.begin_run(order, who, json.dumps(kept))
-            thread = threading.Thread(target=self._carry_out, args=(run,), name=f"filter run {number}", daemon=True)
+            thread = threading.Thread(target=self._carry_out, args=(run,), name=f"order run {number}", daemon=True)
             with self._lock:
                 self._runs[number], self._threads[number] = run, thread
                 thread.start()
@@ -183,7 +183,7 @@ class FilterRuns:
             self._halt(run, str(error))
         except Exception as error:
             # A run whose thread is gone must not look as if it went on.
-            log.exception("an order by filter halted")
+            log.exception("a run of an order halted")
             self._halt(run, f"The collector failed ({type(error).__name__}): its log says why.")
         self._end(run)
 
@@ -222,7 +222,7 @@ class FilterRuns:
                 self._history.end_run(progress.who, run.order.idempotency_key, kept, row)
         except StoreFailed:
             # The next start finds it, and says what was not sent.
-            log.exception("the end of an order by filter could not be written down")
+            log.exception("the end of a run of an order could not be written down")
         with self._lock:
             run.ended_s = self._clock()
             self._threads.pop(progress.run, None)
