@@ -8,7 +8,7 @@ Its threads by their names, and what they hand on:
          v                   |              +-------> requests ---------+--> Actions --> brokers, databases
       history             follow-up <--------------------------------------- (an end that is not known)
 
-A request orders by itself, or by filter through a thread ``filter run`` of its own. ``history`` writes what observers append.
+A request orders by itself, or through a thread ``order run`` that goes on without it. ``history`` writes what observers append.
 ``time samples`` notes how many wait and how late sources are, ``cluster id`` asks once. Requests are answered by the web server's
 threads, under the main one.
 """
