@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 
 from lifecycle.clock import now_ms
 from lifecycle.errors import RecordTooLarge, Unreachable
+from resource_managers.kafka.equal_records import EqualRows
 from resource_managers.kafka.murmur2 import partitions_of
 from resource_managers.kafka.record_batch import (
     HEADER_BYTES,
     MOST_OVERHEAD_BYTES,
+    MOST_RECORDS,
     NO_HEADERS,
     Octets,
     Producer,
@@ -30,6 +32,8 @@ from resource_managers.varints import Sizes, running_total, sizes
 
 SLICE_BYTES = 8 << 20
 """So much is encoded at a time: its parts lie in the processor's cache, and no offset of Arrow's overflows."""
+FEW_ROWS = 128
+"""Of so few rows of a partition it costs less to encode those of all partitions together, equal or not."""
 SEQUENCES = 1 << 31
 
 
@@ -145,6 +149,7 @@ class BatchBuilder:
         self, key: pa.Array | None, value: pa.Array, headers: pa.Array | None, payload: Sizes, turn: int
     ) -> Iterator[Batch]:
         key, value = None if key is None else _binary(key), _binary(value)
+        rows = None if headers is not None else EqualRows.of(key, value)
         runs = [(turn, 0, len(value))]
         if key is not None:
             chosen = partitions_of(key, self._partitions)
@@ -154,11 +159,18 @@ class BatchBuilder:
             counts = np.bincount(chosen, minlength=self._partitions)
             ends = np.cumsum(counts)
             runs = [(int(p), int(ends[p] - counts[p]), int(ends[p])) for p in np.flatnonzero(counts)]
-            places = pa.array(order)
-            key, value, payload = key.take(places), value.take(places), payload[order]
-            headers = None if headers is None else headers.take(places)
+            if rows is not None and len(runs) * FEW_ROWS <= len(value):
+                rows = rows.take(order)
+            else:
+                places, rows = pa.array(order), None
+                key, value, payload = key.take(places), value.take(places), payload[order]
+                headers = None if headers is None else headers.take(places)
         spans = [span for run in runs for span in self._spans(*run, payload)]
-        sections = _sections(key, value, NO_HEADERS if headers is None else headers, spans)
+        sections: Iterator[Octets]
+        if rows is not None:
+            sections = (rows.encode(span.start, span.end, span.place) for span in spans)
+        else:
+            sections = _sections(key, value, NO_HEADERS if headers is None else headers, spans)
         for span, section in zip(spans, sections, strict=True):
             open_ = self._open[span.partition]
             if len(section):
@@ -177,6 +189,7 @@ class BatchBuilder:
             if open_.count == 0:
                 # A record that is larger than a batch should be has one of its own.
                 fit = max(fit, done + 1)
+            fit = min(fit, done + MOST_RECORDS - open_.count)
             place = open_.count
             open_.count += fit - done
             is_last = fit == len(needed)
@@ -214,7 +227,7 @@ def _binary(column: pa.Array) -> pa.Array:
 
 
 def _sections(key: pa.Array | None, value: pa.Array, headers: Any, spans: Sequence[_Span]) -> Iterator[Octets]:
-    """Yield the records of each span; together the spans have all rows, in order."""
+    """Yield the records of each span, of any sizes; together the spans have all rows, in order."""
     places = [np.arange(span.place, span.place + span.end - span.start, dtype=np.int32) for span in spans]
     _, offsets, data = encode_records(key, value, np.concatenate(places), headers).buffers()
     ends = np.frombuffer(offsets, np.int32)

@@ -31,12 +31,29 @@ def murmur2(keys: pa.Array) -> Words:
     ends = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1]
     starts, lengths = ends[:-1], np.diff(ends)
     octets = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
+    if (lengths == lengths[0]).all():
+        return _finished(_equal(octets, int(starts[0]), int(lengths[0]), len(keys)))
     # Longest first: the keys that have a word at some place are then the first so many, without an index.
     order = np.argsort(lengths.astype(np.uint16) if int(lengths.max()) < 1 << 16 else lengths, kind="stable")[::-1]
     ordered = _descending(octets, starts[order], lengths[order])
     hashed = np.empty(len(keys), np.uint32)
     hashed[order] = ordered
     return _finished(hashed)
+
+
+def _equal(octets: Any, start: int, length: int, count: int) -> Words:
+    hashed = np.full(count, _SEED ^ np.uint32(length), np.uint32)
+
+    def column(place: int, kind: str) -> Any:
+        return np.ndarray((count,), kind, octets.data, offset=start + place, strides=(length,))
+
+    for place in range(0, length - length % 4, 4):
+        _mix(hashed, column(place, "<u4"))
+    if length % 4:
+        for place in range(length % 4):
+            hashed ^= column(length - length % 4 + place, "u1").astype(np.uint32) << np.uint32(8 * place)
+        hashed *= _M
+    return hashed
 
 
 def _descending(octets: Any, starts: Any, lengths: Any) -> Words:

@@ -6,6 +6,7 @@ column is the records' part of the batch.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from resource_managers.varints import Sizes, joined_varints, sizes, varint_sizes
 MOST_OVERHEAD_BYTES = 32
 """No record takes more beside its key, value and headers: six varints of at most 5 bytes, and its attributes."""
 HEADER_BYTES = 61
+MOST_RECORDS = 1 << 14
+"""No batch has more: what precedes a record is kept for so many places."""
 NO_HEADERS = pa.scalar(b"\0", pa.binary())
 _EMPTY = pa.scalar(b"", pa.binary())
 _TRANSACTIONAL = 0x10
@@ -50,6 +53,10 @@ def encode_records(
     ``headers``: what ``encode_headers`` made, one per row or one for all.
     """
     value_sizes = sizes(value)
+    own_sizes = [value_sizes] if key is None else [sizes(key), value_sizes]
+    if headers is NO_HEADERS and (cached := _cached_starts(own_sizes, deltas)) is not None:
+        parts = [cached[0], value, headers] if key is None else [cached[0], key, cached[1], value, headers]
+        return pc.binary_join_element_wise(*parts, _EMPTY)
     body = 2 + varint_sizes(deltas) + varint_sizes(value_sizes) + np.maximum(value_sizes, 0)
     body += sizes(headers) if isinstance(headers, pa.Array) else len(headers.as_py())
     zero = np.zeros(1, np.int32)
@@ -59,11 +66,32 @@ def encode_records(
         start = joined_varints([body, zero, zero, deltas, np.full(1, -1, np.int32), value_sizes])
         parts = [start, value, headers]
     else:
-        key_sizes = sizes(key)
+        key_sizes = own_sizes[0]
         body += varint_sizes(key_sizes) + np.maximum(key_sizes, 0)
         start = joined_varints([body, zero, zero, deltas, key_sizes])
         parts = [start, key, joined_varints([value_sizes]), value, headers]
     return pc.binary_join_element_wise(*parts, _EMPTY, null_handling="replace", null_replacement=b"")
+
+
+def _cached_starts(columns: Sequence[Sizes], deltas: Sizes) -> tuple[pa.Array, pa.Scalar] | None:
+    """Return what precedes key and value where all rows have the same sizes, as in most topics; None where they have not."""
+    if any(len(column) == 0 or column[0] < 0 or (column != column[0]).any() for column in columns):
+        return None
+    starts, before_value = record_starts(*(int(column[0]) for column in columns))
+    return starts.take(pa.array(deltas)), before_value
+
+
+@functools.lru_cache(maxsize=64)
+def record_starts(*lengths: int) -> tuple[pa.Array, pa.Scalar]:
+    """Return what precedes key or value for each delta, and what is between both; ``lengths``: of key, if any, and value."""
+    deltas = np.arange(MOST_RECORDS, dtype=np.int32)
+    zero = np.zeros(1, np.int32)
+    key_size, value_size = (zero + length for length in ((-1, *lengths) if len(lengths) == 1 else lengths))
+    body = 3 + varint_sizes(deltas) + varint_sizes(key_size) + varint_sizes(value_size) + sum(lengths)
+    start = [body, zero, zero, deltas, key_size]
+    if len(lengths) == 1:
+        return joined_varints([*start, value_size]), _EMPTY
+    return joined_varints(start), joined_varints([value_size])[0]
 
 
 def frame_batch(

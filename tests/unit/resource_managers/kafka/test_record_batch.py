@@ -12,8 +12,10 @@ from kafka.record.memory_records import MemoryRecords
 from lifecycle.errors import SettingsError
 from resource_managers.kafka.batch_builder import BatchBuilder
 from resource_managers.kafka.compression import CODECS, codec_named
+from resource_managers.kafka.equal_records import EqualRows
 from resource_managers.kafka.murmur2 import murmur2
 from resource_managers.kafka.record_batch import (
+    MOST_RECORDS,
     Producer,
     encode_records,
     frame_batch,
@@ -140,6 +142,36 @@ def test_every_row_is_in_one_batch_in_order_and_no_batch_is_too_large(batches, l
 
 
 @given(
+    count=st.integers(1, 40),
+    place=st.sampled_from([0, 30, 63, 64, 100, 8_180, 8_192, MOST_RECORDS - 40]),
+    sizes=st.tuples(st.integers(0, 200), st.integers(0, 9_000)),
+    keyed=st.booleans(),
+    skipped=st.integers(0, 2),
+)
+@settings(deadline=None)
+def test_rows_of_equal_sizes_are_encoded_like_all_others(count, place, sizes, keyed, skipped):
+    rows = range(count + 3)
+    key, value = (pa.array([bytes([row]) * size for row in rows], pa.binary())[skipped:] for size in sizes)
+    key = key if keyed else None
+    first, last = 1, 1 + count - skipped if count > skipped else 2
+    own = EqualRows.of(key, value).encode(first, last, place)
+    part = slice(first, last)
+    deltas = np.arange(place, place + last - first, dtype=np.int32)
+    columns = (None if key is None else key[part], value[part], deltas)
+    # With headers of their own, the rows are encoded as if their sizes differed.
+    any_sizes = encode_records(*columns, pa.array([b"\0"] * len(deltas), pa.binary()))
+    cached = encode_records(*columns)
+    assert own.tobytes() == any_sizes.buffers()[2].to_pybytes() == cached.buffers()[2].to_pybytes()
+
+
+@pytest.mark.parametrize("values", [[b"a", None], [b"a", b""], [b"", b"a", b"aa"], [None, None]], ids=str)
+def test_rows_with_a_null_or_of_two_sizes_are_not_equal(values):
+    ones = pa.array([b"a"] * len(values))
+    column = pa.array(values, pa.binary())
+    assert EqualRows.of(None, column) is EqualRows.of(ones, column) is EqualRows.of(column, ones) is None
+
+
+@given(
     batches=st.lists(st.integers(1, 300), min_size=1, max_size=4),
     sizes=st.tuples(st.integers(4, 9), st.integers(0, 60)),
     limit=st.integers(200, 20_000),
@@ -165,11 +197,16 @@ def test_batches_of_equal_rows_have_every_row_in_order(batches, sizes, limit, pa
         assert own == sorted(own)
 
 
-def test_a_batch_may_have_very_many_records():
+def test_no_batch_has_more_records_than_places_are_kept_for():
     builder = BatchBuilder("topic", {0: 1}, PRODUCER, properties(2_000_000, 2_000_000))
-    values = [b"%05d" % number for number in range(40_000)]
-    (made,) = [*builder.add(pa.record_batch({"value": pa.array(values, pa.binary())})), *builder.finish()]
-    assert [record.value for record in decoded(made.content)] == values
+    count = 2 * MOST_RECORDS + 5
+    values = [b"%05d" % number for number in range(count)]
+    # One of another size: all are encoded as any sizes are; then all as equal ones.
+    made = [*builder.add(pa.record_batch({"value": pa.array([b"first", *values[1:], b""])}))]
+    made += [*builder.add(pa.record_batch({"value": pa.array(values)})), *builder.finish()]
+    assert [batch.count for batch in made] == [MOST_RECORDS] * 4 + [11]
+    found = [record.value for batch in made for record in decoded(batch.content)]
+    assert found == [b"first", *values[1:], b"", *values]
 
 
 @pytest.mark.parametrize(("producer_id", "sequences"), [(7, [0, 1]), (-1, [-1, -1])], ids=["with id", "without id"])
