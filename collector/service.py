@@ -221,7 +221,7 @@ def serve(
         app, dependencies, alerts, tunable.metrics_access, tunable.metrics_pipelines, standing=standing.report
     )
     server = _Server(http_server.config(app, settings.tls, settings.trusted_proxies), changes)
-    loading.go_on(ready, running, server.end)
+    loading.go_on(ready, running, store.partition_names.all, server.end)
     host, port = listening.getsockname()[:2]
     print(f"{'https' if settings.tls else 'http'}://{host}:{port}", flush=True)
     server.run(sockets=[listening])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated
 
 from fastapi import Depends, FastAPI, HTTPException, Query
@@ -39,8 +40,7 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
         query = SearchQuery(
             transaction=transaction,
             pipeline=pipeline,
-            topic="" if group else topic,
-            partitions=_read_by(dependencies, group, topic) if group else None,
+            partitions=_partitions(dependencies, topic, group) if topic or group else None,
             outcome=outcome,
             cause=cause,
             since_ms=since_ms,
@@ -54,14 +54,19 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
         return table_answer(Page(rows=rows, more=int(page.next_place is not None), last=page.next_place))
 
 
-def _read_by(dependencies: ApiDependencies, group: str, topic: str) -> frozenset[str]:
-    """Return the partitions that a group reads; with a topic those of it alone.
+def _partitions(dependencies: ApiDependencies, topic: str, group: str) -> Collection[str]:
+    """Return the partitions of a topic, or those that a group reads, or what both have in common.
 
     Raises HTTPException 422 for a group that was never seen: "found nothing" would be a lie.
     """
+    names = dependencies.store.partition_names.all()
+    known: Collection[str] = [name for name in names if name.rpartition("-")[0] == topic]
+    if not group:
+        return known
     read_by = dependencies.partitions().read_by
     if group not in read_by:
         raise HTTPException(
             422, f"parameter 'group': consumer group {group!r} has no committed offsets that the collector knows of"
         )
-    return frozenset(f"{name}-{number}" for name, number in read_by[group] if topic in ("", name))
+    read = {"{}-{}".format(*partition) for partition in read_by[group]}
+    return read.intersection(known) if topic else read

@@ -16,10 +16,12 @@ from typing import Any, Protocol, TypeVar
 import duckdb
 import pyarrow as pa
 
-from collector.history import backup, source_epochs
+from collector.history import backup, source_epochs, transaction_sql
 from collector.history import sql as queries
 from collector.history.backup import Backup
 from collector.history.database_file import HistoryDamaged, HistoryFile, StoreFailed, is_damage
+from collector.history.observation_tables import TRANSACTION_RECORDS
+from collector.history.partition_names import PartitionNames
 from collector.history.source_epochs import Source
 from collector.history.write_queue import MAX_ROWS, Offsets, Order, Write
 from collector.history.writer import HistoryWriter
@@ -51,6 +53,7 @@ class Store:
         self._max_rows_waiting = max_rows_waiting
         self._file = HistoryFile(path)
         self._making_cursor = threading.Lock()
+        self.partition_names = PartitionNames(lambda: (name for (name,) in self.rows(transaction_sql.PARTITIONS)))
         self._connection = self._file.open()
         self._writer = self._new_writer()
 
@@ -252,9 +255,15 @@ class Store:
         self._writer = self._new_writer()
 
     def _new_writer(self) -> HistoryWriter:
-        writer = HistoryWriter(str(self.path), lambda: self._connection, self._reopen, self._max_rows_waiting)
+        writer = HistoryWriter(
+            str(self.path), lambda: self._connection, self._reopen, self._max_rows_waiting, self._note_committed
+        )
         writer.start()
         return writer
+
+    def _note_committed(self, arrived: Mapping[str, Sequence[pa.Table]]) -> None:
+        for records in arrived.get(TRANSACTION_RECORDS.name, ()):
+            self.partition_names.add(records)
 
     def _reopen(self) -> None:
         with self._making_cursor:

@@ -118,35 +118,48 @@ _CONDITIONS = {
     "text": "contains(transaction_id, {value})",
     "beginnings": "({begins})",
     "beginnings_or_xids": f"({{begins}} or (producer_id = {BRANCH} and {_XID}))",
-    # A topic whose name only begins so is told apart afterwards: that takes much longer here.
-    "topic": "len(list_filter(partitions, lambda one: starts_with(one, {value} || '-'))) > 0",
     "partitions": "list_has_any(partitions, {value}::varchar[])",
     # How a branch ended is looked at afterwards.
     "status": f"(status = {{value}} or producer_id = {BRANCH})",
+    "names": "transaction_id in (select unnest({value}::varchar[]))",
 }
+_BRANCHES = f"""
+branches as (
+    select transaction_id, {BRANCH} as producer_id, min(coalesce(prepared_ms, at_ms)) as start_ms,
+        []::varchar[] as partitions, '' as status
+    from prepared_branches group by transaction_id)"""
 FROM_NEWEST = (2**62, 0, "")
 
 
 def search_records(wanted: Mapping[str, Any]) -> str:
-    """Return the query of the conditions in ``wanted``: of ``text``, ``beginnings``, ``beginnings_or_xids``, ``topic``,
-    ``partitions``, ``status``.
+    """Return the query of the conditions in ``wanted``: of ``text``, ``beginnings``, ``beginnings_or_xids``, ``partitions``,
+    ``status``.
 
     Bound: from, until, the place (start, producer id, transaction), the value of each condition in the order of ``wanted``, how
     many records.
     """
-    conditions = "".join(
-        f"\n  and {_condition(name, f'${number}', value)}" for number, (name, value) in enumerate(wanted.items(), 6)
-    )
-    newest = f"order by start_ms desc, producer_id desc, transaction_id desc limit ${6 + len(wanted)}"
+    conditions, newest = _conditions_of(wanted)
     # The newest of each side first: DuckDB reads no more of a table than these take.
     return f"""
-with branches as (
-    select transaction_id, {BRANCH} as producer_id, min(coalesce(prepared_ms, at_ms)) as start_ms,
-        []::varchar[] as partitions, '' as status
-    from prepared_branches group by transaction_id),
+with {_BRANCHES},
 of_kafka as (select transaction_id, producer_id, start_ms from transaction_records{_SEARCHED}{conditions} {newest}),
 of_databases as (select transaction_id, producer_id, start_ms from branches{_SEARCHED}{conditions} {newest})
 select * from of_kafka union all select * from of_databases {newest}"""
+
+
+def search_branches(wanted: Mapping[str, Any]) -> str:
+    """Return the query of databases' branches alone; also of ``names``, which are these. Bound: the same."""
+    conditions, newest = _conditions_of(wanted)
+    return (
+        f"with {_BRANCHES} select transaction_id, producer_id, start_ms from branches{_SEARCHED}{conditions} {newest}"
+    )
+
+
+def _conditions_of(wanted: Mapping[str, Any]) -> tuple[str, str]:
+    conditions = "".join(
+        f"\n  and {_condition(name, f'${number}', value)}" for number, (name, value) in enumerate(wanted.items(), 6)
+    )
+    return conditions, f"order by start_ms desc, producer_id desc, transaction_id desc limit ${6 + len(wanted)}"
 
 
 def _condition(name: str, place: str, value: Any) -> str:
@@ -218,6 +231,7 @@ where start_ms is null and status = 'EMPTY' and transaction_id in (select unnest
 # Bound: producer ids.
 IDS_OF_PRODUCERS = """
 select distinct producer_id, transaction_id from transaction_records where producer_id in (select unnest(?::bigint[]))"""
+PARTITIONS = "select distinct unnest(partitions) from transaction_records"
 
 # What was aborted of our pipelines, and which commit decision lists it: few of all records, so that the JSON of those decisions
 # alone is read that were made while it was open. An id has a transaction with each second batch, and its producer id stays: when

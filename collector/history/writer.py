@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -33,7 +33,10 @@ log = logging.getLogger(__name__)
 
 
 class HistoryWriter:
-    """Writes through a connection that ``connection`` gives, and asks for it again when a fatal error has ended it."""
+    """Writes through a connection that ``connection`` gives, and asks for it again when a fatal error has ended it.
+
+    ``committed``: given what each commit brought, by table.
+    """
 
     def __init__(
         self,
@@ -41,8 +44,9 @@ class HistoryWriter:
         connection: Callable[[], duckdb.DuckDBPyConnection],
         reopen: Callable[[], None],
         max_rows_waiting: int,
+        committed: Callable[[Mapping[str, Sequence[pa.Table]]], None] = lambda _: None,
     ) -> None:
-        self._name, self._connection, self._reopen = name, connection, reopen
+        self._name, self._connection, self._reopen, self._committed = name, connection, reopen, committed
         self.error = ""
         """Why the last write failed; empty while writes succeed. Nothing is dropped: what failed is tried again."""
         self.queue = WriteQueue(max_rows_waiting)
@@ -114,10 +118,11 @@ class HistoryWriter:
 
     def _insert(self, cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write]) -> None:
         try:
-            insert(cursor, writes)
+            arrived = insert(cursor, writes)
         except _ODD_DATA as error:
             log.exception("rows arrived in history %s that cannot be counted: %s", self._name, error)
-            insert(cursor, writes, counted=False)
+            arrived = insert(cursor, writes, counted=False)
+        self._committed(arrived)
 
     def _again(self, cursor: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
         """Open the file again: a fatal error (a full disk, for one) ends every connection to it."""
@@ -143,8 +148,13 @@ def pause_s(rows: int, commit_s: float) -> float:
     return min(most_s, max(COMMIT_PAUSE_S, times * commit_s))
 
 
-def insert(cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write], *, counted: bool = True) -> None:
-    """Commit writes, their counts, and how far their sources were read, all or nothing. Raises duckdb.Error."""
+def insert(
+    cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write], *, counted: bool = True
+) -> Mapping[str, Sequence[pa.Table]]:
+    """Commit writes, their counts, and how far their sources were read, all or nothing; return the rows by table.
+
+    Raises duckdb.Error.
+    """
     arrived: dict[str, list[pa.Table]] = {}
     offsets: dict[tuple[str, int], int] = {}
     for write in writes:
@@ -172,6 +182,7 @@ def insert(cursor: duckdb.DuckDBPyConnection, writes: Sequence[Write], *, counte
         with contextlib.suppress(duckdb.Error):
             cursor.rollback()
         raise
+    return arrived
 
 
 def _carry_out(cursor: duckdb.DuckDBPyConnection, task: Task) -> None:

@@ -162,6 +162,7 @@ def _oldest(reported: list[ReportedTransaction], most: int) -> list[ReportedTran
 def drop_transaction(state: State, identity: BrokerIdentity) -> ReportedTransaction | None:
     """Let one transaction leave memory, with what was reported of it: that is returned."""
     dropped = state.broker[identity]
+    state.dropped_until_ms = max(state.dropped_until_ms, identity.start_ms)
     handle = dropped.handle_identity
     reported = state.reported.pop(handle, None) if of_handle(state, handle) == identity else None
     take_from_older(state, identity, handle)

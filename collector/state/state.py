@@ -94,6 +94,8 @@ class State:
     """A heap of when they ended (eviction.py): an entry may be of one that is gone, or has another end by now."""
     evicted_until_ms: int = field(default=0, compare=False)
     """All that ended later is in memory (epoch ms); 0: everything is."""
+    dropped_until_ms: int = field(default=0, compare=False)
+    """All that began later at a coordinator is in memory (epoch ms)."""
     aborted: set[BrokerIdentity] = field(default_factory=set)
     """Transactions that were undone: those that were decided are lost."""
     spared: set[BrokerIdentity] = field(default_factory=set)

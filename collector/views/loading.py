@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import logging
 import threading
@@ -54,10 +55,17 @@ class Loading:
         for part in reversed(self._started):
             part.stop()
 
-    def go_on(self, ready: threading.Event, running: Callable[[], Sequence[Part]], give_up: Callable[[], None]) -> None:
+    def go_on(
+        self,
+        ready: threading.Event,
+        running: Callable[[], Sequence[Part]],
+        afterwards: Callable[[], object],
+        give_up: Callable[[], None],
+    ) -> None:
         """Have these start once history is loaded; then all is ready.
 
-        ``give_up``: called where it is not loaded, or one of them does not start.
+        ``afterwards``: reads of history what a request would wait for, once it is ready. ``give_up``: called where it is not
+        loaded, or one of them does not start.
         """
 
         def start() -> None:
@@ -67,6 +75,8 @@ class Loading:
                 part.start()
                 self._started.append(part)
             ready.set()
+            with contextlib.suppress(StoreFailed):  # whoever asks for it reads it then, or is told why not
+                afterwards()
 
         self._next, self._give_up = start, give_up
         self._going_on.set()

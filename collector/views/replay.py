@@ -49,12 +49,16 @@ class Kept:
     def put_into(self, state: State) -> None:
         """Fold it into an empty state; one record of the past that is refused now must not keep the collector from starting."""
         ends: list[int] = []
+        last_ms = 0
         for transaction in self.transactions:
             put_transaction(state, transaction)
             if transaction.is_final and transaction.ended_ms is not None:
                 ends.append(transaction.ended_ms)
+            last_ms = max(last_ms, transaction.identity.start_ms, transaction.ended_ms or 0)
         # History may have more behind the newest that are loaded.
         state.evicted_until_ms = min(ends, default=0)
+        # It also has some whose end was never seen, and which a later one of their id followed: these are not loaded.
+        state.dropped_until_ms = last_ms
         for transaction in self.lost:
             put_transaction(state, transaction)
             state.told_by_history.add(transaction.identity)

@@ -1,12 +1,9 @@
-"""A search over all transactions that history has, in Kafka and in databases, newest opening first, a page at a time.
-
-Those that are open are all in memory, however old: a search for them alone reads no history.
-"""
+"""A search over all transactions that history has, in Kafka and in databases, newest opening first, a page at a time."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from collector.history import transaction_sql
@@ -18,6 +15,7 @@ from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import infer
 from collector.views.current_state import CurrentState
 from collector.views.past_of_identities import pasts_of, views_in
+from collector.views.searched_in_memory import Place, newest_in_memory
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.search import SearchOutcome
 from lifecycle.states import TransactionState
@@ -29,8 +27,6 @@ RECORDS_OF_EACH, RECORDS_AT_ONCE = 5, 1_000
 """So many records are read for each transaction of the page, which has about four; where those do not fill it, more at once."""
 BUDGET_S = 1.5
 """What was not looked at by then is left to the next page."""
-Place = tuple[int, int, str]
-"""Where a page ended: start (epoch ms), producer id, transactional id."""
 _STATUS = {SearchOutcome.COMMITTED: "COMPLETE_COMMIT", SearchOutcome.ABORTED: "COMPLETE_ABORT"}
 _ABORTED = (TransactionState.ABORTED, TransactionState.LOST)
 
@@ -39,13 +35,12 @@ _ABORTED = (TransactionState.ABORTED, TransactionState.LOST)
 class SearchQuery:
     """What is looked for: all that is given must fit. Empty and None: anything. Times are of the opening, epoch ms.
 
-    ``transaction``: a part of the transactional id. ``topic``: it was written to. ``partitions``: at least one of these was.
+    ``transaction``: a part of the transactional id. ``partitions``: at least one of these was written to.
     """
 
     transaction: str = ""
     pipeline: str = ""
-    topic: str = ""
-    partitions: Set[str] | None = None
+    partitions: Collection[str] | None = None
     outcome: SearchOutcome | None = None
     cause: AbortCause | None = None
     since_ms: int = 0
@@ -88,9 +83,6 @@ def search(
             if len(fitting) > room:
                 page.next_place = page.found[-1].place
                 return page
-            if first + at_once < len(identities) and clock() > ends_s:
-                page.next_place = _place_of(identities[first + at_once - 1])
-                return page
         place = behind
         if place is None:
             return page
@@ -108,12 +100,10 @@ def _conditions(current: CurrentState, query: SearchQuery) -> dict[str, object]:
         with current.reading() as state:
             condition = "beginnings" if query.pipeline in state.ledger.prefixes() else "beginnings_or_xids"
             wanted[condition] = beginnings(state, query.pipeline)
-    # Only records of an opening have partitions: the outcome is looked at afterwards.
-    if query.topic:
-        wanted["topic"] = query.topic
     if query.partitions is not None:
+        # Only records of an opening have partitions: the outcome is looked at afterwards.
         wanted["partitions"] = sorted(query.partitions)
-    elif not query.topic:
+    else:
         outcome = SearchOutcome.ABORTED if query.cause is not None else query.outcome
         if outcome in _STATUS:
             wanted["status"] = _STATUS[outcome]
@@ -135,10 +125,24 @@ def _chunks(
     if wanted.get("partitions") == []:
         yield [], None
         return
-    place: Place = query.after or transaction_sql.FROM_NEWEST
-    if query.outcome is SearchOutcome.OPEN:
-        yield _open_behind(current, query, place), None
-        return
+    place: Place | None = query.after or transaction_sql.FROM_NEWEST
+    period, is_open = (query.since_ms, query.until_ms), query.outcome is SearchOutcome.OPEN
+    at_once = _joined_at_once(query)
+    while place is not None:
+        before = place
+        found, place = newest_in_memory(current, store, wanted, period, before, at_once, is_open=is_open)
+        if found or place is None:
+            yield found, place
+        if len(found) < at_once:
+            break
+        at_once = RECORDS_AT_ONCE
+    if place is not None:
+        yield from _in_history(store, query, wanted, place)
+
+
+def _in_history(
+    store: Store, query: SearchQuery, wanted: dict[str, object], place: Place
+) -> Iterator[tuple[list[BrokerIdentity], Place | None]]:
     store.catch_up()
     statement, at_once = transaction_sql.search_records(wanted), RECORDS_OF_EACH * _joined_at_once(query)
     while True:
@@ -151,28 +155,6 @@ def _chunks(
         place = (start_ms, producer_id, id_)
         yield identities, place
         at_once = max(at_once, RECORDS_AT_ONCE)
-
-
-def _open_behind(current: CurrentState, query: SearchQuery, place: Place) -> list[BrokerIdentity]:
-    """Return what is open at a coordinator or listed by a database, of the ids and times that are looked for, newest first."""
-    with current.reading() as state:
-        branches = [branch for branch in state.branches.values() if branch.is_listed]
-        known = [
-            *state.open,
-            *(BrokerIdentity(b.transaction, transaction_sql.BRANCH, b.since_ms or 0) for b in branches),
-        ]
-    fitting = [
-        identity
-        for identity in known
-        if query.transaction in identity.transaction
-        and query.since_ms <= identity.start_ms < query.until_ms
-        and _place_of(identity) < place
-    ]
-    return sorted(fitting, key=_place_of, reverse=True)
-
-
-def _place_of(identity: BrokerIdentity) -> Place:
-    return (identity.start_ms, identity.producer_id, identity.transaction)
 
 
 def _joined_at_once(query: SearchQuery) -> int:
@@ -190,7 +172,7 @@ def _joined(current: CurrentState, store: Store, identities: Sequence[BrokerIden
 
 
 def _found(state: State, identity: BrokerIdentity, view: TransactionView) -> Found:
-    place = _place_of(identity)
+    place = (identity.start_ms, identity.producer_id, identity.transaction)
     if view.state not in _ABORTED:
         return Found(place=place, view=view)
     cause, certainty = infer(loss_cases.clues(state, view))
@@ -209,11 +191,8 @@ def _fits(found: Found, query: SearchQuery) -> bool:
         if state in _ABORTED
         else SearchOutcome.OPEN
     )
-    wrote = found.view.broker.partitions if found.view.broker is not None else ()
     return (
         query.pipeline in ("", found.view.pipeline)
-        and (not query.topic or query.topic in (partition.rpartition("-")[0] for partition in wrote))
-        and (query.partitions is None or not query.partitions.isdisjoint(wrote))
         and query.outcome in (None, outcome)
         and query.cause in (None, found.cause)
     )

@@ -174,17 +174,6 @@ def test_a_search_that_takes_long_goes_on_with_the_next_page(api: Api, monkeypat
     assert len(found(api, "cause=timeout")) == 22
 
 
-def test_a_topic_whose_name_begins_like_anothers_is_told_apart(fresh_api: Api) -> None:
-    for number, topic in enumerate(("orders", "orders-late", "orders-2")):
-        opened = broker_record(
-            BrokerStatus.ONGOING, 5, transaction=topic, producer_id=number, partitions=(f"{topic}-3",)
-        )
-        fresh_api.current.observe([observed(900 + number, opened)])
-    fresh_api.store.flushed()
-    for topic in ("orders", "orders-late", "orders-2"):
-        assert [row["transaction"] for row in fresh_api.rows(f"search?topic={topic}")] == [topic]
-
-
 @pytest.mark.parametrize(
     "query", ["outcome=x", "cause=x", "limit=0", "limit=1001", "after=x", "since_ms=-1", "since_ms=x"]
 )

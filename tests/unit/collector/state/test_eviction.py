@@ -39,6 +39,12 @@ def test_it_is_whole_from_the_end_of_the_newest_that_left() -> None:
     assert state.evicted_until_ms == T0 + 41, "one that came late does not move it back"
 
 
+def test_it_has_all_that_began_after_the_newest_that_left() -> None:
+    seen = [one for number in range(1, 7) for one in committed(number)]
+    assert trimmed(*committed(1)).dropped_until_ms == 0
+    assert trimmed(*seen).dropped_until_ms == T0 + 40
+
+
 def test_branches_that_left_count_too() -> None:
     branches = [database_handle(nonce=f"{number:08x}") for number in range(5)]
     seen: list[Observation] = []

@@ -13,7 +13,8 @@ from collector.history.store import Store, StoreFailed
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from collector.views.loading import Loading, Part
-from tests.unit.collector.alerting.http_receiver import wait_until
+
+LIMIT_S = 20.0
 
 
 def begun(store: Store, running: Sequence[Part] | None) -> tuple[Loading, bool, bool]:
@@ -24,10 +25,15 @@ def begun(store: Store, running: Sequence[Part] | None) -> tuple[Loading, bool, 
             raise RuntimeError("a part cannot be made")
         return running
 
-    ready, given_up = threading.Event(), threading.Event()
+    ready, over, given_up = threading.Event(), threading.Event(), threading.Event()
+
+    def give_up() -> None:
+        given_up.set()
+        over.set()
+
     with Loading(CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())) as loading:
-        loading.go_on(ready, parts, given_up.set)
-        wait_until("all is ready, or given up", lambda: ready.is_set() or given_up.is_set())
+        loading.go_on(ready, parts, over.set, give_up)
+        assert over.wait(LIMIT_S), f"neither ready nor given up within {LIMIT_S:.0f} s"
     return loading, ready.is_set(), given_up.is_set()
 
 

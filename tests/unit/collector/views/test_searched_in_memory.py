@@ -13,9 +13,12 @@ from collector.history.store import Store
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BranchProof
 from collector.verdicts.verdict_case import Limits
+from collector.views import searched_in_memory
 from collector.views.current_state import CurrentState
 from collector.views.search import SearchQuery, search
+from collector.views.searched_in_memory import newest_in_memory
 from lifecycle.identity import Handle
+from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.search import SearchOutcome
 from lifecycle.verdicts import AbortCause
 from tests.unit.collector.api.served_api import observed
@@ -89,6 +92,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[C
     for seen in (some, whole):
         seen.happen()
         seen.store.flushed()
+    with some.current.reading() as state:
+        first_whole_ms = state.dropped_until_ms + 1
+    at_the_edge = pages((some.current, some.store), 100, since_ms=first_whole_ms, until_ms=first_whole_ms + 1)
+    assert at_the_edge, "a branch begins where memory begins to have all"
     yield {
         "all": (whole.current, whole.store),
         "some": (some.current, some.store),
@@ -103,17 +110,13 @@ QUERIES: dict[str, dict[str, Any]] = {
     "text": {"transaction": "ing-3"},
     "branches": {"transaction": "xid"},
     "pipeline": {"pipeline": "billing"},
-    "topic": {"topic": "invoices"},
-    "topic of no one": {"topic": "voices"},
-    "partitions": {"partitions": {"invoices-1"}},
-    "no partitions": {"partitions": set()},
+    "topic": {"partitions": ["invoices-1"]},
+    "no topic": {"partitions": []},
     "open": {"outcome": SearchOutcome.OPEN},
-    "open of a topic": {"outcome": SearchOutcome.OPEN, "topic": "invoices"},
-    "open of partitions": {"outcome": SearchOutcome.OPEN, "partitions": {"invoices-0"}},
+    "open of a topic": {"outcome": SearchOutcome.OPEN, "partitions": ["invoices-0"]},
     "committed": {"outcome": SearchOutcome.COMMITTED},
     "aborted": {"outcome": SearchOutcome.ABORTED},
-    "aborted of partitions": {"outcome": SearchOutcome.ABORTED, "partitions": {"invoices-0"}},
-    "aborted of a topic": {"outcome": SearchOutcome.ABORTED, "topic": "invoices"},
+    "aborted of a topic": {"outcome": SearchOutcome.ABORTED, "partitions": ["invoices-0"]},
     "cause": {"cause": AbortCause.CLIENT},
     "period": {"since_ms": T0 + 900, "until_ms": T0 + 2_500},
     "newest": {"since_ms": T0 + 2_600},
@@ -148,7 +151,35 @@ def test_a_search_finds_the_same_wherever_it_is(
     expected = pages(made["restarted"], limit, **wanted)
     assert pages(made["all"], limit, **wanted) == expected
     assert pages(made["some"], limit, **wanted) == expected
-    assert bool(expected) is (name not in ("no partitions", "topic of no one"))
+    assert bool(expected) is (name != "no topic")
+
+
+def test_the_newest_need_no_look_at_transactions_of_history(
+    made: dict[str, tuple[CurrentState, Store]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current, store = made["some"]
+    expected = pages(made["restarted"], 3)[:3]
+    monkeypatch.setattr("collector.history.transaction_sql.search_records", lambda wanted: "what is no SQL")
+    assert [found.view.transaction for found in search(current, store, SearchQuery(limit=3)).found] == [
+        row[1] for row in expected
+    ]
+
+
+def test_where_very_many_are_in_memory_history_finds_the_newest(
+    made: dict[str, tuple[CurrentState, Store]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current, store = made["all"]
+    whole: dict[str, Any] = {
+        "period": (0, MAX_WHOLE_NUMBER),
+        "place": (MAX_WHOLE_NUMBER, 0, ""),
+        "most": 3,
+        "is_open": False,
+    }
+    assert len(newest_in_memory(current, store, {}, **whole)[0]) == 3
+    expected = pages(made["restarted"], 7)
+    monkeypatch.setattr(searched_in_memory, "MOST_LOOKED_AT", 5)
+    assert newest_in_memory(current, store, {}, **whole)[0] == []
+    assert pages(made["all"], 7) == expected
 
 
 def test_one_that_is_open_is_found_however_old_it_is(
