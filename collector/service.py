@@ -9,8 +9,8 @@ Its threads by their names, and what they hand on:
       history             follow-up <--------------------------------------- (an end that is not known)
 
 A request orders by itself, or through a thread ``order run`` that goes on without it. ``history`` writes what observers append.
-``time samples`` notes how many wait and how late sources are, ``cluster id`` asks once. Requests are answered by the web server's
-threads, under the main one.
+``refresher`` keeps answers ready that read history, ``time samples`` notes how many wait and how late sources are, ``cluster id``
+asks once. Requests are answered by the web server's threads, under the main one.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ from collector.orders.plan import OrderContext
 from collector.orders.service import Actions
 from collector.runtime.clock import now_ms
 from collector.runtime.malloc_trim import MallocTrimmer
+from collector.runtime.timed_cache import Refresher
 from collector.sources.aborted_offsets import AbortedOffsets
 from collector.sources.clocks import Clocks
 from collector.sources.cluster_id import ClusterName
@@ -81,7 +82,15 @@ from resource_managers.kafka.resource_manager import KafkaResourceManager
 from resource_managers.topics.decision_log import DecisionLog
 
 Running = (
-    Observer | Assessor | ClusterName | AlertService | OutcomeResolver | OrderRuns | StandingOrderService | TimeSamples
+    Observer
+    | Assessor
+    | ClusterName
+    | AlertService
+    | OutcomeResolver
+    | OrderRuns
+    | StandingOrderService
+    | TimeSamples
+    | Refresher
 )
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
@@ -117,7 +126,7 @@ def serve(
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
         observers.extend(database_observers(current, store, settings.databases, databases, tunable.database_polling_ms))
-        return [cluster, *observers, assessor, alerts, follow_up, order_runs, standing, samples]
+        return [cluster, *observers, assessor, alerts, follow_up, order_runs, standing, samples, dependencies.refresher]
 
     def statuses() -> list[ObserverStatus]:
         return [observer.status for observer in observers if observer.is_listed]

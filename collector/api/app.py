@@ -60,7 +60,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
     app.state.dependencies = dependencies
     app.add_middleware(RequestGuard)
     handle_errors(app)
-    counted = cached_counts(dependencies.current, dependencies.store)
+    counted = dependencies.refresher.add(cached_counts(dependencies.current, dependencies.store))
 
     @app.get("/api/v1/health", response_model=dict[str, bool])
     def health() -> Response:

@@ -19,6 +19,7 @@ from collector.orders.bulk_selection import Previews
 from collector.orders.order_runs import OrderRuns
 from collector.orders.service import Actions
 from collector.runtime.clock import now_ms
+from collector.runtime.timed_cache import Refresher
 from collector.sources.source import ObserverStatus
 from collector.verdicts.partition_state import PartitionFindings
 from collector.views.current_state import CurrentState
@@ -50,6 +51,7 @@ class ApiDependencies:
     startable: Collection[str] = ()
     """Prefixes of the pipelines that an order may start."""
     limits: RequestLimits = field(default_factory=RequestLimits)
+    refresher: Refresher = field(default_factory=Refresher)
 
 
 async def caller_of_request(

@@ -21,7 +21,7 @@ MOST_APPLICATIONS = 200
 
 def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     """Add the routes."""
-    kept = cached_series(dependencies.current, dependencies.store)
+    kept = dependencies.refresher.add(cached_series(dependencies.current, dependencies.store))
     gaps = cached_checkpoint_gaps(dependencies.current, dependencies.store)
 
     @app.get("/api/v1/series", response_model=Series)

@@ -227,7 +227,7 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
 
 
 def _serve_timeouts(app: FastAPI, dependencies: ApiDependencies) -> None:
-    lengths = cached_lengths(dependencies.current, dependencies.store)
+    lengths = dependencies.refresher.add(cached_lengths(dependencies.current, dependencies.store))
 
     @app.get("/api/v1/timeouts", response_model=Table[TimeoutRow], dependencies=[Depends(caller_of_request)])
     def risks(pipeline: str | None = None, limit: Limit = 500, after: After = None) -> Response:
