@@ -11,7 +11,7 @@ from collections.abc import Collection
 from collector.records.facts import BrokerIdentity, BrokerTransaction, ReportedTransaction
 from collector.records.observations import BranchProof
 from collector.state.replayed_batches import replayed_ms
-from collector.state.state import State, of_handle, take_commit, take_from_older
+from collector.state.state import State, of_handle, take_from_older
 from collector.state.transaction_join import at_coordinator, find, is_quiet
 from collector.state.transaction_view import TransactionView
 from lifecycle.decision_ledger import DecisionLedger
@@ -38,9 +38,9 @@ def forget_decisions(state: State) -> None:
 def put_settled(state: State, transaction: BrokerTransaction, before: BrokerTransaction | None) -> None:
     """Note that a transaction has ended; ``before``: what was known of it."""
     settled_ms, identity = _settled_ms(transaction), transaction.identity
-    if identity not in state.settled or before is None or _settled_ms(before) != settled_ms:
-        state.settled.add(identity)
-        heapq.heappush(state.settled_order, (settled_ms, identity))
+    if identity not in state.ended.identities or before is None or _settled_ms(before) != settled_ms:
+        state.ended.identities.add(identity)
+        heapq.heappush(state.ended.order, (settled_ms, identity))
 
 
 def _settled_ms(transaction: BrokerTransaction) -> int:
@@ -53,9 +53,9 @@ def trim_when_needed(state: State) -> None:
     Settled transactions come and go by the thousand, so they leave in small parts; everything else once it has grown by as
     much as is kept.
     """
-    if len(state.settled) > state.settled_kept + state.settled_kept // SETTLED_AT_ONCE:
+    if len(state.ended.identities) > state.ended.kept + state.ended.kept // SETTLED_AT_ONCE:
         _trim_settled(state)
-    if _trimmable(state) > max(state.trim_at, 2 * state.settled_kept):
+    if _trimmable(state) > max(state.ended.trim_at, 2 * state.ended.kept):
         trim(state)
 
 
@@ -65,44 +65,46 @@ def _trimmable(state: State) -> int:
 
 def trim(state: State) -> None:
     """Drop the oldest settled transactions, and what was reported and decided of them, down to the number that is kept."""
-    for identity in [each for each in state.spared if not awaits_replay(state, each)]:
-        state.spared.discard(identity)
+    for identity in [each for each in state.ended.spared if not awaits_replay(state, each)]:
+        state.ended.spared.discard(identity)
         put_settled(state, state.broker[identity], None)
     _trim_settled(state)
     _trim_reported(state)
     trim_checkpoints(state)
     inits = sorted(state.inits, key=lambda id_: state.inits[id_][-1].at_ms)
-    for id_ in inits[: max(0, len(inits) - state.settled_kept)]:
+    for id_ in inits[: max(0, len(inits) - state.ended.kept)]:
         del state.inits[id_]
-    for key in list(state.orders)[: max(0, len(state.orders) - state.settled_kept)]:
+    for key in list(state.orders)[: max(0, len(state.orders) - state.ended.kept)]:
         del state.orders[key]
-    state.trim_at = _trimmable(state) + state.settled_kept
+    state.ended.trim_at = _trimmable(state) + state.ended.kept
 
 
 def _trim_settled(state: State) -> None:
     """Drop the settled transactions that ended first."""
     listed: set[BatchAttempt] = set()
-    while len(state.settled) > state.settled_kept:
-        settled_ms, identity = heapq.heappop(state.settled_order)
-        if identity not in state.settled or settled_ms != _settled_ms(state.broker[identity]):
+    while len(state.ended.identities) > state.ended.kept:
+        settled_ms, identity = heapq.heappop(state.ended.order)
+        if identity not in state.ended.identities or settled_ms != _settled_ms(state.broker[identity]):
             continue  # it is gone, or has a better entry
-        state.evicted_until_ms = max(state.evicted_until_ms, settled_ms)
-        if identity in state.told_by_history or awaits_replay(state, identity):
-            state.settled.discard(identity)
-            state.spared.add(identity)
+        state.ended.evicted_until_ms = max(state.ended.evicted_until_ms, settled_ms)
+        if identity in state.ended.told_by_history or awaits_replay(state, identity):
+            state.ended.identities.discard(identity)
+            state.ended.spared.add(identity)
             continue
         reported = drop_transaction(state, identity)
         if reported is not None and reported.listed is not None:
             listed.add(reported.listed.batch_attempt)
-    beyond = len(state.spared - state.told_by_history) - state.lost_kept
+    beyond = len(state.ended.spared - state.ended.told_by_history) - state.ended.lost_kept
     if beyond > 0:
-        oldest = sorted(state.spared - state.told_by_history, key=lambda each: (_settled_ms(state.broker[each]), each))
+        oldest = sorted(
+            state.ended.spared - state.ended.told_by_history, key=lambda each: (_settled_ms(state.broker[each]), each)
+        )
         for identity in oldest[:beyond]:
             reported = drop_transaction(state, identity)
-            state.lost_forgotten += 1
+            state.ended.lost_forgotten += 1
             if reported is not None and reported.listed is not None:
                 listed.add(reported.listed.batch_attempt)
-    for identity in list(state.offsets)[: max(0, len(state.offsets) - state.settled_kept)]:
+    for identity in list(state.offsets)[: max(0, len(state.offsets) - state.ended.kept)]:
         del state.offsets[identity]
     _forget_unlisted(state, listed)
 
@@ -118,15 +120,15 @@ def _forget_unlisted(state: State, listed: Collection[BatchAttempt]) -> None:
 def _trim_reported(state: State) -> None:
     """Drop the branches that went first, and what was reported first of transactions that no coordinator was seen to have."""
     lost = elsewhere_awaiting_replay(state)
-    beyond = max(0, len(lost) - state.lost_kept)
-    spared, told = {view.handle_key for view in lost[beyond:]}, state.branches_told_by_history
+    beyond = max(0, len(lost) - state.ended.lost_kept)
+    spared, told = {view.handle_key for view in lost[beyond:]}, state.ended.branches_told_by_history
     gone = sorted(
         (branch.gone_ms, key)
         for key, branch in state.branches.items()
         if branch.gone_ms is not None and key not in spared and branch.transaction not in told
     )
-    for gone_ms, key in gone[: max(0, len(gone) - state.settled_kept)]:
-        state.evicted_until_ms = max(state.evicted_until_ms, gone_ms)
+    for gone_ms, key in gone[: max(0, len(gone) - state.ended.kept)]:
+        state.ended.evicted_until_ms = max(state.ended.evicted_until_ms, gone_ms)
         del state.branches[key]
     stays = spared | {key for key, branch in state.branches.items() if branch.is_listed}
     unseen = [
@@ -139,9 +141,9 @@ def _trim_reported(state: State) -> None:
     decided = [t for t in unseen if t.listed is not None]
     # Apart: what events alone claim must not drive out what was decided.
     for group in ([t for t in unseen if t.listed is None], decided):
-        for reported in _oldest(group, len(group) - state.settled_kept):
+        for reported in _oldest(group, len(group) - state.ended.kept):
             del state.reported[reported.identity]
-    state.lost_forgotten += sum(1 for view in lost[:beyond] if find(state, view.key) is None)
+    state.ended.lost_forgotten += sum(1 for view in lost[:beyond] if find(state, view.key) is None)
     _forget_unlisted(state, {t.listed.batch_attempt for t in decided if t.listed is not None})
 
 
@@ -162,16 +164,16 @@ def _oldest(reported: list[ReportedTransaction], most: int) -> list[ReportedTran
 def drop_transaction(state: State, identity: BrokerIdentity) -> ReportedTransaction | None:
     """Let one transaction leave memory, with what was reported of it: that is returned."""
     dropped = state.broker[identity]
-    state.dropped_until_ms = max(state.dropped_until_ms, identity.start_ms)
+    state.ended.dropped_until_ms = max(state.ended.dropped_until_ms, identity.start_ms)
     handle = dropped.handle_identity
     reported = state.reported.pop(handle, None) if of_handle(state, handle) == identity else None
     take_from_older(state, identity, handle)
     del state.broker[identity]
     state.log_end_of.pop(identity, None)
     if dropped.is_committing:
-        take_commit(state, identity.transaction)
+        state.commits.take(identity.transaction)
     state.offsets.pop(identity, None)
-    for members in (state.settled, state.open, state.aborted, state.spared):
+    for members in (state.ended.identities, state.open, state.aborted, state.ended.spared):
         members.discard(identity)
     if state.latest_of_id.get(identity.transaction) == identity:
         del state.latest_of_id[identity.transaction]

@@ -52,8 +52,6 @@ from collector.state.state import (
     LastDecided,
     State,
     holds_offsets,
-    put_commit,
-    put_end,
     put_with_older,
     take_from_older,
 )
@@ -85,7 +83,7 @@ def apply(state: State, observation: Observation) -> Observation:
         case IdExpired():
             state.ids.expire(observation.transaction)
             state.inits.pop(observation.transaction, None)
-            state.longest_with_offsets.pop(observation.transaction, None)
+            state.commits.longest_with_offsets.pop(observation.transaction, None)
         case EventSeen():
             _event(state, observation.event)
         case DecisionSeen():
@@ -135,7 +133,7 @@ def put_events(state: State, events: EventColumns) -> None:
     for pipeline, at_ms, last_heartbeat in event_reports.heartbeats(events):
         facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
         state.pipelines[pipeline] = with_heartbeat(facts, at_ms, last_heartbeat)
-        state.heard_of.add(pipeline)
+        state.signs.heard_of.add(pipeline)
     state.events += len(events)
     trim_when_needed(state)
 
@@ -166,7 +164,7 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
         state.log_end_of.pop(identity, None)
         put_settled(state, after, before)
         if before is None or not before.is_final:
-            put_end(state, identity.transaction, is_commit=after.is_committing)
+            state.ends.put(identity.transaction, is_commit=after.is_committing)
     else:
         state.open.add(identity)
         if after.gone_ms is not None:
@@ -174,7 +172,7 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
     if after.is_aborting:
         state.aborted.add(identity)
     if after.is_committing and (before is None or not before.is_committing):
-        put_commit(state, identity.transaction)
+        state.commits.put(identity.transaction)
         _put_length(state, after)
     latest = state.latest_of_id.get(identity.transaction)
     if before is not None:
@@ -192,10 +190,10 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
 def _put_length(state: State, committed: BrokerTransaction) -> None:
     """Note how long a committed transaction with offsets of its input was open."""
     id_, ended_ms = committed.identity.transaction, committed.ended_ms
-    known_ms = state.longest_with_offsets.get(id_)
+    known_ms = state.commits.longest_with_offsets.get(id_)
     if known_ms is None and not holds_offsets(state, committed.partitions):
         return
-    state.longest_with_offsets[id_] = max(known_ms or 0, (ended_ms or 0) - committed.identity.start_ms)
+    state.commits.longest_with_offsets[id_] = max(known_ms or 0, (ended_ms or 0) - committed.identity.start_ms)
 
 
 def _branch(state: State, seen: BranchListed | BranchGone) -> None:
@@ -241,7 +239,7 @@ def _event(state: State, event: LifecycleEvent) -> None:
             on_request_ms = max(event.at_ms, facts.stopped_on_request_ms or event.at_ms)
             facts = replace(facts, stopped_on_request_ms=on_request_ms)
     state.pipelines[pipeline] = with_heartbeat(facts, event.at_ms, f"event {event.type.value}")
-    state.heard_of.add(pipeline)
+    state.signs.heard_of.add(pipeline)
 
 
 def put_reported(state: State, new: ReportedTransaction) -> None:
@@ -305,7 +303,7 @@ def _decision(state: State, seen: DecisionSeen) -> DecisionSeen:
         runs = _runs_after(facts, seen.offset, record, counts=counts)
         facts = replace(facts, runs=runs, logged_ms=max(record.at_ms, facts.logged_ms or record.at_ms))
         state.pipelines[record.prefix] = with_heartbeat(facts, record.at_ms, f"{what} in the decision log")
-        state.heard_of.add(record.prefix)
+        state.signs.heard_of.add(record.prefix)
     return replace(seen, counts=counts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple
 
 from collector.records.application_ids import form_of, name_by_id
@@ -40,11 +40,118 @@ class LastDecided(NamedTuple):
 
 
 @dataclass(slots=True)
+class EndedTransactions:
+    """Which transactions that ended are in memory, and which leave it next (eviction.py)."""
+
+    kept: int = 10_000
+    lost_kept: int = LOST_KEPT
+    identities: set[BrokerIdentity] = field(default_factory=set)
+    """Those that ended, or that a later one of the same id shows to have ended: the oldest leave memory."""
+    order: list[tuple[int, BrokerIdentity]] = field(default_factory=list, compare=False, repr=False)
+    """A heap of when they ended: an entry may be of one that is gone, or has another end by now."""
+    spared: set[BrokerIdentity] = field(default_factory=set)
+    """Lost ones that stay until their batch is replayed, as far as they would have left; they are not in ``identities``."""
+    told_by_history: set[BrokerIdentity] = field(default_factory=set)
+    """Those that stay while history is loaded: what makes them lost, or their batch replayed, is folded after them."""
+    branches_told_by_history: set[str] = field(default_factory=set)
+    """The same of branches in databases, by their names there."""
+    lost_forgotten: int = 0
+    """How many lost ones left memory without a replay, since there were more than ``lost_kept``."""
+    evicted_until_ms: int = field(default=0, compare=False)
+    """All that ended later is in memory (epoch ms); 0: everything is."""
+    dropped_until_ms: int = field(default=0, compare=False)
+    """All that began later at a coordinator is in memory (epoch ms)."""
+    trim_at: int = 0
+
+
+@dataclass(slots=True)
+class EndCounts:
+    """Ends seen since this process began, by the coordinator's records; what history held is not counted."""
+
+    committed: int = 0
+    rolled_back: int = 0
+    of_forms: dict[str, list[int]] = field(default_factory=dict)
+    """Both by the form of ids (``form_of``), since they were taken last."""
+
+    def put(self, transaction: str, *, is_commit: bool) -> None:
+        """Count that a transaction of an id ended, once and for all: nothing that leaves memory takes it back."""
+        self.committed += is_commit
+        self.rolled_back += not is_commit
+        form = form_of(transaction)
+        counts = self.of_forms.get(form)
+        if counts is None:
+            # Nothing may ever take them, and ids may have nothing in common.
+            form = form if len(self.of_forms) < MOST_FORMS else NO_FORM
+            counts = self.of_forms.setdefault(form, [0, 0])
+        counts[not is_commit] += 1
+
+    def take(self) -> dict[str, list[int]]:
+        """Return how many were committed and rolled back since the last time, by the form of their ids."""
+        taken, self.of_forms = self.of_forms, {}
+        return taken
+
+
+@dataclass(slots=True)
+class CommitCounts:
+    """The committed transactions in memory."""
+
+    of_id: dict[str, int] = field(default_factory=dict)
+    """How many of an id's, where any was."""
+    ids_of_application: dict[str, int] = field(default_factory=dict)
+    """How many ids of an application are in ``of_id``, where any is, by its name (``name_by_id``)."""
+    longest_with_offsets: dict[str, int] = field(default_factory=dict)
+    """Of ids whose committed transactions held offsets of their input: the longest of them (ms), also of those that left."""
+
+    def put(self, transaction: str) -> None:
+        """Count a committed transaction of an id."""
+        commits = self.of_id.get(transaction, 0)
+        self.of_id[transaction] = commits + 1
+        if not commits:
+            name = name_by_id(transaction)
+            self.ids_of_application[name] = self.ids_of_application.get(name, 0) + 1
+
+    def take(self, transaction: str) -> None:
+        """Undo that, when it leaves memory."""
+        _take_one(self.of_id, transaction)
+        if transaction not in self.of_id:
+            _take_one(self.ids_of_application, name_by_id(transaction))
+
+    def of_application(self, transaction: str) -> bool:
+        """Say whether a committed transaction is in memory of this id, or of another one of the same application."""
+        return name_by_id(transaction) in self.ids_of_application
+
+
+@dataclass(slots=True)
+class DriverSigns:
+    """When pipelines' drivers gave signs, by the steady clock of this machine (ms): their own clock is another one."""
+
+    heard_of: set[str] = field(default_factory=set)
+    """Pipelines whose drivers gave a sign since whoever has a clock took them."""
+    heard_ms: dict[str, int] = field(default_factory=dict)
+    """When the last sign of a pipeline's driver arrived here."""
+    listening_ms: int | None = None
+    """Since when signs arrive here."""
+
+    def note(self, at_ms: int) -> None:
+        """Note that those of ``heard_of`` gave their signs now."""
+        self.heard_ms.update(dict.fromkeys(self.heard_of, at_ms))
+        self.heard_of.clear()
+
+
+def _take_one(counts: dict[str, int], name: str) -> None:
+    left = counts[name] - 1
+    if left:
+        counts[name] = left
+    else:
+        del counts[name]
+
+
+@dataclass(slots=True)
 class State:
     """Everything that is known now. Values are frozen: a reader may keep them after the lock is gone."""
 
-    settled_kept: int = 10_000
-    lost_kept: int = LOST_KEPT
+    settled_kept: InitVar[int] = 10_000
+    lost_kept: InitVar[int] = LOST_KEPT
     checkpoints_kept: int = 2_000
     flink_writes_here: Mapping[str, bool] = field(default_factory=dict)
     """What the settings say of each Flink cluster (FlinkState.writes_here)."""
@@ -54,12 +161,6 @@ class State:
     latest_of_id: dict[str, BrokerIdentity] = field(default_factory=dict)
     older_by_handle: dict[HandleIdentity, BrokerIdentity] = field(default_factory=dict)
     """The transactions that are not the latest of their ids; of those with one handle the newest. See ``of_handle``."""
-    commits_of_id: dict[str, int] = field(default_factory=dict)
-    """How many of an id's transactions in memory were committed, where any was."""
-    committing_ids: dict[str, int] = field(default_factory=dict)
-    """How many ids of an application are in ``commits_of_id``, where any is, by its name (``name_by_id``)."""
-    longest_with_offsets: dict[str, int] = field(default_factory=dict)
-    """Of ids whose committed transactions held offsets of their input: the longest of them (ms)."""
     inits: dict[str, tuple[Init, ...]] = field(default_factory=dict)
     reported: dict[HandleIdentity, ReportedTransaction] = field(default_factory=dict)
     pipelines: dict[str, PipelineFacts] = field(default_factory=dict)
@@ -80,96 +181,25 @@ class State:
     ledger: DecisionLedger = field(default_factory=DecisionLedger)
     log_end_of: dict[BrokerIdentity, int] = field(default_factory=dict)
     """Where the decision log ended when it was asked for after an open transaction was seen: a run from there on is newer."""
-    heard_of: set[str] = field(default_factory=set, compare=False)
-    """Pipelines whose drivers gave a sign since whoever has a clock took them."""
-    heard_ms: dict[str, int] = field(default_factory=dict, compare=False)
-    """When the last sign of a pipeline's driver arrived here, by the steady clock (ms): its own clock is another one."""
-    listening_ms: int | None = field(default=None, compare=False)
-    """Since when signs arrive here, by the steady clock (ms)."""
     open: set[BrokerIdentity] = field(default_factory=set)
     """Transactions whose end was not seen."""
-    settled: set[BrokerIdentity] = field(default_factory=set)
-    """Transactions that ended, or that a later one of the same id shows to have ended: the oldest leave memory."""
-    settled_order: list[tuple[int, BrokerIdentity]] = field(default_factory=list, compare=False, repr=False)
-    """A heap of when they ended (eviction.py): an entry may be of one that is gone, or has another end by now."""
-    evicted_until_ms: int = field(default=0, compare=False)
-    """All that ended later is in memory (epoch ms); 0: everything is."""
-    dropped_until_ms: int = field(default=0, compare=False)
-    """All that began later at a coordinator is in memory (epoch ms)."""
     aborted: set[BrokerIdentity] = field(default_factory=set)
     """Transactions that were undone: those that were decided are lost."""
-    spared: set[BrokerIdentity] = field(default_factory=set)
-    """Lost ones that stay until their batch is replayed, as far as they would have left; they are not in ``settled``."""
-    told_by_history: set[BrokerIdentity] = field(default_factory=set)
-    """Transactions that stay while history is loaded: what makes them lost, or their batch replayed, is folded after them."""
-    branches_told_by_history: set[str] = field(default_factory=set)
-    """The same of branches in databases, by their names there."""
-    lost_forgotten: int = 0
-    """How many lost transactions left memory without a replay, since there were more than ``lost_kept``."""
     last_decided: dict[str, LastDecided] = field(default_factory=dict)
     """The newest commit decision of each checkpoint id that counts: every batch below it is done with."""
-    committed: int = 0
-    """Ends seen since this process began, by the coordinator's records; what history held is not counted."""
-    rolled_back: int = 0
-    ends_of_forms: dict[str, list[int]] = field(default_factory=dict)
-    """The same, committed and rolled back, by the form of ids (``form_of``), since they were taken last (``take_ends``)."""
+    ended: EndedTransactions = field(init=False)
+    commits: CommitCounts = field(default_factory=CommitCounts)
+    ends: EndCounts = field(default_factory=EndCounts)
+    signs: DriverSigns = field(default_factory=DriverSigns, compare=False)
     events: int = 0
     malformed: int = 0
     newer_decision: str = ""
     """Which decision in history a newer collector wrote."""
-    trim_at: int = 0
 
-    def __post_init__(self) -> None:
-        """Give Flink's part what the settings say."""
+    def __post_init__(self, settled_kept: int, lost_kept: int) -> None:
+        """Give the parts what the settings say."""
+        self.ended = EndedTransactions(kept=settled_kept, lost_kept=lost_kept)
         self.flink = FlinkState(checkpoints_kept=self.checkpoints_kept, writes_here=self.flink_writes_here)
-
-
-def put_end(state: State, transaction: str, *, is_commit: bool) -> None:
-    """Count that a transaction of an id ended, once and for all: nothing that leaves memory takes it back."""
-    state.committed += is_commit
-    state.rolled_back += not is_commit
-    form = form_of(transaction)
-    counts = state.ends_of_forms.get(form)
-    if counts is None:
-        # Nothing may ever take them, and ids may have nothing in common.
-        form = form if len(state.ends_of_forms) < MOST_FORMS else NO_FORM
-        counts = state.ends_of_forms.setdefault(form, [0, 0])
-    counts[not is_commit] += 1
-
-
-def take_ends(state: State) -> dict[str, list[int]]:
-    """Return how many transactions were committed and rolled back since the last time, by the form of their ids."""
-    taken, state.ends_of_forms = state.ends_of_forms, {}
-    return taken
-
-
-def put_commit(state: State, transaction: str) -> None:
-    """Count a committed transaction of an id."""
-    commits = state.commits_of_id.get(transaction, 0)
-    state.commits_of_id[transaction] = commits + 1
-    if not commits:
-        name = name_by_id(transaction)
-        state.committing_ids[name] = state.committing_ids.get(name, 0) + 1
-
-
-def take_commit(state: State, transaction: str) -> None:
-    """Undo that, when it leaves memory."""
-    _take_one(state.commits_of_id, transaction)
-    if transaction not in state.commits_of_id:
-        _take_one(state.committing_ids, name_by_id(transaction))
-
-
-def _take_one(counts: dict[str, int], name: str) -> None:
-    left = counts[name] - 1
-    if left:
-        counts[name] = left
-    else:
-        del counts[name]
-
-
-def application_commits(state: State, transaction: str) -> bool:
-    """Say whether a committed transaction is in memory of this id, or of another one of the same application."""
-    return name_by_id(transaction) in state.committing_ids
 
 
 def holds_offsets(state: State, partitions: Iterable[str]) -> bool:

@@ -99,7 +99,7 @@ class EvaluationContext:
         return self.pipelines[prefix]
 
     def _heard_ms(self, state: State, prefix: str) -> int | None:
-        heard_ms = state.heard_ms.get(prefix, state.listening_ms)
+        heard_ms = state.signs.heard_ms.get(prefix, state.signs.listening_ms)
         return None if heard_ms is None or self.steady_ms is None else self.now_ms - (self.steady_ms - heard_ms)
 
 

@@ -58,7 +58,7 @@ def loss_inputs(state: State, status: DecisionLogStatus, views: Iterable[Transac
         cases=cases,
         asks_flink=asks_flink,
         starts={id_: newest.start_ms for id_, newest in state.latest_of_id.items()} if wants_flink else {},
-        commits=dict(state.commits_of_id) if wants_flink else {},
+        commits=dict(state.commits.of_id) if wants_flink else {},
         timed=tuple(state.broker.values()) if wants_flink and state.flink.jobs else (),
         inits=dict(state.inits) if wants_flink else {},
         flink=state.flink.copy() if wants_flink else FlinkState(),

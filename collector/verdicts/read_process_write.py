@@ -98,7 +98,7 @@ def read_process_write_case(
     # An id of our form may be a pipeline's with another decision log: its offsets are markers, and it may be decided.
     if view.broker is None or not view.is_running or view.named_prefix is not None:
         return None
-    longest_ms = state.longest_with_offsets.get(view.transaction)
+    longest_ms = state.commits.longest_with_offsets.get(view.transaction)
     tie = input_tie(state, view.transaction, view.broker.partitions)
     if tie is None and longest_ms is not None:
         why = "earlier transactions of its id held the offsets of their own input"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collector.state.state import State, application_commits
+from collector.state.state import State
 from collector.state.transaction_view import TransactionView
 from lifecycle.durations import duration
 from lifecycle.verdicts import Evidence
@@ -39,6 +39,6 @@ def young_case(state: State, view: TransactionView, *, foreign_old_ms: int, now_
     """Return the case of an open one of another application that was seen to commit, or None for any other."""
     if view.ours or view.broker is None or not view.is_running or not is_young(view, foreign_old_ms, now_ms):
         return None
-    if not application_commits(state, view.transaction):
+    if not state.commits.of_application(view.transaction):
         return None
     return YoungCase(application=view.pipeline, begun_ms=view.broker.identity.start_ms, old_ms=foreign_old_ms)

@@ -36,7 +36,7 @@ from collector.runtime.clock import CLOCK, now_ms
 from collector.runtime.clock_offsets import ClockOffsets
 from collector.state import branch_view, eviction, transaction_join, transaction_pages
 from collector.state.fold import apply, put_events, put_records
-from collector.state.state import NO_FORM, State, take_ends
+from collector.state.state import NO_FORM, State
 from collector.state.transaction_pages import OpeningKey
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import judging, known_ends, loss_cases
@@ -94,7 +94,7 @@ class CurrentState:
         except HistoryDamaged as damage:
             with self._lock:
                 self._state = State(
-                    settled_kept=self._state.settled_kept,
+                    settled_kept=self._state.ended.kept,
                     checkpoints_kept=self._state.checkpoints_kept,
                     offsets_topics=self._state.offsets_topics,
                     flink_writes_here=self._state.flink_writes_here,
@@ -105,12 +105,12 @@ class CurrentState:
     def _load(self) -> None:
         # What observers are made from: found damaged later, nothing could begin anew.
         self._store.check_sources()
-        kept = read_kept(self._store, self._state.settled_kept, self._state.checkpoints_kept)
+        kept = read_kept(self._store, self._state.ended.kept, self._state.checkpoints_kept)
         with self._lock:
             kept.put_into(self._state)
             # Those are of old; whoever lives gives a sign from now on.
-            self._state.heard_of.clear()
-            self._state.listening_ms = CLOCK.steady_ms()
+            self._state.signs.heard_of.clear()
+            self._state.signs.listening_ms = CLOCK.steady_ms()
 
     def observe(self, arrived: Sequence[Observed], offsets: Offsets | None = None) -> None:
         """Fold observations, notify listeners, then hand them to history. Call it from one thread per source, in order.
@@ -119,7 +119,7 @@ class CurrentState:
         """
         with self._lock:
             kept = self._folded(arrived)
-            self._note_signs()
+            self._state.signs.note(CLOCK.steady_ms())
         self.changed()
         self._store.append(kept, None, offsets)
 
@@ -139,14 +139,9 @@ class CurrentState:
         with self._lock:
             kept = self._folded(others)
             put_events(self._state, events)
-            self._note_signs()
+            self._state.signs.note(CLOCK.steady_ms())
         self.changed()
         self._store.append(kept, {"lifecycle_events": table}, offsets)
-
-    def _note_signs(self) -> None:
-        at_ms = CLOCK.steady_ms()
-        self._state.heard_ms.update(dict.fromkeys(self._state.heard_of, at_ms))
-        self._state.heard_of.clear()
 
     def _folded(self, arrived: Sequence[Observed]) -> list[Observed]:
         kept: list[Observed] = []
@@ -234,7 +229,7 @@ class CurrentState:
     def ends(self) -> tuple[int, int]:
         """Return how many transactions were seen to be committed and to be aborted since this process began."""
         with self._lock:
-            return self._state.committed, self._state.rolled_back
+            return self._state.ends.committed, self._state.ends.rolled_back
 
     def take_ends(self) -> list[tuple[Application | None, int, int]]:
         """Return how many transactions of which application were committed and aborted since the last call; None: of many others.
@@ -245,13 +240,13 @@ class CurrentState:
             state = self._state
             return [
                 (application_of_id(state, form) if form != NO_FORM else None, committed, aborted)
-                for form, (committed, aborted) in take_ends(state).items()
+                for form, (committed, aborted) in state.ends.take().items()
             ]
 
     def lost_forgotten(self) -> int:
         """Return how many lost transactions left memory before their batch was replayed, as there were too many of them."""
         with self._lock:
-            return self._state.lost_forgotten
+            return self._state.ended.lost_forgotten
 
     def knows(self, record: BrokerRecord) -> bool:
         """Say whether folding this record would add nothing (polling sees the same state again and again)."""

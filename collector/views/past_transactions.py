@@ -119,8 +119,8 @@ def likely_ms(current: CurrentState, id_: str, transactions: int) -> int:
     0: memory does not say, or it is not often.
     """
     with current.reading() as state:
-        commits, newest = state.commits_of_id.get(id_, 0), state.latest_of_id.get(id_)
-        whole_from_ms = state.evicted_until_ms
+        commits, newest = state.commits.of_id.get(id_, 0), state.latest_of_id.get(id_)
+        whole_from_ms = state.ended.evicted_until_ms
     if newest is None or not whole_from_ms or commits < SEEN_OFTEN:
         return 0
     each_ms = max(0, newest.start_ms - whole_from_ms) / commits

@@ -14,7 +14,7 @@ from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.observations import Observation
 from collector.state.eviction import trim_checkpoints
 from collector.state.fold import apply, put_events, put_init, put_transaction
-from collector.state.state import State, take_ends
+from collector.state.state import State
 from collector.state.transactional_ids import KnownIds
 from lifecycle.decisions import Decision
 from lifecycle.errors import MalformedRecord
@@ -56,13 +56,13 @@ class Kept:
                 ends.append(transaction.ended_ms)
             last_ms = max(last_ms, transaction.identity.start_ms, transaction.ended_ms or 0)
         # History may have more behind the newest that are loaded.
-        state.evicted_until_ms = min(ends, default=0)
+        state.ended.evicted_until_ms = min(ends, default=0)
         # It also has some whose end was never seen, and which a later one of their id followed: these are not loaded.
-        state.dropped_until_ms = last_ms
+        state.ended.dropped_until_ms = last_ms
         for transaction in self.lost:
             put_transaction(state, transaction)
-            state.told_by_history.add(transaction.identity)
-        state.branches_told_by_history.update(self.lost_branches)
+            state.ended.told_by_history.add(transaction.identity)
+        state.ended.branches_told_by_history.update(self.lost_branches)
         for transaction_id, init in self.inits:
             put_init(state, transaction_id, init)
         put_events(state, self.reported)
@@ -77,10 +77,10 @@ class Kept:
         trim_checkpoints(state)
         # Counted over all of history, in its order: what was applied above is a part of it.
         state.ids = self.ids
-        state.committed = state.rolled_back = 0
-        take_ends(state)
-        state.told_by_history.clear()
-        state.branches_told_by_history.clear()
+        state.ends.committed = state.ends.rolled_back = 0
+        state.ends.take()
+        state.ended.told_by_history.clear()
+        state.ended.branches_told_by_history.clear()
 
 
 def read_kept(store: Store, settled_kept: int, checkpoints_kept: int) -> Kept:

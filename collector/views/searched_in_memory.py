@@ -38,7 +38,7 @@ def newest_in_memory(
     """
     since_ms, until_ms = period
     with current.reading() as state:
-        all_from_ms = 0 if is_open else state.dropped_until_ms + 1
+        all_from_ms = 0 if is_open else state.ended.dropped_until_ms + 1
         end: Place = (all_from_ms, transaction_sql.BRANCH - 1, "")
         if place <= end or (len(state.broker) > MOST_LOOKED_AT and not is_open):
             return [], place

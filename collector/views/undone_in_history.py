@@ -68,7 +68,7 @@ def undone_page(
     """
     found, more = wanted.in_memory(before, limit)
     with current.reading() as state:
-        evicted_until_ms = state.evicted_until_ms
+        evicted_until_ms = state.ended.evicted_until_ms
     if not evicted_until_ms:
         return UndonePage(found=found, more=more, last=end_sort_key(found[-1].view) if found else None)
     # Behind this place memory has some only: those that are lost, and what came late.

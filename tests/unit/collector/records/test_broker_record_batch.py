@@ -79,7 +79,7 @@ def test_settled_transactions_leave_memory_and_open_ones_stay(kept: int) -> None
         apply(everything, observed.observation)
     still_open = {identity for identity in everything.open if identity == everything.latest_of_id[identity.transaction]}
     assert still_open <= state.broker.keys()
-    assert len(state.settled) <= 2 * kept < len(everything.settled)
+    assert len(state.ended.identities) <= 2 * kept < len(everything.ended.identities)
     assert len(state.broker) <= 2 * kept + len(still_open)
 
 

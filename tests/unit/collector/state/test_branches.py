@@ -358,7 +358,7 @@ def test_what_is_listed_is_never_trimmed() -> None:
     seen: list[Observation] = [branch_listed(one, at=n) for n, one in enumerate(old)]
     ends = [branch_gone(one, COMMITTED, at=100 + n) for n, one in enumerate(old[:15])]
     state = folded(RUN, *seen, *ends)
-    state.settled_kept = 5
+    state.ended.kept = 5
     trim(state)
     assert list(state.branches) == [one.key for one in old[10:]]
 

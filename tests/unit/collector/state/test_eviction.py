@@ -25,24 +25,24 @@ def trimmed(*observations: Observation) -> State:
 
 
 def test_memory_is_whole_while_nothing_has_left_it() -> None:
-    assert trimmed(*committed(1), *committed(2)).evicted_until_ms == 0
+    assert trimmed(*committed(1), *committed(2)).ended.evicted_until_ms == 0
 
 
 def test_it_is_whole_from_the_end_of_the_newest_that_left() -> None:
     seen = [one for number in range(1, 7) for one in committed(number)]
     state = trimmed(*seen)
     assert {identity.transaction for identity in state.broker} == {"billing-5", "billing-6"}
-    assert state.evicted_until_ms == T0 + 41
+    assert state.ended.evicted_until_ms == T0 + 41
     for observation in committed(3):
         apply(state, observation)
     trim(state)
-    assert state.evicted_until_ms == T0 + 41, "one that came late does not move it back"
+    assert state.ended.evicted_until_ms == T0 + 41, "one that came late does not move it back"
 
 
 def test_it_has_all_that_began_after_the_newest_that_left() -> None:
     seen = [one for number in range(1, 7) for one in committed(number)]
-    assert trimmed(*committed(1)).dropped_until_ms == 0
-    assert trimmed(*seen).dropped_until_ms == T0 + 40
+    assert trimmed(*committed(1)).ended.dropped_until_ms == 0
+    assert trimmed(*seen).ended.dropped_until_ms == T0 + 40
 
 
 def test_branches_that_left_count_too() -> None:
@@ -50,4 +50,4 @@ def test_branches_that_left_count_too() -> None:
     seen: list[Observation] = []
     for number, branch in enumerate(branches):
         seen += [branch_listed(branch, at=10), branch_gone(branch, BranchProof.COMMITTED, at=1_000 + number)]
-    assert trimmed(*seen).evicted_until_ms == T0 + 1_002
+    assert trimmed(*seen).ended.evicted_until_ms == T0 + 1_002

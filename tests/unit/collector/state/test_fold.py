@@ -19,7 +19,7 @@ from collector.records.observations import (
 )
 from collector.state.eviction import trim
 from collector.state.fold import apply
-from collector.state.state import State, application_commits
+from collector.state.state import State
 from collector.state.transaction_join import find, views
 from lifecycle.checkpoints import CheckpointState
 from lifecycle.decisions import Settled
@@ -191,9 +191,12 @@ def test_the_transactions_that_ended_last_stay() -> None:
         apply(state, broker_record(BrokerStatus.ONGOING, 0, transaction=f"t-{end}"))
         apply(state, broker_record(BrokerStatus.PREPARE_COMMIT, end, transaction=f"t-{end}"))
         apply(state, broker_record(BrokerStatus.COMPLETE_COMMIT, end + 5, transaction=f"t-{end}"))
-        assert len(state.settled) <= 52
+        assert len(state.ended.identities) <= 52
     trim(state)
-    assert {identity.transaction for identity in state.settled} == {"late", *(f"t-{end}" for end in range(952, 1001))}
+    assert {identity.transaction for identity in state.ended.identities} == {
+        "late",
+        *(f"t-{end}" for end in range(952, 1001)),
+    }
 
 
 def test_decisions_of_transactions_that_are_no_longer_kept_are_dropped_too() -> None:
@@ -237,7 +240,7 @@ def test_a_lost_transaction_stays_until_its_batch_is_replayed() -> None:
     others_end(state, 400, begin=200_000)
     assert not state.aborted
     assert state.ledger.listing(handle().key) is None
-    assert state.lost_forgotten == 0
+    assert state.ended.lost_forgotten == 0
 
 
 def test_a_lost_branch_and_a_lost_handle_that_nothing_else_tells_of_stay() -> None:
@@ -274,7 +277,7 @@ def test_beyond_their_bound_the_oldest_lost_ones_leave_and_are_counted() -> None
     others_end(state, 60)
     trim(state)
     assert sorted(v.slot or 0 for v in views(state, settled=False)) == [3, 4, 5]
-    assert state.lost_forgotten == 3
+    assert state.ended.lost_forgotten == 3
 
 
 def test_the_commits_of_an_id_are_those_in_memory() -> None:
@@ -285,16 +288,16 @@ def test_the_commits_of_an_id_are_those_in_memory() -> None:
             apply(state, broker_record(status, n, transaction=f"orders-0-{n % 7}", start=n, epoch=n))
     trim(state)
     in_memory = Counter(t.identity.transaction for t in state.broker.values() if t.is_committing)
-    assert state.commits_of_id == in_memory
+    assert state.commits.of_id == in_memory
     assert in_memory.total() == 40
-    assert state.committing_ids == {"orders": len(in_memory)}
-    assert application_commits(state, "orders-1-1")
-    assert not application_commits(state, "order-0-1")
+    assert state.commits.ids_of_application == {"orders": len(in_memory)}
+    assert state.commits.of_application("orders-1-1")
+    assert not state.commits.of_application("order-0-1")
     for n in range(300, 1000):
         apply(state, broker_record(BrokerStatus.COMPLETE_ABORT, n, transaction="other", start=n, epoch=n))
     trim(state)
-    assert not state.commits_of_id
-    assert not state.committing_ids
+    assert not state.commits.of_id
+    assert not state.commits.ids_of_application
 
 
 def test_a_failed_attempt_that_is_tried_again_completes() -> None:

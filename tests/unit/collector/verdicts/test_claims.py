@@ -225,7 +225,7 @@ def test_claims_drive_nothing_out_that_was_decided() -> None:
     for n in range(1_000):
         claimed = handle(f"ip-count-{n}-1", producer_id=n + 1)
         state.reported |= folded(claim(EventType.TRANSACTION_OPENED, claimed, at=10**9)).reported
-    state.settled_kept = 10
+    state.ended.kept = 10
     trim(state)
     assert len(state.reported) == 11
     assert state.ledger.listing(MINE.key) is not None

@@ -158,7 +158,7 @@ def test_events_are_read_for_a_branch_of_ours(store: Store, id_: str, reported: 
 
 def test_nothing_that_was_read_of_history_is_let_go(store: Store) -> None:
     found = past(store, "sink-0-3")
-    assert found.settled_kept == MAX_RECORDS
+    assert found.ended.kept == MAX_RECORDS
     assert holds_offsets(found, ["our_offsets-0"])
     assert not holds_offsets(found, ["__consumer_offsets-0"])
 

@@ -100,7 +100,7 @@ def test_a_sink_is_known_by_what_became_of_its_ids() -> None:
     for prefix, naming in (("orders-eu", Naming.INCREMENTING), ("pooled", Naming.POOLING)):
         state = folded(*transaction_records(prefix))
         starts = {id_: newest.start_ms for id_, newest in state.latest_of_id.items()}
-        assert sinks(starts, state.commits_of_id, state.inits, [prefix])[prefix].naming is naming
+        assert sinks(starts, state.commits.of_id, state.inits, [prefix])[prefix].naming is naming
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[C
         seen.happen()
         seen.store.flushed()
     with some.current.reading() as state:
-        first_whole_ms = state.dropped_until_ms + 1
+        first_whole_ms = state.ended.dropped_until_ms + 1
     at_the_edge = pages((some.current, some.store), 100, since_ms=first_whole_ms, until_ms=first_whole_ms + 1)
     assert at_the_edge, "a branch begins where memory begins to have all"
     yield {
