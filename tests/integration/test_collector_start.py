@@ -11,6 +11,7 @@ import pytest
 
 from collector.history.store import Store
 from tests.integration.collector_process import ROOT, CollectorProcess
+from tests.integration.kafka_fixtures import wait_until
 from tests.unit.collector.observations import told
 
 NO_BROKER = "127.0.0.1:9"
@@ -36,6 +37,8 @@ def test_what_a_collector_writes_is_its_owners_and_it_ends_in_silence(tmp_path: 
     collector = CollectorProcess(NO_BROKER, tmp_path)
     collector.start()
     try:
+        # The start ends with a checkpoint, which takes the write-ahead log away until the next write.
+        wait_until("history is written", (tmp_path / "history.duckdb.wal").exists)
         assert {path.name: oct(path.stat().st_mode & 0o077) for path in tmp_path.glob("history.*")} == {
             "history.duckdb": "0o0",
             "history.duckdb.wal": "0o0",
