@@ -26,7 +26,11 @@ from lifecycle.decisions import encode
 from lifecycle.errors import DecisionLogUnreadable, MissingTopic
 from resource_managers.kafka.connection import KafkaConnection
 
-ANSWER_LIMIT_S = 1.0
+END_LIMIT_S = 1.0
+"""For the question where the log ends."""
+ASK_EVERY_S, ASK_AGAIN_S = 300.0, 10.0
+"""How often the topic's configuration is asked for, and how soon after a question that had no answer."""
+SETTINGS_LIMIT_S = 30.0
 NO_PIPELINE = "no pipeline of indoubt ever ran on this cluster"
 AGAIN_FROM = "/again"
 """Behind the source's name: the source under which history has where to read again from, for parts of records. No topic has it."""
@@ -116,7 +120,7 @@ class DecisionTopic(TopicObserver):
         elif seen := self.current.without_log_end():
             at = TopicPartition(self.topic, 0)
             asked = SharedClient.of(self._connection).admin.list_offsets(
-                {at: OffsetSpec.latest()}, request_timeout=ANSWER_LIMIT_S
+                {at: OffsetSpec.latest()}, request_timeout=END_LIMIT_S
             )
             self._asked = seen, asked[at]
 
@@ -156,12 +160,6 @@ class DecisionTopic(TopicObserver):
         return Observed(position=position, observation=seen, raw=encode(entry.record).decode())
 
 
-ASK_EVERY_S = 300.0
-ASK_AGAIN_S = 10.0
-"""After a question that had no answer."""
-ANSWER_LIMIT_S = 30.0
-
-
 class LogSettingsWatch:
     """For one thread, which calls ``read`` often; each call returns at once."""
 
@@ -180,7 +178,7 @@ class LogSettingsWatch:
             return self._heard(self._asked) if self._asked.done() else None
         if self._clock() >= self._due_s:
             resource = ConfigResource(ResourceType.TOPIC, self._topic)
-            self._asked = self._admin().describe_configs([resource], request_timeout=ANSWER_LIMIT_S)[resource]
+            self._asked = self._admin().describe_configs([resource], request_timeout=SETTINGS_LIMIT_S)[resource]
         return None
 
     def _heard(self, answer: Future[Mapping[str, Any]]) -> LogSettings | None:
