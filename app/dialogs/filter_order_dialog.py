@@ -91,7 +91,9 @@ def _body() -> None:
     run: OrderRun | None = st.session_state.get(_RUN)
     if run is not None:
         try:
-            run = live.collector().run(run.run, steps=run.is_over)
+            run = live.collector().run(run.run)
+            if run.is_over:
+                run = live.collector().run(run.run, steps=True)
         except CollectorError as error:
             # It is asked again at the next look, or shown as it was.
             live.write(el("p", el("b", "✖ "), str(error), class_="warn", role="alert"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,6 +92,16 @@ def test_what_changed_since_is_refused_alone_and_counted_with_why(answers):
     assert "Refused: 2" in said(page)
     assert "it changed since" in said(page)
     assert [row["transaction"] for row in answers.transactions] == ["bank-0003", "bank-0004"]
+
+
+def test_a_run_that_ends_before_the_dialog_looks_is_shown_with_its_reasons(answers):
+    page = asked()
+    answers.transactions[3]["revision"] = "later"
+    given(page)
+    (run,) = live.collector().runs()
+    # The dialog was opened on the run as it stood when it began.
+    page.session_state["filter_run"] = replace(run, is_over=False, steps=())
+    assert "it changed since" in said(page.run())
 
 
 def test_an_order_that_got_no_answer_is_given_again_under_its_key_and_begins_once(answers):
