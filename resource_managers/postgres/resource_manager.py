@@ -34,7 +34,7 @@ create table if not exists indoubt_markers (
 """The table of markers."""
 
 LENDING_TRIED = 20
-"""An idle pool lends the session at the first try; one that others use too may give the same one back for a while."""
+"""An idle pool lends another session at the second try; one that others use too may give the same one back for a while."""
 
 
 class PostgresResourceManager(DatabaseResourceManager):
@@ -68,14 +68,17 @@ class PostgresResourceManager(DatabaseResourceManager):
         """Refuse a pooler that lends a session for one transaction: writers.py tells writers by their sessions, and ends these."""
         if session.is_direct:
             return
-        mine = session.process
         with self._open(lock_timeout_s=self._lock_timeout_s) as other:
+            mine: set[int] = set()
+            others: set[int] = set()
             for _ in range(LENDING_TRIED):
-                # It keeps a session of the server to itself for as long as its transaction is open.
-                other.begin()
-                is_lent = other.process == mine or session.process != mine
+                # Each keeps a session of the server to itself while its transaction is open; then both give theirs back.
+                for one, processes in ((session, mine), (other, others)):
+                    one.begin()
+                    processes.add(one.process)
+                session.undo()
                 other.undo()
-                if is_lent:
+                if len(mine) > 1 or len(others) > 1:
                     raise SettingsError(
                         f"{self._connection.address}: a pooler lends one session of the server to several clients, so a writer "
                         "that was superseded could not be ended. Give the server's own address, or a pool that keeps a session "

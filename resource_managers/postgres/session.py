@@ -214,6 +214,7 @@ class PostgresSession(DatabaseSession):
                 self._driver.tpc_rollback()
             else:
                 self._driver.rollback()
+            self._driver.autocommit = True
 
     def begin(self) -> None:
         """Begin a plain transaction."""
@@ -225,6 +226,7 @@ class PostgresSession(DatabaseSession):
         """Commit the plain transaction."""
         with self._classified("commit"):
             self._driver.commit()
+            self._driver.autocommit = True
 
     def server(self) -> str:
         """Return the system identifier, which standbys share, and the timeline, which changes when one of them takes over."""
