@@ -116,6 +116,7 @@ class OrderRuns:
                 self._history.begin_run(order, who, json.dumps(kept))
             thread = threading.Thread(target=self._carry_out, args=(run,), name=f"order run {number}", daemon=True)
             with self._lock:
+                self._forget_old()
                 self._runs[number], self._threads[number] = run, thread
                 thread.start()
             return replace(run.progress, steps=())
