@@ -41,9 +41,9 @@ class Run:
 def after_part(run: Run, answer: OrderResult) -> dict[str, Any]:
     """Return what changes of a run's progress by what became of its next part."""
     before = run.progress
-    steps = (*before.steps, *map(_as_row, answer.steps))
+    steps = tuple(map(_as_row, answer.steps))
     good = [outcome.value for outcome in StepOutcome if outcome.fulfils(before.action)]
-    outcomes = Counter(step.outcome for step in steps)
+    outcomes = Counter(before.outcomes) + Counter(step.outcome for step in steps)
     worst = [outcome for outcome in _WORST_FIRST if outcome.value in (before.outcome, answer.outcome.value)]
     return {
         "parts_sent": before.parts_sent + 1,
@@ -53,7 +53,7 @@ def after_part(run: Run, answer: OrderResult) -> dict[str, Any]:
         "outcome": worst[0].value,
         "took_ms": before.took_ms + answer.took_ms,
         "audits": (*before.audits, answer.audit) if answer.audit else before.audits,
-        "steps": steps,
+        "steps": (*before.steps, *steps),
     }
 
 
