@@ -25,6 +25,8 @@ DECISIONS_OF_EACH = 1_000
 """The newest records of each prefix: it may have been idle while others wrote more than is loaded."""
 EVENTS_LOADED = 5
 """Lifecycle events that are loaded for each settled transaction that is kept: as many are reported of one."""
+ABORTED_LOADED = 10_000
+"""How many aborted transactions of pipelines are looked at, the newest."""
 log = logging.getLogger(__name__)
 
 
@@ -126,10 +128,6 @@ def _rows_of_branches(store: Store, kept: int, names: Sequence[str]) -> list[tup
     return known + store.rows(transaction_sql.BRANCHES_OF_NAMES, list(names)) if names else known
 
 
-MOST = 10_000
-"""How many aborted transactions of pipelines are looked at, the newest."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostInHistory:
     """Transactions, branches and records of the decision log that the present state needs besides the newest of each."""
@@ -145,7 +143,7 @@ def lost_in_history(store: Store) -> LostInHistory:
 
     Raises HistoryDamaged, StoreFailed.
     """
-    decided = store.rows(transaction_sql.DECIDED_AND_ABORTED, MOST)
+    decided = store.rows(transaction_sql.DECIDED_AND_ABORTED, ABORTED_LOADED)
     if not decided:
         return LostInHistory()
     names, producer_ids, starts, sources, offsets, prefixes, checkpoint_ids = map(list, zip(*decided, strict=True))
