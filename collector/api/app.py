@@ -103,7 +103,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
 
     @app.post("/api/v1/orders/runs", response_model=OrderRun)
     async def begin(request: Request, caller: KnownCaller, idempotency_key: IdempotencyKey = None) -> Response:
-        order = orders.read_run(await json_object(request, "an order by filter"), idempotency_key or "")
+        order = orders.read_run(await json_object(request, "an order"), idempotency_key or "")
         return row_answer(await asyncio.to_thread(_begin, dependencies, order, caller))
 
     @app.get("/api/v1/orders/runs", response_model=Table[OrderRun])
@@ -160,9 +160,7 @@ def _begin(dependencies: ApiDependencies, order: Order, caller: Caller) -> Order
 
 def _known(found: OrderRun | None, run: str) -> OrderRun:
     if found is None:
-        raise HTTPException(
-            404, f"there is no order by filter {run}: GET /api/v1/orders/runs lists those of the last hour"
-        )
+        raise HTTPException(404, f"there is no run {run}: GET /api/v1/orders/runs lists those of the last hour")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Transactions that somebody must look at, in groups: by verdict, application, batch and condition of a commit."""
+"""Transactions that an operator must look at, in groups: by verdict, application, batch and condition of a commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VERDICTS = frozenset(
 class TransactionGroup:
     """Transactions of one batch, or one foreign transaction, with the judgement of each, in the order of ``keys``.
 
-    ``rows``: None where they are not known. ``since_ms``: since when it needs somebody, if known. ``condition``: what must be
+    ``rows``: None where they are not known. ``since_ms``: since when it needs an operator, if known. ``condition``: what must be
     typed to commit them, the same of each.
     """
 

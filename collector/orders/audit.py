@@ -180,7 +180,7 @@ class OrderHistory:
         return self._store.append_audit(row.values())
 
     def begin_run(self, order: Order, who: str, kept: str) -> None:
-        """Write down an order by filter before its first part: ``kept``, JSON, is all that a later start knows of it."""
+        """Write down a run before its first part: ``kept``, JSON, is all that a later start knows of it."""
 
         def change(connection: Connection) -> None:
             _answer(connection, who, run_key(order.idempotency_key), order.digest, UNDER_WAY, kept)
@@ -188,7 +188,7 @@ class OrderHistory:
         self._store.write(change)
 
     def end_run(self, who: str, idempotency_key: str, kept: str, row: AuditRow | None) -> None:
-        """Write down that an order by filter is over, as ``kept``, and an audit row of what was not sent."""
+        """Write down that a run is over, as ``kept``, and an audit row of what was not sent."""
 
         def change(connection: Connection) -> None:
             if row is not None:
@@ -198,12 +198,12 @@ class OrderHistory:
         self._store.write(change)
 
     def run(self, who: str, idempotency_key: str) -> tuple[str, str] | None:
-        """Return the digest and what is kept of this caller's order by filter under this key, None where there is none."""
+        """Return the digest and what is kept of this caller's run under this key, None where there is none."""
         rows = self._store.rows(sql.ORDER_ANSWER, who, run_key(idempotency_key))
         return (rows[0][0], rows[0][2]) if rows else None
 
     def runs_under_way(self) -> list[tuple[str, str, str]]:
-        """Return who gave each order by filter that is not over, its digest and what is kept of it, the oldest first."""
+        """Return who gave each run that is not over, its digest and what is kept of it, the oldest first."""
         return [(who, digest, kept) for who, digest, kept in self._store.rows(sql.ORDER_RUNS_UNDER_WAY, UNDER_WAY)]
 
     def unsettled(self) -> list[Intent]:
@@ -212,7 +212,7 @@ class OrderHistory:
 
 
 def run_key(idempotency_key: str) -> str:
-    """Return the key under which an order by filter is kept: no caller can send one with a blank."""
+    """Return the key under which a run is kept: no caller can send one with a blank."""
     return f"{idempotency_key} run"
 
 

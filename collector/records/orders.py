@@ -177,7 +177,7 @@ def _read(kind: type[OrderRequest], body: Any, idempotency_key: str) -> Order:
 
 
 def order_of_run(run: OrderRun) -> Order:
-    """Return what an order by filter is as an order, for the audit of an attempt to stop it."""
+    """Return what a run is as an order, for the audit of an attempt to stop it."""
     return Order(action=run.action, keys=(), seen={}, reason=f"stop {run.run}: {run.reason}", dry_run=False, confirm="")
 
 

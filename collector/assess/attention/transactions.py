@@ -1,4 +1,4 @@
-"""Cards about transactions that somebody must look at: one for each verdict, application, batch and condition of a commit."""
+"""Cards about transactions that an operator must look at: one for each verdict, application, batch and condition of a commit."""
 
 from __future__ import annotations
 
