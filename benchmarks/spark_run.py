@@ -28,9 +28,8 @@ from pipeline.config.settings import ARROW, PipelineSettings
 from pipeline.jobs.job import passthrough, read_source
 from pipeline.recovery.recovery import Recovery
 from pipeline.run.arrow_batches import batch_limits
-from pipeline.run.driver import make_spark
+from pipeline.run.driver import follow_progress, make_spark
 from pipeline.run.group_offsets import GroupOffsets
-from pipeline.run.query_progress import follow_progress
 from pipeline.sink.data_source import TwoPhaseCommitSink
 from pipeline.sink.range_copy import copy_ranges
 from resource_managers.kafka.connection import KafkaConnection

@@ -16,7 +16,7 @@ from lifecycle.version import VERSION
 from lifecycle.visible_text import visible
 from pipeline.config.settings import PipelineSettings, add_file
 from pipeline.config.sink_settings import SinkSettings
-from pipeline.runtime.exit_codes import WRONG_SETTINGS
+from pipeline.runtime.status_file import WRONG_SETTINGS
 from pipeline.supervision.supervisor import Supervisor
 
 

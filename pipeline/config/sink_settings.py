@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Self, get_type_hints
 
 from lifecycle.errors import SettingsError
@@ -12,10 +13,13 @@ from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import check_prefix
 from lifecycle.resource_manager_kinds import DATABASES, KINDS
 from pipeline.config.sinks import KAFKA, read_sinks
+from resource_managers.database.connection import DatabaseConnection, read_database_properties
+from resource_managers.kafka.connection import KafkaConnection
 
 APPEND, UPDATE = "append", "update"
 COMMIT_MARGIN_MS = 2_000
 """A batch is not decided when one of its transactions has less time left."""
+REACH_LIMIT_S = 30.0
 
 
 def setting(help_: str, **options: Any) -> Any:
@@ -166,3 +170,15 @@ def pairs(text: str) -> dict[str, str]:
             raise SettingsError(f"{part!r} is not key=value")
         found[key.strip()] = value.strip()
     return found
+
+
+def connect(settings: SinkSettings) -> KafkaConnection:
+    """Return the connection with the security properties of the settings' file."""
+    if not settings.kafka_properties:
+        return KafkaConnection(settings.bootstrap_servers)
+    return KafkaConnection.from_properties_file(Path(settings.kafka_properties), settings.bootstrap_servers)
+
+
+def connect_databases(settings: SinkSettings) -> dict[str, DatabaseConnection]:
+    """Return the connections of the settings' file by resource manager, none without a file. Raises SettingsError."""
+    return read_database_properties(Path(settings.database_properties)) if settings.database_properties else {}

@@ -6,6 +6,7 @@ Never called from ``streamWriter``, which also runs in the commit worker, once a
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
@@ -14,13 +15,12 @@ import pyarrow as pa
 
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import Decision, RunStarted, Settled
-from lifecycle.errors import SettingsError
+from lifecycle.errors import DecisionLogUnreadable, SettingsError
 from lifecycle.identity import Handle
 from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory, CheckpointIdentity
 from pipeline.checkpoints.topic_ids import TopicIds, keep_sources, refuse_other_topics
 from pipeline.config.sink_settings import SinkSettings, pairs
 from pipeline.config.sinks import KAFKA, make_resource_managers, read_sinks
-from pipeline.recovery.log_keeping import keep_short
 from pipeline.recovery.run_start import RunStart
 from pipeline.recovery.settlement import Settlement, proven_by_spark
 from pipeline.recovery.sweep import Sweep, must_commit
@@ -34,6 +34,7 @@ from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
+DAY_MS = 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,3 +208,26 @@ def _known_outcomes(ledger: DecisionLedger, prefix: str, checkpoint_id: str) -> 
         for handle in decision.handles
     }
     return {key: outcome.settled for key, outcome in outcomes.items() if outcome is not None}
+
+
+def keep_short(decisions: DecisionLog, settings: SinkSettings, checkpoint_id: str, attempt: int) -> bool:
+    """Write a snapshot when the newest one is old, and cut the log behind it; return whether one was written.
+
+    Only the newest run does. What fails is logged and tried again at the next call: the log is longer meanwhile, no more.
+    """
+    try:
+        ledger = decisions.read_to_end()
+        newest = decisions.newest_snapshot
+        age_ms = time.time() * 1000 - newest.at_ms if newest else None
+        is_due = age_ms is None or age_ms >= settings.decisions_snapshot_interval_ms
+        if not is_due or ledger.newer_run(settings.prefix, checkpoint_id, attempt) is not None:
+            return False
+        before = decisions.snapshot(settings.prefix, f"run {attempt}")
+        first = decisions.cut(before, settings.decisions_keep_days * DAY_MS)
+        log.info(
+            "%s: a snapshot stands for what is before offset %d, the log begins at %d", decisions.topic, before, first
+        )
+        return True
+    except DecisionLogUnreadable as error:
+        log.warning("the decision log was not shortened, which is tried again: %s", error)
+        return False

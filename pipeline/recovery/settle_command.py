@@ -13,8 +13,7 @@ from lifecycle.errors import SettingsError
 from lifecycle.identity import Handle
 from lifecycle.visible_text import visible
 from pipeline.checkpoints.checkpoint_directory import FILE, CheckpointDirectory
-from pipeline.config.connections import REACH_LIMIT_S, connect, connect_databases
-from pipeline.config.sink_settings import SinkSettings
+from pipeline.config.sink_settings import REACH_LIMIT_S, SinkSettings, connect, connect_databases
 from pipeline.recovery.settlement import Settlement, proven_by_spark
 from pipeline.runtime.event_sender import EventSender
 from resource_managers.topics.decision_log import DecisionLog

@@ -17,8 +17,7 @@ from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
 from lifecycle.errors import DecisionVoid, IndoubtError, ResourceManagerError
 from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
-from pipeline.config.connections import connect, connect_databases
-from pipeline.config.sink_settings import SinkSettings
+from pipeline.config.sink_settings import SinkSettings, connect, connect_databases
 from pipeline.config.sinks import KAFKA, SinkTarget, make_resource_managers, read_sinks
 from pipeline.recovery.settlement import Settlement
 from pipeline.runtime.event_sender import EventSender

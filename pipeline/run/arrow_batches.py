@@ -13,9 +13,8 @@ import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from pipeline.config.connections import connect
 from pipeline.config.settings import PipelineSettings
-from pipeline.config.sink_settings import pairs
+from pipeline.config.sink_settings import connect, pairs
 from resource_managers.kafka.connection import KafkaConnection
 
 log = logging.getLogger(__name__)

@@ -1,8 +1,9 @@
-"""The driver: recover, start the query, sweep now and then, stop in order. Ends when the query ends, with one of exit_codes.py."""
+"""The driver: recover, start the query, sweep now and then, stop in order. Ends with the query, with a code of status_file.py."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import shlex
@@ -10,28 +11,28 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyspark
+from pyspark import SparkContext
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
 import pipeline
 from lifecycle.errors import CheckpointUnwritable, IndoubtError, SettingsError
-from pipeline.config.connections import connect
 from pipeline.config.settings import ROOT, SPARK_CLASSES, PipelineSettings
-from pipeline.config.sink_settings import pairs
+from pipeline.config.sink_settings import connect, pairs
 from pipeline.jobs.job import Job, find_job
 from pipeline.recovery.recovery import Recovered
 from pipeline.run import spark_home
 from pipeline.run.arrow_batches import batch_limits
 from pipeline.run.group_offsets import GroupOffsets, refuse_foreign_group
-from pipeline.run.query_progress import follow_progress
 from pipeline.run.sink_run import SinkRun, columns_of, jvm_pid
-from pipeline.runtime.exit_codes import FAILED, WRONG_SETTINGS
-from pipeline.runtime.status_file import StatusFile
+from pipeline.runtime.status_file import FAILED, WRONG_SETTINGS, StatusFile
 from resource_managers.checkpoint_location import CheckpointLocation
 
 log = logging.getLogger(__name__)
@@ -236,3 +237,40 @@ def run_driver(settings: PipelineSettings, run_file: str = "", run: str = "") ->
     except IndoubtError as error:
         log.error("%s: %s", type(error).__name__, error)
         return FAILED
+
+
+def follow_progress(spark: SparkSession, note: Callable[[Mapping[str, Any]], None]) -> None:
+    """Have ``note`` called with the progress of each batch of any query, in the order of the batches.
+
+    pyspark's own listener makes Python objects of it by a hundred calls, some of which search every jar for a class: 50 ms
+    of the JVM's processor time a batch, just when readers get what the batch committed. The JSON is one call.
+    """
+    gateway: Any = SparkContext._gateway
+    ensure_callback_server_started(gateway)
+    streaming = gateway.jvm.org.apache.spark.sql.streaming
+    spark.streams._jsqm.addListener(streaming.PythonStreamingQueryListenerWrapper(_Listener(note)))
+
+
+class _Listener:
+    """The Java interface PythonStreamingQueryListener."""
+
+    def __init__(self, note: Callable[[Mapping[str, Any]], None]) -> None:
+        self._note = note
+
+    def onQueryStarted(self, event: Any) -> None:
+        """Nothing to do."""
+
+    def onQueryProgress(self, event: Any) -> None:
+        """Hand it over."""
+        self._note(json.loads(event.progress().json()))
+
+    def onQueryIdle(self, event: Any) -> None:
+        """Nothing to do."""
+
+    def onQueryTerminated(self, event: Any) -> None:
+        """Nothing to do."""
+
+    class Java:
+        """What py4j asks for."""
+
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)

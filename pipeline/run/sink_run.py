@@ -22,14 +22,13 @@ import pipeline
 from lifecycle.errors import CheckpointUnwritable, IndoubtError, ResourceManagerError, SettingsError
 from lifecycle.events import STOPPED_ON_REQUEST, EventType
 from pipeline.checkpoints.topic_ids import TopicIds
-from pipeline.config.connections import REACH_LIMIT_S, connect, connect_databases
 from pipeline.config.settings import crash_points_directory
-from pipeline.config.sink_settings import SinkSettings
+from pipeline.config.sink_settings import REACH_LIMIT_S, SinkSettings, connect, connect_databases
 from pipeline.recovery.recovery import Recovered, Recovery
 from pipeline.run.source_topics import SourceTopics
 from pipeline.runtime.crash_points import CrashPoints
 from pipeline.runtime.event_sender import EventSender
-from pipeline.runtime.exit_codes import FAILED, STOPPED, SUPERSEDED, WRONG_SETTINGS
+from pipeline.runtime.status_file import FAILED, STOPPED, SUPERSEDED, WRONG_SETTINGS
 from pipeline.sink.data_source import TwoPhaseCommitSink, write_updates
 from pipeline.sink.range_copy import copy_ranges
 from resource_managers.topics.creation import ensure_topic
@@ -131,7 +130,7 @@ class SinkRun:
         return writer.format(TwoPhaseCommitSink.name()).options(**options).start()
 
     def watch(self, query: StreamingQuery, should_stop: Callable[[], bool]) -> int:
-        """Sweep now and then until the query has ended, or stop it when asked to; return one of exit_codes.py."""
+        """Sweep now and then until the query has ended, or stop it when asked to; return an exit code."""
         code, reason = self._watch(query, should_stop)
         self._report_end(reason)
         return code

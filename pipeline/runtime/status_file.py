@@ -1,4 +1,4 @@
-"""A small JSON file that says how the pipeline stands, replaced at once whenever that changes."""
+"""What a driver says of itself: its exit code to its supervisor, and how the pipeline stands in a small JSON file."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+STOPPED, FAILED, WRONG_SETTINGS, SUPERSEDED = 0, 1, 2, 3
+"""Exit codes: stopped on request; failed (a restart may help); wrong settings or a checkpoint directory that takes a person (it
+will not); superseded by a newer run of the same prefix (a restart would supersede that one in turn)."""
+
 
 class StatusFile:
-    """Written by supervisor and driver in turn; an empty path writes nothing."""
+    """Written by supervisor and driver in turn, replaced at once; an empty path writes nothing."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path) if path else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import logging
 import os
@@ -18,27 +19,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from uuid import uuid4
 
+import psutil
+
 import pipeline
 from lifecycle.events import EventType
 from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
-from pipeline.config.connections import connect
 from pipeline.config.settings import PipelineSettings
+from pipeline.config.sink_settings import connect
 from pipeline.runtime.event_sender import EventSender
-from pipeline.runtime.exit_codes import STOPPED, SUPERSEDED, WRONG_SETTINGS
-from pipeline.runtime.status_file import StatusFile
-from pipeline.supervision.child_processes import (
-    KILL_LIMIT_S,
-    adopt_orphans,
-    die_with_parent,
-    end_children,
-    kill,
-    stands_still,
-)
+from pipeline.runtime.status_file import STOPPED, SUPERSEDED, WRONG_SETTINGS, StatusFile
 from pipeline.supervision.order_watch import OrderWatch
 
 log = logging.getLogger(__name__)
 
 STOP_LIMIT_S = 60.0
+KILL_LIMIT_S = 10.0
+"""How long the end of a killed process is waited for: one in an uninterruptible wait (a disk that is gone) ends much later."""
 SWEEP_LIMIT_S = 20.0
 EVENT_LIMIT_S = 5.0
 LONGEST_STOP_S = STOP_LIMIT_S + KILL_LIMIT_S + KILL_LIMIT_S + SWEEP_LIMIT_S + KILL_LIMIT_S
@@ -48,6 +44,9 @@ RUNS_KEPT = 1_000
 
 HEALTHY_AFTER_S = 60.0
 """A driver that ran this long ends a row of failures: the count of restarts starts over."""
+CHECK_EVERY_S = 0.2
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Supervisor:
@@ -250,3 +249,45 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     log.error("the driver stands still or did not stop in %.0f s: killed", STOP_LIMIT_S)
     if not kill(process):
         log.error("the driver (process %d) was killed and did not end in %.0f s", process.pid, KILL_LIMIT_S)
+
+
+def adopt_orphans() -> None:
+    """Have the orphans of a dead child (Spark's Python workers, say) become children of this process."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """Have Linux kill this process when its parent dies; for ``preexec_fn``."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def kill(process: subprocess.Popen[bytes]) -> bool:
+    """Kill a child; return whether its end was seen in time."""
+    process.kill()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(KILL_LIMIT_S)
+    return process.returncode is not None
+
+
+def stands_still(pid: int) -> bool:
+    """Say whether a process was stopped by a signal: it would not even hear that it shall end."""
+    try:
+        return bool(psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP))
+    except psutil.Error:
+        return False
+
+
+def end_children() -> list[int]:
+    """Kill every descendant of this process, frozen ones too, until none is left; return those that did not end in time.
+
+    A process that starts others while it is looked at is no trouble: who is left is looked for again.
+    """
+    deadline = time.monotonic() + KILL_LIMIT_S
+    while children := psutil.Process().children(recursive=True):
+        if time.monotonic() > deadline:
+            return [child.pid for child in children]
+        for child in children:
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+        psutil.wait_procs(children, timeout=CHECK_EVERY_S)
+    return []

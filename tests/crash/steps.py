@@ -6,7 +6,7 @@ import time
 
 from lifecycle.decisions import Decision, Settled
 from lifecycle.identity import Handle
-from pipeline.runtime.exit_codes import SUPERSEDED
+from pipeline.runtime.status_file import SUPERSEDED
 from resource_managers.topics.decision_log import DecisionLog
 from tests.crash.processes import CrashPipeline
 from tests.crash.run import Run

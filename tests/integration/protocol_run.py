@@ -25,8 +25,8 @@ from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import BatchAttempt
 from lifecycle.errors import DecisionVoid
 from lifecycle.identity import Handle, TransactionalId
-from pipeline.config.connections import connect_databases
 from pipeline.config.settings import PipelineSettings
+from pipeline.config.sink_settings import connect_databases
 from pipeline.recovery.recovery import Recovered, Recovery
 from pipeline.runtime.crash_points import CrashPoint, CrashPoints
 from pipeline.sink.coordinator import Coordinator

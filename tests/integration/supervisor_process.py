@@ -18,13 +18,12 @@ from typing import Any
 
 from demo.children import die_with_parent
 from lifecycle.events import EventType
-from pipeline.config.connections import connect, connect_databases
 from pipeline.config.settings import CRASH_POINTS_VARIABLE, ROOT, PipelineSettings, crash_points_directory
+from pipeline.config.sink_settings import connect, connect_databases
 from pipeline.recovery.recovery import Recovered, Recovery
 from pipeline.runtime.crash_points import CrashPoints
 from pipeline.runtime.event_sender import EventSender
-from pipeline.runtime.exit_codes import STOPPED
-from pipeline.runtime.status_file import StatusFile
+from pipeline.runtime.status_file import STOPPED, StatusFile
 from pipeline.sink.coordinator import Coordinator
 from pipeline.sink.slot_writer import SlotWriter
 from pipeline.supervision import supervisor

@@ -15,7 +15,7 @@ from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStar
 from lifecycle.errors import DecisionLogUnreadable
 from lifecycle.identity import Handle
 from pipeline.config.settings import PipelineSettings
-from pipeline.recovery.log_keeping import keep_short
+from pipeline.recovery.recovery import keep_short
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics import decision_log_reader
 from resource_managers.topics.decision_log import DecisionLog

@@ -22,7 +22,7 @@ import json, sys
 from pyspark.sql import functions as F
 from pipeline.run.driver import make_spark
 from pipeline.config.settings import PipelineSettings
-from pipeline.jobs.word_count import word_count
+from pipeline.jobs.job import word_count
 
 lines, checkpoint = sys.argv[1:]
 settings = PipelineSettings.read({"job": "word_count", "bootstrap_servers": "unused:1", "checkpoint": checkpoint,

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from demo.children import die_with_parent
 from demo.ports import free_port
-from pipeline.runtime.exit_codes import WRONG_SETTINGS
+from pipeline.runtime.status_file import WRONG_SETTINGS
 from resource_managers.kafka.connection import KafkaConnection
 from tests.integration.pipeline_process import (
     PipelineProcess,

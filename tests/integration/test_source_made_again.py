@@ -7,7 +7,7 @@ import uuid
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from pipeline.runtime.exit_codes import WRONG_SETTINGS
+from pipeline.runtime.status_file import WRONG_SETTINGS
 from tests.integration.pipeline_process import (
     LIMIT_S,
     PipelineProcess,

@@ -10,7 +10,7 @@ import pytest
 from lifecycle.decisions import Settled
 from pipeline.__main__ import main
 from pipeline.recovery import settle_command
-from pipeline.runtime.exit_codes import WRONG_SETTINGS
+from pipeline.runtime.status_file import WRONG_SETTINGS
 
 WORDS = ["--job", "passthrough", "--bootstrap-servers", "h:1", "--checkpoint", "/c", "--prefix", "p"]
 WORDS += ["--source", "in", "--sink", "out"]

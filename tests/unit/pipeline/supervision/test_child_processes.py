@@ -11,8 +11,8 @@ from pipeline.config.settings import ROOT
 PREPARATION = """
 import os, signal, subprocess, sys, threading, time
 import psutil
-from pipeline.supervision import child_processes
-child_processes.adopt_orphans()
+from pipeline.supervision import supervisor
+supervisor.adopt_orphans()
 def start(program):
     return subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
 """
@@ -45,7 +45,7 @@ def test_threads_and_children_that_come_and_go_are_no_trouble() -> None:
         for _ in range(3):
             processes = [start(program) for program in (forks, frozen, orphans)]
             time.sleep(0.1)
-            assert child_processes.end_children() == []
+            assert supervisor.end_children() == []
             assert psutil.Process().children(recursive=True) == []
         print("done")
     """)
@@ -55,14 +55,14 @@ def test_threads_and_children_that_come_and_go_are_no_trouble() -> None:
 def test_a_process_that_does_not_end_is_not_waited_for_without_limit() -> None:
     """As one in an uninterruptible wait does: here the signal is kept from it."""
     said = run("""
-        child_processes.KILL_LIMIT_S = 0.5
+        supervisor.KILL_LIMIT_S = 0.5
         child = start("import time; time.sleep(60)")
         kill, psutil.Process.kill = psutil.Process.kill, lambda self: None
         child.kill, killed = (lambda: None), child.kill
-        assert not child_processes.kill(child)
-        assert child_processes.end_children() == [child.pid]
+        assert not supervisor.kill(child)
+        assert supervisor.end_children() == [child.pid]
         psutil.Process.kill = kill
-        assert child_processes.end_children() == []
+        assert supervisor.end_children() == []
         print("done")
     """)
     assert said == "done\n"

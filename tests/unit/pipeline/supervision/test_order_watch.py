@@ -26,8 +26,8 @@ from lifecycle.errors import MalformedRecord, OrderRefused, UnknownVersion
 from lifecycle.events import STOPPED_ON_REQUEST, EventType
 from lifecycle.orders import Action
 from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
-from pipeline.supervision.child_processes import stands_still
 from pipeline.supervision.order_watch import OrderWatch
+from pipeline.supervision.supervisor import stands_still
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 from tests.unit.collector.observations import CHECKPOINT_ID, PREFIX, T0, event
