@@ -79,7 +79,7 @@ def auto_refresh(body: Callable[[], None], *, every_s: float | None) -> None:
         if every_s is None:
             body()
             return
-        with collector().last_answers.keeping():
+        with collector().kept_answers.keeping():
             body()
         st.session_state[shown] = True
 
@@ -87,7 +87,7 @@ def auto_refresh(body: Callable[[], None], *, every_s: float | None) -> None:
         if not (error.is_lost and st.session_state.get(shown)):
             return False
         try:
-            with collector().last_answers.looking_back():
+            with collector().kept_answers.looking_back():
                 body()
         except (CollectorError, StreamlitAPIException):
             # Not all was kept, or a part of it was written already.

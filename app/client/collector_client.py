@@ -13,8 +13,7 @@ import httpx
 from app.client.audit_entries import AuditEntry, read_audit
 from app.client.collector_rows import FoundPage, Orderable, Rows
 from app.client.hanging_transactions import read_hanging
-from app.client.last_answers import LastAnswers
-from app.client.shared_requests import SharedRequests
+from app.client.kept_answers import KeptAnswers
 from app.settings import Settings
 from lifecycle.errors import IndoubtError
 from lifecycle.orders import Action
@@ -109,8 +108,7 @@ class CollectorClient:
     ) -> None:
         self.address = settings.collector_url
         self._asking_person = asking_person
-        self._requests = SharedRequests(shared_for_s)
-        self.last_answers = LastAnswers()
+        self.kept_answers = KeptAnswers(shared_for_s)
         self._token = settings.token
         # Proxies from the environment are left out: the token goes to the collector's address and nowhere else.
         self._http = httpx.Client(
@@ -125,8 +123,8 @@ class CollectorClient:
         self._http.close()
 
     def forget(self) -> None:
-        """Keep no answer from before now."""
-        self._requests.forget()
+        """Share no answer from before now."""
+        self.kept_answers.forget()
 
     def status(self) -> Status:
         """Return who is asked, who asks and how the observers are."""
@@ -430,16 +428,14 @@ class CollectorClient:
     def _get_shared(self, path: str, filters: Filters) -> Any:
         # Each person has a limit, and one who reaches it must not hold up the others.
         what = (path, frozenset(filters.items()), self._asking_person())
-        return self.last_answers.get(
-            what, lambda: self._requests.get(what, lambda: self._ask("GET", path, params=dict(filters)))
-        )
+        return self.kept_answers.get(what, lambda: self._ask("GET", path, params=dict(filters)))
 
     def _ask(self, method: str, path: str, **request: Any) -> Any:
         try:
             return self._asked(method, path, **request)
         finally:
             if method != "GET":
-                self._requests.forget()
+                self.kept_answers.forget()
 
     def _asked(self, method: str, path: str, **request: Any) -> Any:
         try:
