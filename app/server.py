@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import importlib
@@ -15,21 +16,21 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
+from starlette.routing import WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
 from streamlit.starlette import App
 
 from app import screens
-from app.index_page import IndexPage
 from app.regions import component
-from app.regions.hub import Hub
-from app.regions.route import live_route
+from app.regions.hub import Hub, TooManyViews
 from app.screens.live_regions import REGIONS
 from app.settings import Settings
 from app.sign_in.by_oidc import ByOidc
 from app.sign_in.by_proxy import ByProxy
 from app.sign_in.guard import HEALTH, SignedInOnly, Way
 from app.sign_in.settings import ProxySignIn, SignIn
-from app.streamlit_files import StreamlitFiles, scripts_of_every_page
+from app.streamlit_files import IndexPage, StreamlitFiles, scripts_of_every_page
 
 log = logging.getLogger(__name__)
 PAGE = Path(__file__).with_name("page.py")
@@ -66,6 +67,10 @@ Its welcome message would ask an outside host for the address of this machine.
 
 IMPORTED_BY_FIRST_RUN = ("numpy", "pandas", "PIL.ImageFile")
 """Streamlit imports these while it writes its first page, for half a second; that page also imports all screens."""
+
+MAX_QUERY_CHARACTERS = 2_000
+UNKNOWN_REGION, TOO_LONG, TRY_LATER = 4404, 4414, 1013
+"""Codes with which a live region's WebSocket is closed."""
 
 
 class OwnNamesOnly:
@@ -144,12 +149,52 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
     # Every page has this region, and what it is made from takes longest.
     index = Middleware(IndexPage, scripts=scripts_of_every_page(), opened=lambda: hub.expect("frame", {}))
     middleware = [*guards, Middleware(StreamlitFiles), index]
-    app = App(PAGE, lifespan=lifespan, routes=[live_route(hub)], middleware=middleware)
+    app = App(PAGE, lifespan=lifespan, routes=[_live_route(hub)], middleware=middleware)
     settings = {**STREAMLIT_SETTINGS, "server.address": host, "server.port": port}
     if public_url:
         # Streamlit compares Host and Origin too, and else would look up this machine's outside address.
         settings["browser.serverAddress"] = _hostname(public_url)
     app.run(config=settings)
+
+
+def _live_route(hub: Hub) -> WebSocketRoute:
+    """Return the route of a live region's WebSocket; the middleware in front of it checks Host, Origin and who asks."""
+
+    async def endpoint(websocket: WebSocket) -> None:
+        name = websocket.path_params["name"]
+        query = dict(websocket.query_params)
+        await websocket.accept()
+        if not hub.knows(name):
+            await websocket.close(UNKNOWN_REGION, "there is no such region")
+        elif sum(len(key) + len(value) for key, value in query.items()) > MAX_QUERY_CHARACTERS:
+            await websocket.close(TOO_LONG, "the filters are too long")
+        else:
+            await _serve_region(websocket, hub, name, query)
+
+    return WebSocketRoute("/live/{name}", endpoint)
+
+
+async def _serve_region(websocket: WebSocket, hub: Hub, name: str, query: dict[str, str]) -> None:
+    sending = asyncio.create_task(_send_region(websocket, hub, name, query))
+    try:
+        # A browser sends nothing: this returns when it leaves.
+        while True:
+            await websocket.receive_text()
+    except (WebSocketDisconnect, KeyError):
+        pass
+    finally:
+        sending.cancel()
+        with contextlib.suppress(asyncio.CancelledError, WebSocketDisconnect, RuntimeError):
+            await sending
+
+
+async def _send_region(websocket: WebSocket, hub: Hub, name: str, query: dict[str, str]) -> None:
+    try:
+        async with contextlib.aclosing(hub.messages(name, query)) as messages:
+            async for message in messages:
+                await websocket.send_text(message)
+    except TooManyViews as error:
+        await websocket.close(TRY_LATER, str(error))
 
 
 def _load() -> None:

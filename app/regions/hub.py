@@ -10,7 +10,8 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.client.change_stream import ChangeStreamLost, change_stream
+import httpx
+
 from app.client.collector_client import CollectorClient, CollectorError
 from app.components.markup import el
 from app.regions.picture import Picture, Query, Render, changes
@@ -26,11 +27,17 @@ MAX_PAUSE_S, PAUSE_TIMES = 2.0, 4.0
 REFRESH_S = 5.0
 """Render at least this often while somebody watches: what changes by time alone has no event."""
 HEARTBEAT_S = 2.0
+SILENCE_LIMIT_S = 12.0
+"""The collector sends an event each 5 s at least."""
 RETRY_S = 1.0
 EXPECTED_S = 10.0
 """A region that a page will show is kept ready for so long, until its viewer comes."""
 MAX_VIEWS = 200
 """Different regions and filters at once; a tab shows two or three."""
+
+
+class ChangeStreamLost(Exception):
+    """The stream ended, could not be opened, or was silent for 12 s; the message says why."""
 
 
 class TooManyViews(Exception):
@@ -256,3 +263,25 @@ class Hub:
 
 def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
+
+
+async def change_stream(settings: Settings) -> AsyncGenerator[bool]:
+    """Yield True for each change and False for each sign of life, the first at once. Raises ChangeStreamLost."""
+    limits = httpx.Timeout(SILENCE_LIMIT_S, connect=2.0)
+    try:
+        # Proxies from the environment are left out: the token goes to the collector's address and nowhere else.
+        async with httpx.AsyncClient(
+            base_url=settings.collector_url, timeout=limits, trust_env=False, verify=settings.tls()
+        ) as http:
+            authorization = {"Authorization": f"Bearer {settings.token()}"}
+            async with http.stream("GET", "/api/v1/changes", headers=authorization) as answer:
+                if not answer.is_success:
+                    raise ChangeStreamLost(f"it answered with HTTP {answer.status_code}")
+                async for line in answer.aiter_lines():
+                    if line.startswith("event:"):
+                        yield line.removeprefix("event:").strip() == "changed"
+    except httpx.TimeoutException as error:
+        raise ChangeStreamLost("no answer in time") from error
+    except (httpx.HTTPError, OSError, asyncio.IncompleteReadError) as error:
+        raise ChangeStreamLost(str(error) or type(error).__name__) from error
+    raise ChangeStreamLost("it closed the connection")

@@ -1,15 +1,17 @@
-"""Every live region by its name; a page shows one with app.dialogs.pressed.show_region."""
+"""Every live region by its name, and the one above every page; a page shows one with app.dialogs.pressed.show_region."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.regions.picture import Render, kept_for
+from app.client.collector_client import CollectorClient
+from app.components.markup import Html, el
+from app.components.presses import link
+from app.regions.picture import Picture, Query, Render, kept_for
 from app.screens import (
     alerts,
     batches,
     collector_status,
-    frame,
     news,
     over_time,
     overview,
@@ -19,9 +21,44 @@ from app.screens import (
     timeouts,
 )
 from app.screens.objects import alert, batch, partition, pipeline, transaction
+from lifecycle.counted_nouns import counted
+from lifecycle.rows.overview import Overview
+from lifecycle.rows.status import Status
+
+
+def _topline(client: CollectorClient, query: Query) -> Picture:
+    """Return whether the page is live, which cluster, what is wrong with the sources; and what the tab's title says."""
+    return {"line": _line(client.status()), "tab": _tab(client.overview(overview.MAX_CARDS))}
+
+
+def _line(status: Status) -> Html:
+    down = [observer for observer in status.observers if observer.state == "down"]
+    return el(
+        "div",
+        link("/collector", el("span", "live", class_="refreshed", data_live="", role="status")),
+        el("span", "cluster ", el("b", status.cluster or "?"), f" at {status.bootstrap}"),
+        down and link("/collector", f"✖ {counted(len(down), 'observer')} down", class_="badge warning"),
+        status.history.error
+        and link("/collector", "✖ history cannot be written; orders are refused", class_="badge urgent"),
+        status.quarantined > 0
+        and link("/collector", f"{counted(status.quarantined, 'malformed record')} quarantined", class_="badge notice"),
+        class_="topline",
+    )
+
+
+def _tab(now: Overview) -> Html:
+    deadlines = [item.deadline_ms for item in now.attention if item.deadline_ms is not None]
+    return el(
+        "div",
+        el("span", data_nav_path="alerts", data_nav_count=now.alerts_firing or ""),
+        hidden="",
+        data_tab_count=now.attention_total,
+        data_tab_until=min(deadlines, default=""),
+    )
+
 
 REGIONS: Mapping[str, Render] = {
-    "frame": frame.render,
+    "frame": _topline,
     "overview": overview.render,
     "over-time": kept_for(over_time.KEPT_S, over_time.render),
     "pending": pending.render,
