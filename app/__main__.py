@@ -11,9 +11,10 @@ from pathlib import Path
 from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL, TOKEN, TOKEN_FILE, Settings
 from app.sign_in import settings as sign_in_settings
 from app.sign_in.settings import OidcSignIn, SignIn, is_loopback
-from lifecycle import log_lines, private_files, settings_file
+from lifecycle import private_files, settings_file
 from lifecycle.errors import SettingsError
 from lifecycle.version import VERSION
+from lifecycle.visible_text import protect_log_lines
 
 
 def command_line() -> argparse.ArgumentParser:
@@ -43,7 +44,7 @@ def command_line() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> None:
     """Check the settings, then serve. Exits with 2 and one line when a setting is wrong."""
-    log_lines.protect()
+    protect_log_lines()
     logging.basicConfig(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.WARNING, stream=sys.stderr
     )

@@ -9,11 +9,11 @@ import logging
 import os
 import sys
 
-from lifecycle import log_lines, settings_file
+from lifecycle import settings_file
 from lifecycle.decisions import Settled
 from lifecycle.errors import IndoubtError, SettingsError
 from lifecycle.version import VERSION
-from lifecycle.visible_text import visible
+from lifecycle.visible_text import protect_log_lines, visible
 from pipeline.config.settings import PipelineSettings, add_file
 from pipeline.config.sink_settings import SinkSettings
 from pipeline.runtime.status_file import WRONG_SETTINGS
@@ -22,7 +22,7 @@ from pipeline.supervision.supervisor import Supervisor
 
 def main() -> int:
     """Read the settings, then supervise or drive."""
-    log_lines.protect()
+    protect_log_lines()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
     arguments = vars(_parser().parse_args())
     command, run_file = arguments.pop("command"), arguments.pop("run_file", "")

@@ -10,7 +10,7 @@ from enum import Enum
 import collector
 import lifecycle
 import resource_managers
-from lifecycle import log_lines
+from lifecycle.visible_text import protect_log_lines
 
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="-")
 """The request that this thread or task works for; also in what it starts."""
@@ -36,7 +36,7 @@ class _WithRequestId(logging.Filter):
 
 def configure() -> None:
     """Send log lines to stderr, from level INFO on until ``set_level`` says otherwise."""
-    log_lines.protect()
+    protect_log_lines()
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(_WithRequestId())
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s [%(request_id)s]: %(message)s"))

@@ -1,11 +1,18 @@
-"""Control characters are shown, copied and read back."""
+"""Control characters are shown, copied and read back, and forge no line of a log."""
 
 from __future__ import annotations
 
+import io
+import logging
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lifecycle.visible_text import actual, visible
+from lifecycle.visible_text import actual, protect_log_lines, visible
+
+FORGED = "orders\n2026-01-01 03:00:00 WARNING all is well\x1b[2J"
 
 
 def test_what_moves_a_cursor_is_shown_by_its_number() -> None:
@@ -21,3 +28,34 @@ def test_other_escapes_stay_as_they_are() -> None:
 @example("a\nb\u2066c\x7f")
 def test_what_was_shown_is_read_back(text: str) -> None:
     assert actual(visible(text)) == text
+
+
+@pytest.fixture
+def lines() -> Iterator[io.StringIO]:
+    """Return what a log gets that knows nothing of ours: any library may bring its own handler and formatter."""
+    before, written = logging.getLogRecordFactory(), io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    log = logging.getLogger(__name__)
+    log.addHandler(handler)
+    protect_log_lines()
+    yield written
+    logging.setLogRecordFactory(before)
+    log.removeHandler(handler)
+
+
+def test_a_message_stays_on_one_line(lines: io.StringIO) -> None:
+    logging.getLogger(__name__).warning("held back: %s", FORGED)
+    assert lines.getvalue() == "WARNING held back: orders\\u000a2026-01-01 03:00:00 WARNING all is well\\u001b[2J\n"
+
+
+def test_no_line_of_a_stack_trace_begins_as_a_log_line_does(lines: io.StringIO) -> None:
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        logging.getLogger(__name__).exception("it failed")
+    first, *trace = lines.getvalue().splitlines()
+    assert first == "ERROR it failed"
+    assert any("Traceback" in line for line in trace)
+    assert any("all is well\\u001b[2J" in line for line in trace)
+    assert all(line.startswith("    ") for line in trace)
