@@ -17,8 +17,13 @@ from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import Decision, RunStarted, Settled
 from lifecycle.errors import DecisionLogUnreadable, SettingsError
 from lifecycle.identity import Handle
-from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory, CheckpointIdentity
-from pipeline.checkpoints.topic_ids import TopicIds, keep_sources, refuse_other_topics
+from pipeline.checkpoints.checkpoint_directory import (
+    CheckpointDirectory,
+    CheckpointIdentity,
+    TopicIds,
+    keep_sources,
+    refuse_other_topics,
+)
 from pipeline.config.sink_settings import SinkSettings, pairs
 from pipeline.config.sinks import KAFKA, make_resource_managers, read_sinks
 from pipeline.recovery.run_start import RunStart

@@ -24,10 +24,12 @@ from pipeline.checkpoints.checkpoint_directory import (
     CheckpointDirectory,
     CheckpointIdentity,
     SparkProgress,
+    TopicIds,
     check_history,
+    refuse_other_topics,
+    with_sources,
 )
 from pipeline.checkpoints.damaged_logs import check_logs, written_by
-from pipeline.checkpoints.topic_ids import TopicIds, refuse_other_topics, with_sources
 from pipeline.config.sink_settings import SinkSettings
 from pipeline.config.sinks import KAFKA, read_sinks, same_sinks
 from pipeline.recovery.adoption import Adoption, goes_on_as, may_share_a_sink, said_of

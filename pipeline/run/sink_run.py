@@ -21,7 +21,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 import pipeline
 from lifecycle.errors import CheckpointUnwritable, IndoubtError, ResourceManagerError, SettingsError
 from lifecycle.events import STOPPED_ON_REQUEST, EventType
-from pipeline.checkpoints.topic_ids import TopicIds
+from pipeline.checkpoints.checkpoint_directory import TopicIds
 from pipeline.config.settings import crash_points_directory
 from pipeline.config.sink_settings import REACH_LIMIT_S, SinkSettings, connect, connect_databases
 from pipeline.recovery.recovery import Recovered, Recovery
