@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +21,7 @@ import pyarrow.compute as pc
 
 from lifecycle.errors import SettingsError
 from lifecycle.identity import Fingerprint
-from resource_managers.column_words import words_of
-from resource_managers.record_headers import are_headers, encode_headers
+from resource_managers.record_parts import are_headers, encode_headers
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -35,6 +35,7 @@ LONG_ROW_BYTES = 4096
 """Longer values are hashed one by one by BLAKE2b: word by word they would cost a pass of numpy each 8 bytes."""
 
 Words = np.ndarray[Any, np.dtype[np.uint64]]
+Kind = TypeVar("Kind", np.uint32, np.uint64)
 
 
 class RunningFingerprint:
@@ -186,3 +187,44 @@ def _mixed(hashes: Words) -> Words:
     hashes = (hashes ^ (hashes >> np.uint64(30))) * _MIX_1
     hashes = (hashes ^ (hashes >> np.uint64(27))) * _MIX_2
     return hashes ^ (hashes >> _SHIFT_31)
+
+
+def words_of(octets: Any, starts: Any, lengths: Any, kind: type[Kind]) -> Iterator[tuple[int, Any]]:
+    """Yield the next little-endian word of every row that has one, with how many of these are whole; overwrite it as you like.
+
+    No row is longer than the one before. So the words are those of the first rows, and those that are not whole come last:
+    the last bytes of their rows, with zeros above them.
+    """
+    if len(lengths) == 0 or lengths[0] <= 0:
+        return
+    size = np.dtype(kind).itemsize
+    bits = 8 * size
+    first, end = int(starts.min()), int((starts + lengths).max())
+    # Aligned words are taken four times as fast as those at any place, so each word is put together of two.
+    aligned = np.zeros((end - first) // size + 2, kind)
+    aligned.view(np.uint8)[: end - first] = octets[first:end]
+    places = (starts - first).astype(np.int64)
+    shifts = (places % size * 8).astype(kind)
+    rests = kind(bits - 1) - shifts
+    places //= size
+    low = aligned.take(places)
+    positions = np.arange(0, int(lengths[0]), size)
+    # So many rows go on beyond each place; the last of them have no whole word there.
+    counts = len(lengths) - np.searchsorted(lengths[::-1], [positions, positions + size - 1], side="right")
+    left = (lengths % size * 8).astype(kind)
+    masks = (kind(1) << left) - kind(1)
+    one = kind(1)
+    for count, whole in counts.T.tolist():
+        at = places[:count]
+        at += 1
+        high = aligned.take(at)
+        # In two steps: a shift by all bits is none.
+        words = high << one
+        words <<= rests[:count]
+        low = low[:count]
+        low >>= shifts[:count]
+        words |= low
+        if count > whole:
+            words[whole:] &= masks[whole:count]
+        yield whole, words
+        low = high

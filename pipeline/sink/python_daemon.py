@@ -15,7 +15,7 @@ import pyspark.worker  # noqa: F401
 from pyspark import daemon
 
 from pipeline.sink import range_copy, slot_writer  # noqa: F401
-from resource_managers.kafka import resource_manager, slot  # noqa: F401
+from resource_managers.kafka import resource_manager, transaction  # noqa: F401
 
 if __name__ == "__main__":
     # What is loaded stays shared between the workers: their garbage collectors do not touch it.

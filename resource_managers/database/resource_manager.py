@@ -22,9 +22,8 @@ from resource_managers.database.branches import BranchWatch
 from resource_managers.database.columns import TargetTable
 from resource_managers.database.connection import DatabaseConnection
 from resource_managers.database.own_tables import OwnTable
-from resource_managers.database.plain_writer import LocalTransactionWriter, UncheckedWriter
 from resource_managers.database.session import STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
-from resource_managers.database.transaction import DatabaseOpenTransaction
+from resource_managers.database.transaction import DatabaseOpenTransaction, LocalTransactionWriter, UncheckedWriter
 from resource_managers.protocol import OpenTransactionView, PlainWriter, Readiness, SlotAttempt
 
 log = logging.getLogger(__name__)

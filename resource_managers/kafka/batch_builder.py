@@ -27,8 +27,7 @@ from resource_managers.kafka.record_batch import (
     frame_batch,
 )
 from resource_managers.kafka.sink_input import HEADERS, ProducerProperties, check_columns
-from resource_managers.record_headers import encode_headers
-from resource_managers.varints import Sizes, running_total, sizes
+from resource_managers.record_parts import Sizes, encode_headers, running_total, sizes
 
 SLICE_BYTES = 8 << 20
 """So much is encoded at a time: its parts lie in the processor's cache, and no offset of Arrow's overflows."""

@@ -23,8 +23,7 @@ from resource_managers.kafka.answers import AnswerKind, BrokerAnswer, answer_of
 from resource_managers.kafka.batch_builder import Batch
 from resource_managers.kafka.connection import CALL_LIMIT_S
 from resource_managers.kafka.partitions import KafkaPartitions
-from resource_managers.kafka.produce_request import ProduceBatches
-from resource_managers.kafka.producer_requests import ProducerRequests
+from resource_managers.kafka.producer_requests import ProduceBatches, ProducerRequests
 from resource_managers.kafka.record_batch import Producer
 from resource_managers.kafka.wire import wire
 

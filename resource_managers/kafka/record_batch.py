@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from resource_managers.kafka.compression import Codec
-from resource_managers.varints import Sizes, joined_varints, sizes, varint_sizes
+from resource_managers.record_parts import Sizes, joined_varints, sizes, varint_sizes
 
 MOST_OVERHEAD_BYTES = 32
 """No record takes more beside its key, value and headers: six varints of at most 5 bytes, and its attributes."""

@@ -99,7 +99,7 @@ class KafkaResourceManager:
         is left open on a partition.
         """
         # Here, because the collector makes no batches and does without the checksum's package.
-        from resource_managers.kafka.slot import KafkaSlot
+        from resource_managers.kafka.transaction import KafkaSlot
 
         taking = KafkaSlot(
             self._connection,

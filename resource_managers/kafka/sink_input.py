@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lifecycle.errors import SettingsError
 from resource_managers.kafka.compression import Codec, codec_named
-from resource_managers.record_headers import are_headers
+from resource_managers.record_parts import are_headers
 
 HEADERS = "headers"
 _COLUMNS = ("key", "value")

@@ -21,7 +21,7 @@ from resource_managers.kafka.record_batch import (
     frame_batch,
 )
 from resource_managers.kafka.sink_input import ProducerProperties
-from resource_managers.record_headers import encode_headers
+from resource_managers.record_parts import encode_headers
 
 PRODUCER = Producer(producer_id=2**40, producer_epoch=7)
 content = st.none() | st.binary(max_size=300) | st.integers(0, 40_000).map(lambda size: b"x" * size)

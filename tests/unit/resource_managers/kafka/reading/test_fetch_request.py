@@ -12,7 +12,7 @@ from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.parser import KafkaProtocol
 
 from resource_managers.kafka.answers import answer_of
-from resource_managers.kafka.reading.fetch_request import VERSION, FetchCommitted, FetchedRecords
+from resource_managers.kafka.reading.committed_records import VERSION, FetchCommitted, FetchedRecords
 
 TOPIC = FetchResponse.FetchableTopicResponse
 PARTITION = TOPIC.PartitionData
