@@ -15,7 +15,7 @@ asks once. Requests are answered by the web server's threads, under the main one
 
 from __future__ import annotations
 
-from collector.runtime import lean_process  # noqa: F401 (before what it keeps small)
+from collector.runtime import lean_process  # before what it keeps small
 
 # isort: split
 import contextlib
@@ -30,8 +30,7 @@ import uvicorn
 
 from collector.alerting.service import AlertService, alert_settings
 from collector.api import alert_routes, backup_routes, standing_order_routes
-from collector.api import server as http_server
-from collector.api.app import application
+from collector.api.app import application, server_config
 from collector.api.auth.authentication import KnownTokens
 from collector.api.auth.rate_limits import RequestLimits
 from collector.api.dependencies import ApiDependencies
@@ -56,7 +55,6 @@ from collector.orders.pipelines import KIND, PipelineOrders
 from collector.orders.plan import OrderContext
 from collector.orders.service import Actions
 from collector.runtime.clock import now_ms
-from collector.runtime.malloc_trim import MallocTrimmer
 from collector.runtime.timed_cache import Refresher
 from collector.sources.aborted_offsets import AbortedOffsets
 from collector.sources.clocks import Clocks
@@ -122,7 +120,7 @@ def serve(
     def running() -> list[Running]:
         kept = retention.Limits(days=tunable.history_days, megabytes=tunable.history_megabytes)
         store.add_maintenance(Maintenance(kept, functools.partial(aborts_and_losses.causes, current), now_ms))
-        store.add_maintenance(MallocTrimmer())
+        store.add_maintenance(lean_process.MallocTrimmer())
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
         observers.extend(database_observers(current, store, settings.databases, databases, tunable.database_polling_ms))
@@ -229,7 +227,7 @@ def serve(
     alert_routes.serve(
         app, dependencies, alerts, tunable.metrics_access, tunable.metrics_pipelines, standing=standing.report
     )
-    server = _Server(http_server.config(app, settings.tls, settings.trusted_proxies), changes)
+    server = _Server(server_config(app, settings.tls, settings.trusted_proxies), changes)
     loading.go_on(ready, running, store.partition_names.all, server.end)
     host, port = listening.getsockname()[:2]
     print(f"{'https' if settings.tls else 'http'}://{host}:{port}", flush=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
+import uvicorn
 from fastapi import FastAPI, Header, Query, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
 
 from collector.api import object_routes, search_routes, series_routes, table_routes
 from collector.api.auth.authentication import Caller
@@ -22,6 +24,7 @@ from collector.api.overview import cached_counts, overview
 from collector.api.paging import first
 from collector.api.request_body import json_object
 from collector.api.table_routes import MAX_LIMIT, Limit, Table, row_answer, table_answer
+from collector.config.tls import TlsFiles
 from collector.records import orders
 from collector.records.orders import FirstAnswer, Order, OrderResult
 from collector.runtime.clock import now_ms
@@ -184,4 +187,25 @@ def _observer_row(status: ObserverStatus) -> ObserverRow:
         since_ms=status.since_ms,
         error=status.error,
         records=status.records,
+    )
+
+
+def server_config(app: ASGIApp, tls: TlsFiles | None, trusted_proxies: Sequence[str]) -> uvicorn.Config:
+    """Return how uvicorn serves it: no banner, its log lines in ours, callers' addresses as they are unless a proxy is trusted.
+
+    ``trusted_proxies``: addresses or networks whose X-Forwarded-For says who calls.
+    """
+    return uvicorn.Config(
+        app,
+        # Not whichever is installed: the collector's tests run on this one.
+        loop="asyncio",
+        ws="none",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(trusted_proxies),
+        forwarded_allow_ips=list(trusted_proxies),
+        ssl_certfile=tls.certificate if tls is not None else None,
+        ssl_keyfile=tls.key if tls is not None else None,
     )

@@ -12,8 +12,7 @@ from collector.api.paging import page, place_of
 from collector.api.table_routes import After, Limit, Table, row_answer, table_answer
 from collector.history.rollups import MINUTES_KEPT_MS
 from collector.runtime.clock import now_ms
-from collector.views.checkpoint_gaps import cached_checkpoint_gaps
-from collector.views.series import Window, cached_series, of_pipeline
+from collector.views.series import Window, cached_checkpoint_gaps, cached_series, of_pipeline
 from lifecycle.rows.series import CheckpointGapsRow, Series
 
 MOST_APPLICATIONS = 200

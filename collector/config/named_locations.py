@@ -1,7 +1,8 @@
-"""What ``--checkpoint``, ``--flink``, ``--flink-checkpoints`` and ``--flink-kafka`` name."""
+"""What the options name that watch, start or link to something outside: directories, REST APIs, commands, the app's address."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from urllib.parse import urlsplit
 
@@ -78,3 +79,46 @@ def flink_kafka(given: Sequence[str], clusters: Collection[str]) -> dict[str, bo
             raise SettingsError(f"--flink-kafka {name} names no cluster: give --flink {name}=URL too")
         found[name] = says == "only"
     return found
+
+
+def start_commands(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the words of each command, by the pipeline's prefix. Raises SettingsError that never shows a command."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text in given:
+        name, _, command = text.partition("=")
+        try:
+            words = tuple(shlex.split(command))
+        except ValueError as error:
+            raise SettingsError(f"--start-command {name} cannot be read: {str(error).lower()}") from None
+        if not name or not words:
+            # The command itself stays out of the message: it may hold a password.
+            raise SettingsError(f"--start-command {name} takes NAME=COMMAND, such as ip-count=systemctl start ip-count")
+        if name in found:
+            raise SettingsError(f"--start-command {name} is given twice")
+        found[name] = words
+    return found
+
+
+def public_url(url: str) -> str:
+    """Return the app's address as people reach it, without a slash at its end; empty: there is none. Raises SettingsError."""
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if url and not (
+        is_address and url.isascii() and url.isprintable() and not any(sign in url for sign in " <>|\"'\\")
+    ):
+        raise SettingsError(
+            f"--public-url is {url!r}; it takes http:// or https:// with the host at which people open the app"
+        )
+    if url and (parts.username is not None or "?" in url or "#" in url):
+        raise SettingsError(
+            "--public-url takes the app's address without a user, a query or a fragment: pages are added to it"
+        )
+    if parts.path.strip("/"):
+        raise SettingsError(
+            f"--public-url is {url!r}; it takes no path: the app's pages lie at the root of their host, "
+            "so give them a host name of their own"
+        )
+    return url.rstrip("/")

@@ -15,7 +15,7 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from collector.config import alerts, named_locations, public_url, receivers, standing_orders, start_commands, tokens
+from collector.config import alerts, named_locations, receivers, standing_orders, tokens
 from collector.config.alerts import AlertSettings, Whole
 from collector.config.databases import OPTION, PASSWORDS, read_databases
 from collector.config.flink_access import OPTION as FLINK_OPTION
@@ -35,11 +35,12 @@ from resource_managers.service_variables import is_of_a_service
 
 ENVIRONMENT_PREFIX = "INDOUBT_"
 BOOTSTRAP_SERVERS = "INDOUBT_BOOTSTRAP_SERVERS"
+PUBLIC_URL = "INDOUBT_PUBLIC_URL"
 FOREIGN_VARIABLES = frozenset(
     {
         BOOTSTRAP_SERVERS,
         standing_orders.VARIABLE,
-        public_url.VARIABLE,
+        PUBLIC_URL,
         "INDOUBT_COLLECTOR_CA",
         "INDOUBT_COLLECTOR_URL",
         settings_file.VARIABLE,
@@ -153,7 +154,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     of_flags = {
         "bootstrap_servers": BOOTSTRAP_SERVERS,
         "standing_orders": standing_orders.VARIABLE,
-        "public_url": public_url.VARIABLE,
+        "public_url": PUBLIC_URL,
     }
     table = settings_file.read("collector", arguments, environment, of_flags)
     variables = _variables(table, table.set_defaults(parser))
@@ -187,8 +188,8 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         tokens=tokens.read(environment),
         receivers=receivers.read(environment),
         standing_orders=standing_orders.read(given.standing_orders or environment.get(standing_orders.VARIABLE, "")),
-        start_commands=start_commands.read(given.start_command),
-        public_url=public_url.read(given.public_url or environment.get(public_url.VARIABLE, "")),
+        start_commands=named_locations.start_commands(given.start_command),
+        public_url=named_locations.public_url(given.public_url or environment.get(PUBLIC_URL, "")),
     )
 
 
@@ -276,13 +277,13 @@ def _parser() -> argparse.ArgumentParser:
         standing_orders.OPTION, default="", metavar="FILE", help="TOML file: what may be done without a person"
     )
     parser.add_argument(
-        public_url.OPTION,
+        "--public-url",
         default="",
         metavar="URL",
         help="address at which people open the app: notifications link to it",
     )
     parser.add_argument(
-        start_commands.OPTION,
+        "--start-command",
         action="append",
         default=[],
         metavar="NAME=COMMAND",

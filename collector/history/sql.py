@@ -12,6 +12,10 @@ RECORD_OPENING = "insert into openings values (?)"
 
 NEXT_OFFSETS = "select partition, next_offset from source_offsets where source = ?"
 SOURCE_OFFSETS = "select * from source_offsets"
+EPOCHS = "select * from source_epochs"
+EPOCH_OF_TOPIC = "select epoch, source, topic_id from source_epochs where topic = ? order by epoch desc limit 1"
+BEGIN_EPOCH = "insert into source_epochs values (?, ?, ?, ?, ?)"
+NAME_EPOCH = "update source_epochs set topic_id = ? where topic = ? and epoch = ?"
 # Bound: sources, partitions, next offsets, of the same length.
 MOVE_OFFSETS = """
 insert or replace into source_offsets select unnest(?::varchar[]), unnest(?::integer[]), unnest(?::bigint[])"""

@@ -16,15 +16,13 @@ from typing import Any, Protocol, TypeVar
 import duckdb
 import pyarrow as pa
 
-from collector.history import backup, source_epochs, transaction_sql
+from collector.history import backup, transaction_sql
 from collector.history import sql as queries
 from collector.history.backup import Backup
 from collector.history.database_file import HistoryDamaged, HistoryFile, StoreFailed, is_damage
 from collector.history.observation_tables import TRANSACTION_RECORDS
-from collector.history.partition_names import PartitionNames
-from collector.history.source_epochs import Source
 from collector.history.write_queue import MAX_ROWS, Offsets, Order, Write
-from collector.history.writer import HistoryWriter
+from collector.history.writer import HistoryWriter, PartitionNames, Source, begin_source
 from collector.records.observations import CheckpointFileKind, Observed
 from collector.runtime.clock import now_ms
 
@@ -93,17 +91,17 @@ class Store:
     def check_sources(self) -> None:
         """Read all that observers ask for when they begin. Raises HistoryDamaged, StoreFailed."""
         self.rows(queries.SOURCE_OFFSETS)
-        self.rows(source_epochs.EPOCHS)
+        self.rows(queries.EPOCHS)
 
     def source_of(self, topic: str) -> Source:
         """Return the newest epoch of a topic as history knows it. Raises StoreFailed."""
-        found = self.rows(source_epochs.EPOCH_OF_TOPIC, topic)
+        found = self.rows(queries.EPOCH_OF_TOPIC, topic)
         _, name, topic_id = found[0] if found else (1, topic, "")
         return Source(name=name, topic_id=topic_id, next_offsets=self.next_offsets(name))
 
     def begin_source(self, topic: str, topic_id: str) -> Source:
         """Note the id that a topic has now; return the epoch that its records belong to. Raises StoreFailed."""
-        name = self._in_writer(lambda connection: source_epochs.begin(connection, topic, topic_id, now_ms()))
+        name = self._in_writer(lambda connection: begin_source(connection, topic, topic_id, now_ms()))
         return Source(name=name, topic_id=topic_id, next_offsets=self.next_offsets(name))
 
     def checkpoint_files_of(self, source: str, most: int = 8_000) -> set[tuple[CheckpointFileKind, int, int]]:

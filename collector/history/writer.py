@@ -6,12 +6,14 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from collector.history import rollups, row_encoding, sql
 from collector.history.write_queue import Order, Task, Write, WriteQueue
@@ -197,3 +199,68 @@ def _warm_up(cursor: duckdb.DuckDBPyConnection) -> None:
     cursor.register("arrived", pa.table({"n": [1]}))
     cursor.execute("select * from arrived").fetchall()
     cursor.unregister("arrived")
+
+
+class PartitionNames:
+    """Which partitions the transactions of history wrote to. Thread-safe.
+
+    ``read``: returns the names (``topic-number``) that are in history; called once, when they are wanted first.
+
+    A name stays until the next start, also when the rows that have it leave history.
+    """
+
+    def __init__(self, read: Callable[[], Iterable[str]]) -> None:
+        self._read = read
+        self._lock, self._reading = threading.Lock(), threading.Lock()
+        self._names: frozenset[str] = frozenset()
+        self._is_read = False
+
+    def add(self, records: pa.Table) -> None:
+        """Note rows of ``transaction_records`` that are committed now."""
+        lists = records.column("partitions").combine_chunks()
+        new = set(pc.unique(lists.flatten()).to_pylist()) - self._names
+        if new:
+            with self._lock:
+                self._names |= new
+
+    def all(self) -> frozenset[str]:
+        """Return the names. Raises StoreFailed."""
+        with self._reading:
+            if not self._is_read:
+                found = frozenset(self._read())
+                with self._lock:
+                    self._names |= found
+                self._is_read = True
+        return self._names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One epoch of a topic: its records stand under its name, and under a new one once another topic has taken its place.
+
+    ``topic_id`` is empty as long as none is known; ``next_offsets``: the first that is not in history.
+    """
+
+    name: str
+    topic_id: str
+    next_offsets: dict[int, int]
+
+
+def begin_source(connection: duckdb.DuckDBPyConnection, topic: str, topic_id: str, at_ms: int) -> str:
+    """Note that ``topic`` has this id from now on; return the source name of its records.
+
+    A topic without an id so far is the same one, by its first name; another id begins an epoch.
+    """
+    last = connection.execute(sql.EPOCH_OF_TOPIC, [topic]).fetchone()
+    if last is None:
+        connection.execute(sql.BEGIN_EPOCH, [topic, 1, topic, topic_id, at_ms])
+        return topic
+    epoch, name, known_id = last
+    if known_id == topic_id:
+        return str(name)
+    if not known_id:
+        connection.execute(sql.NAME_EPOCH, [topic_id, topic, epoch])
+        return str(name)
+    name = f"{topic}#{epoch + 1}"
+    connection.execute(sql.BEGIN_EPOCH, [topic, epoch + 1, name, topic_id, at_ms])
+    return name

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from collector.orders import start_command
 from collector.orders.audit import Intent
 from collector.orders.plan import ActionResult, Plan, PlannedAction
 from collector.records.orders import Order, StepOutcome
@@ -21,6 +22,7 @@ from lifecycle.durations import duration
 from lifecycle.errors import OrderRefused
 from lifecycle.orders import PIPELINE_KEY, Action
 from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
+from lifecycle.private_files import given_umask
 from lifecycle.rows.pipelines import PipelineRow, RestartUnderWay
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.creation import ensure_topic
@@ -119,7 +121,7 @@ class PipelineOrders:
         )
 
         def carry_out() -> list[ActionResult]:
-            failed = start_command.run(command)
+            failed = run_start_command(command)
             self._current.restart_ordered(prefix, None if failed else now_ms())
             return [(StepOutcome.REFUSED, failed) if failed else self._wait(planned, Action.START)]
 
@@ -235,3 +237,42 @@ def _evidence(key: str, run: Run, now: PipelineNow | None) -> dict[str, Any]:
         return row
     heartbeat = {"last_heartbeat": now.facts.last_heartbeat, "last_seen_at_ms": now.facts.last_seen_ms}
     return row | {"state": state_of(now)} | heartbeat
+
+
+START_LIMIT_S = 30.0
+OUTPUT_SHOWN = 300
+PASSED_ON = frozenset(
+    (
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "JAVA_HOME"),
+        *("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"),  # systemctl --user
+        *("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "DOCKER_HOST"),
+    )
+)
+"""What a command gets of the collector's environment, besides LC_*: nobody can tell of the rest what is a secret."""
+
+
+def run_start_command(command: Sequence[str], environment: Mapping[str, str] = os.environ) -> str:
+    """Run the administrator's own command, with nothing in it that an operator typed; return why it failed, or an empty text.
+
+    It runs to its end, without a shell, with PASSED_ON of the environment.
+    """
+    try:
+        ended = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={name: environment[name] for name in environment if name in PASSED_ON or name.startswith("LC_")},
+            timeout=START_LIMIT_S,
+            check=False,
+            # What it starts makes files of its own, such as a checkpoint directory that others read.
+            umask=given_umask(),
+        )
+    except subprocess.TimeoutExpired:
+        return f"the start command did not return within {START_LIMIT_S:.0f} s and was ended: it must start the pipeline and return"
+    except OSError as error:
+        return f"the start command cannot be run: {error.strerror or error}"
+    if ended.returncode == 0:
+        return ""
+    said = ended.stdout.decode(errors="replace").strip()[-OUTPUT_SHOWN:]
+    return f"the start command ended with {ended.returncode}{f': {said}' if said else ''}"

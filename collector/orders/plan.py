@@ -105,6 +105,34 @@ def joined(plans: Sequence[Plan], keys: Sequence[str]) -> Plan:
     return Plan(actions=tuple(actions[key] for key in keys), carry_out=carry_all_out)
 
 
+def plan_each(plan: Callable[[Sequence[Judged]], Plan], found: Sequence[Judged]) -> tuple[Plan, dict[str, str]]:
+    """Return a plan for all that are not refused, and why each other one is, by its key.
+
+    All are planned together; what is refused together is planned in halves, so few refusals take few plans. ``plan`` checks and
+    does nothing yet. Raises what it raises besides OrderRefused.
+    """
+    refused: dict[str, str] = {}
+    plans = _plans_of_parts(plan, found, refused)
+    if not plans:
+        return Plan(actions=(), carry_out=lambda: []), refused
+    return joined(plans, [judged.view.key for judged in found if judged.view.key not in refused]), refused
+
+
+def _plans_of_parts(
+    plan: Callable[[Sequence[Judged]], Plan], found: Sequence[Judged], refused: dict[str, str]
+) -> list[Plan]:
+    if not found:
+        return []
+    try:
+        return [plan(found)]
+    except OrderRefused as error:
+        if len(found) == 1:
+            refused[found[0].view.key] = str(error)
+            return []
+    half = len(found) // 2
+    return _plans_of_parts(plan, found[:half], refused) + _plans_of_parts(plan, found[half:], refused)
+
+
 def carry_out(plan: Plan) -> list[ActionResult]:
     """Carry a plan out; what fails in the middle has unknown ends. Raises OrderRefused when nothing was done."""
     try:

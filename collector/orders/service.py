@@ -16,14 +16,13 @@ from collector.orders.abort import plan_abort
 from collector.orders.audit import AuditRow, Intent, KeyReused, OrderHistory
 from collector.orders.commit import plan_commit
 from collector.orders.confirmation import confirmation_text, require_beginning
-from collector.orders.each import plan_each
 from collector.orders.flink_commit import commit_confirmation
 from collector.orders.hanging import HangingOrders, confirmation_text_of_suspects, evidence_of
 from collector.orders.idempotency_locks import KeyLocks
 from collector.orders.outcome_resolver import OutcomeResolver
 from collector.orders.participants import Participants
 from collector.orders.pipelines import PipelineOrders, prefix_of
-from collector.orders.plan import OrderContext, Plan, carry_out
+from collector.orders.plan import OrderContext, Plan, carry_out, plan_each
 from collector.orders.settle import plan_settle
 from collector.records.observations import OperatorOrder
 from collector.records.orders import (

@@ -1,10 +1,13 @@
-"""What each standing order has done, from the audit at the start and from memory since: so a restart forgets nothing."""
+"""What standing orders remember: what each has done, which attempts ended nothing, and the verdicts of the last minute.
+
+What was done is read from the audit at the start: so a restart forgets none of it.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from collector.history import sql
@@ -12,6 +15,7 @@ from collector.history.store import Store
 from collector.records.orders import REHEARSAL, STANDING_ORDER, OrderOutcome
 from collector.records.standing_orders import StandingAct
 from collector.runtime.clock import now_ms
+from lifecycle.verdicts import Verdict
 
 HOUR_S = 3_600.0
 DONE = frozenset({OrderOutcome.ACCEPTED.value})
@@ -19,6 +23,12 @@ DONE = frozenset({OrderOutcome.ACCEPTED.value})
 open, and the verdict still asks for it, the same order is given again."""
 NOT_COUNTED = frozenset({OrderOutcome.REFUSED.value})
 """Outcomes of attempts that changed nothing: they use up no limit."""
+RETRY_AFTER_S = 10.0
+"""A transaction is left alone for so long after an attempt that did nothing, or whose end is not known."""
+RETRY_LIMIT_S = 80.0
+"""Refused again and again, it is left alone for twice as long each time, up to this."""
+WINDOW_S = 60.0
+"""So long verdicts are remembered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,3 +84,60 @@ class GivenOrders:
         since_s = self._clock() - HOUR_S
         found = (g for g in self._given.get(order, ()) if g.is_rehearsal is rehearses and g.at_s > since_s)
         return tuple(given.act for given in found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Waiting:
+    until_s: float
+    pause_s: float
+    why: str
+
+
+class FailedAttempts:
+    """Attempts that did not end a transaction: until when it is left alone, and why. For one thread; by the monotonic clock."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last: dict[str, _Waiting] = {}
+
+    def add(self, key: str, outcome: OrderOutcome, why: str) -> None:
+        """Note an attempt: the evidence refused it, it failed, or its end is not known."""
+        last, pause_s = self._last.get(key), RETRY_AFTER_S
+        if last is not None and outcome is OrderOutcome.REFUSED:
+            pause_s = min(2 * last.pause_s, RETRY_LIMIT_S)
+        self._last[key] = _Waiting(until_s=self._clock() + pause_s, pause_s=pause_s, why=why)
+
+    def waiting(self) -> dict[str, str]:
+        """Return the transactions that are left alone now, and why."""
+        now_s = self._clock()
+        # One that was due again and was not tried since needs no longer pause any more.
+        self._last = {key: last for key, last in self._last.items() if last.until_s + RETRY_LIMIT_S > now_s}
+        return {key: last.why for key, last in self._last.items() if last.until_s > now_s}
+
+
+class VerdictHistory:
+    """Which verdicts each transaction had within the last minute; times are seconds of a monotonic clock.
+
+    For one thread, which feeds it with every evaluation.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, list[tuple[float, Verdict]]] = {}
+        self._last_s: dict[str, float] = {}
+
+    def see(self, verdicts: Mapping[str, Verdict], at_s: float) -> None:
+        """Note the verdicts of this moment, by the transactions' keys."""
+        for key, verdict in verdicts.items():
+            seen = self._seen.setdefault(key, [])
+            if not seen or seen[-1][1] is not verdict:
+                seen.append((at_s, verdict))
+            # The verdict that was in force when the minute began counts too: its change lies within it.
+            while len(seen) > 1 and seen[1][0] <= at_s - WINDOW_S:
+                seen.pop(0)
+            self._last_s[key] = at_s
+        for key in [key for key, last_s in self._last_s.items() if last_s < at_s - WINDOW_S]:
+            del self._seen[key], self._last_s[key]
+
+    def of(self, key: str) -> tuple[Verdict, ...]:
+        """Return the verdicts of a transaction within the last minute, oldest first, the present one last."""
+        return tuple(verdict for _, verdict in self._seen.get(key, ()))

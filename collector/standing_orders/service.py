@@ -24,10 +24,8 @@ from collector.records.standing_orders import (
 )
 from collector.runtime.clock import now_ms
 from collector.standing_orders.decision import Candidate, Circumstances, Decision, Move, decide
-from collector.standing_orders.failed_attempts import FailedAttempts
-from collector.standing_orders.given_orders import GivenOrders
+from collector.standing_orders.given_orders import FailedAttempts, GivenOrders, VerdictHistory
 from collector.standing_orders.own_checks import OwnChecks, Owners
-from collector.standing_orders.verdict_history import VerdictHistory
 from collector.views.current_state import CurrentState
 from lifecycle.errors import IndoubtError, OrderRefused
 

@@ -403,10 +403,8 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("carry_out", "log.exception*", "what the log says"),
         NotCounted("result_of", "case _ ->*", TYPED),
         NotCounted("result_of", "assert_never(outcome) -> pass", TYPED),
-    ),
-    "collector/orders/each.py": (
         # Whichever half of two or more is not empty.
-        NotCounted("_plans", "return [] -> return None", SAME),
+        NotCounted("_plans_of_parts", "return [] -> return None", SAME),
     ),
     "collector/orders/bulk_selection.py": (
         # Lists that are made of each other are of one length.

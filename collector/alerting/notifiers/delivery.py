@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from collector.alerting.notifiers.links import linked
 from collector.alerting.store import AlertStore, Delivery
 from collector.config.receivers import Notifier
 from collector.history.store import StoreFailed
@@ -206,3 +205,15 @@ class NotificationDispatcher:
                 await asyncio.to_thread(self._kept.forget, now_ms() - FORGET_AFTER_MS)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ending.wait(), FORGET_EVERY_S)
+
+
+def linked(notification: Mapping[str, Any], public_url: str) -> dict[str, Any]:
+    """Return a notification (its JSON) with the address of its object's page in each alert, as ``url``.
+
+    Without an app's address ``url`` is None.
+    """
+
+    def with_url(alert: Mapping[str, Any]) -> dict[str, Any]:
+        return {**alert, "url": f"{public_url}{alert['path']}" if public_url else None}
+
+    return {**notification, **{of: [with_url(alert) for alert in notification[of]] for of in ("firing", "resolved")}}

@@ -12,7 +12,7 @@ import pytest
 
 from collector.alerting.notifiers import slack
 from collector.alerting.notifiers.alertmanager import Alertmanager
-from collector.alerting.notifiers.links import linked
+from collector.alerting.notifiers.delivery import linked
 from collector.alerting.notifiers.slack import Slack
 from collector.alerting.notifiers.webhook import Webhook
 from collector.alerting.service import notifiers

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.config import public_url, receivers, settings, standing_orders, tokens
+from collector.config import receivers, settings, standing_orders, tokens
 from collector.config.databases import PASSWORDS
-from collector.config.named_locations import flink_checkpoints
+from collector.config.named_locations import flink_checkpoints, start_commands
 from collector.config.settings import TransactionSource, TunableSettings
 from lifecycle.errors import SettingsError
 from tests.unit.settings_page import documented
@@ -223,7 +223,7 @@ def test_each_flag_and_variable_is_documented_and_nothing_else() -> None:
     options = {option for action in settings._parser()._actions for option in action.option_strings if "--" in option}
     variables = {f"INDOUBT_{name.upper()}" for name in settings.defaults()}
     variables |= {*tokens.NAMES, *PASSWORDS, *receivers.NAMES, "INDOUBT_KAFKA_*", "INDOUBT_KAFKA_PROPERTIES"}
-    variables |= {settings.BOOTSTRAP_SERVERS, standing_orders.VARIABLE, public_url.VARIABLE}
+    variables |= {settings.BOOTSTRAP_SERVERS, standing_orders.VARIABLE, settings.PUBLIC_URL}
     assert documented("collector").keys() == options - {"--help", "--version", "--settings-file"} | variables
 
 
@@ -232,3 +232,27 @@ def test_receivers_are_known_and_never_shown() -> None:
     read = settings.read(NEEDED, given)
     assert read.receivers.slack_url.endswith("secret-part")
     assert "secret-part" not in repr(read)
+
+
+def test_a_command_is_read_as_words_by_its_prefix() -> None:
+    given = ["ip-count=systemctl start ip-count", "words=kubectl scale 'deploy/word count' --replicas=1"]
+    assert start_commands(given) == {
+        "ip-count": ("systemctl", "start", "ip-count"),
+        "words": ("kubectl", "scale", "deploy/word count", "--replicas=1"),
+    }
+    assert start_commands([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["ip-count"], "takes NAME=COMMAND"),
+        (["=start"], "takes NAME=COMMAND"),
+        (["ip-count= "], "takes NAME=COMMAND"),
+        (["ip-count='start"], "cannot be read: no closing quotation"),
+        (["ip-count=a", "ip-count=b"], "given twice"),
+    ],
+)
+def test_what_is_no_command_is_refused(given: list[str], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        start_commands(given)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.history.partition_names import PartitionNames
 from collector.history.store import Store, StoreFailed
+from collector.history.writer import PartitionNames
 from collector.records.formats.transaction_state import BrokerStatus
 from tests.unit.collector.api.served_api import observed
 from tests.unit.collector.observations import broker_record

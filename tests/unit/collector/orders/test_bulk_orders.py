@@ -9,8 +9,7 @@ import pytest
 
 from collector.orders.bulk_selection import fingerprint, select
 from collector.orders.confirmation import confirmation_text, require_beginning, require_confirmation
-from collector.orders.each import plan_each
-from collector.orders.plan import Plan, PlannedAction
+from collector.orders.plan import Plan, PlannedAction, plan_each
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.orders import StepOutcome
 from collector.verdicts.judging import Judged

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from collector.orders import start_command
+from collector.orders import pipelines
+from collector.orders.pipelines import run_start_command
 from lifecycle import private_files
 
 
@@ -17,19 +18,19 @@ def test_a_started_program_has_the_umask_that_the_collector_was_started_with(mon
     try:
         private_files.close_to_others()
         command = [sys.executable, "-c", "import os; exit(oct(os.umask(0)))"]
-        assert start_command.run(command) == "the start command ended with 1: 0o27"
+        assert run_start_command(command) == "the start command ended with 1: 0o27"
     finally:
         os.umask(before)
 
 
 def test_a_command_that_ends_well_has_nothing_to_say() -> None:
-    assert start_command.run([sys.executable, "-c", "pass"]) == ""
+    assert run_start_command([sys.executable, "-c", "pass"]) == ""
 
 
 def test_a_command_that_fails_says_what_it_wrote() -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no such unit')"]
-    assert start_command.run(command) == "the start command ended with 1: no such unit"
-    assert start_command.run(["/nowhere/start"]) == "the start command cannot be run: No such file or directory"
+    assert run_start_command(command) == "the start command ended with 1: no such unit"
+    assert run_start_command(["/nowhere/start"]) == "the start command cannot be run: No such file or directory"
 
 
 def test_a_command_gets_no_secret_of_the_collector() -> None:
@@ -44,9 +45,9 @@ def test_a_command_gets_no_secret_of_the_collector() -> None:
     }
     needed = {"PATH": "/bin", "HOME": "/home/indoubt", "LC_ALL": "C.UTF-8", "XDG_RUNTIME_DIR": "/run/user/1"}
     command = [sys.executable, "-c", "import os, sys; sys.exit(' '.join(sorted(os.environ)))"]
-    assert start_command.run(command, secrets | needed).endswith(": HOME LC_ALL PATH XDG_RUNTIME_DIR")
+    assert run_start_command(command, secrets | needed).endswith(": HOME LC_ALL PATH XDG_RUNTIME_DIR")
 
 
 def test_a_command_that_does_not_return_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(start_command, "LIMIT_S", 0.2)
-    assert "did not return" in start_command.run([sys.executable, "-c", "import time; time.sleep(60)"])
+    monkeypatch.setattr(pipelines, "START_LIMIT_S", 0.2)
+    assert "did not return" in run_start_command([sys.executable, "-c", "import time; time.sleep(60)"])

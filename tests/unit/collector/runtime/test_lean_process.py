@@ -7,6 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[4]
 NEEDLESS = ("pandas", "psycopg", "pymysql", "httpx", "pyarrow.fs", "streamlit", "pyspark")
 """Of other parts of the product, or of what has to be asked for: databases, receivers, Flink, checkpoint directories."""
@@ -14,10 +18,6 @@ LOADED = """
 import sys
 import collector.service
 import pyarrow
-import pytest
-
-pytestmark = pytest.mark.slow
-
 print(pyarrow.array([1]).to_pylist(), pyarrow.default_memory_pool().backend_name)
 print([name for name in sys.argv[1:] if name in sys.modules])
 """

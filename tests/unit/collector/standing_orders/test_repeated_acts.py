@@ -9,8 +9,7 @@ import pytest
 from collector.records.orders import OrderOutcome
 from collector.records.standing_orders import StandingAct
 from collector.standing_orders.decision import decide
-from collector.standing_orders.failed_attempts import FailedAttempts
-from collector.standing_orders.given_orders import GivenOrders
+from collector.standing_orders.given_orders import FailedAttempts, GivenOrders
 from tests.unit.collector.observations import T0
 from tests.unit.collector.standing_orders.test_decision import (
     ACT,

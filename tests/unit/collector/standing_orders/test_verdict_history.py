@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector.standing_orders.verdict_history import VerdictHistory
+from collector.standing_orders.given_orders import VerdictHistory
 from lifecycle.verdicts import Verdict
 
 P, C, U = Verdict.IN_PROGRESS, Verdict.COMMIT_IT, Verdict.UNKNOWN
