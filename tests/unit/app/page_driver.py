@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import streamlit as st
+from streamlit.components.v2.component_manager import BidiComponentManager
 from streamlit.testing.v1 import AppTest
 
 from app import live
@@ -31,6 +32,8 @@ def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answe
         monkeypatch.setenv(TOKEN_VARIABLE, TOKEN)
         monkeypatch.delenv(FAULT_INJECTION_URL, raising=False)
         monkeypatch.setattr(component, "show", region_in_streamlit.show)
+        # No installed package brings a component: reading the metadata of each takes longer than the page.
+        monkeypatch.setattr(BidiComponentManager, "discover_and_register_components", lambda *_, **__: None)
         # What a test has changed is on the page at the next look.
         monkeypatch.setattr(live, "SHARED_FOR_S", 0.0)
         # What a person has seen lives as long as the app's process: each test has one of its own.
