@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,10 @@ class Api:
             partitions=lambda: self.findings,
         )
         self.served = served
-        self.client = TestClient(application(served), raise_server_exceptions=False)
+
+    @cached_property
+    def client(self) -> TestClient:
+        return TestClient(application(self.served), raise_server_exceptions=False)
 
     def rows(self, path: str) -> list[dict[str, Any]]:
         answer = self.client.get(f"/api/v1/{path}", headers=VIEWER)

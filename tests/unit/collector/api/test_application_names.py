@@ -65,7 +65,7 @@ NAMES = {
     "a\nb-0-1": "a\nb",
 }
 """Transactional id -> the name of its application."""
-IDS = pytest.mark.parametrize(("id_", "name"), NAMES.items(), ids=repr)
+ONE_BY_ONE = pytest.mark.parametrize(("id_", "name"), NAMES.items(), ids=repr)
 
 
 @pytest.fixture
@@ -82,6 +82,14 @@ def api(tmp_path: Path) -> Iterator[Api]:
     served.current.flink.see_committables([listed])
     yield served
     served.store.close()
+
+
+def open_all(api: Api, *ids: str) -> None:
+    """Let transactions of these ids begin, each of a producer of its own."""
+    api.current.observe([
+        observed(60 + n, broker_record(BrokerStatus.ONGOING, 100, transaction=id_, producer_id=77 + n))
+        for n, id_ in enumerate(ids)
+    ])  # fmt: skip
 
 
 def hang(api: Api, *ids: str) -> None:
@@ -113,35 +121,36 @@ def fired(api: Api, rule: str) -> list[dict[str, str]]:
     return [dict(finding.labels) for finding in findings(snapshot) if finding.rule == rule]
 
 
-@IDS
-def test_an_open_transaction(api: Api, id_: str, name: str) -> None:
-    api.current.observe([observed(60, broker_record(BrokerStatus.ONGOING, 100, transaction=id_, producer_id=77))])
-    (row,) = [row for row in api.rows("transactions") if row["producer_id"] == 77]
-    assert (row["pipeline"], row["application"]["name"]) == (name, name)
-    (view,) = [view for judged in api.current.judged() if (view := judged.view).producer_id == 77]
-    # Of an application that nothing is known of, a metric has no label of its own.
-    is_known = view.ours or view.application.kind is not ApplicationKind.OTHER
-    assert PipelineLabels(most=10).of_transaction(view) == (name if is_known else "foreign")
+def test_open_transactions(api: Api) -> None:
+    open_all(api, *NAMES)
+    for row in (found := [row for row in api.rows("transactions") if row["producer_id"] >= 77]):
+        name = NAMES[row["transaction"]]
+        assert (row["pipeline"], row["application"]["name"]) == (name, name)
+    views = [view for judged in api.current.judged() if (view := judged.view).producer_id >= 77]
+    assert len(found) == len(views) == len(NAMES)
+    for view in views:
+        # Of an application that nothing is known of, a metric has no label of its own.
+        is_known = view.ours or view.application.kind is not ApplicationKind.OTHER
+        label = PipelineLabels(most=10).of_transaction(view)
+        assert label == (NAMES[view.transaction] if is_known else "foreign"), view.transaction
 
 
-@IDS
-def test_a_hanging_transaction_and_its_alert(api: Api, id_: str, name: str) -> None:
-    hang(api, id_)
-    assert [row["application"]["name"] for row in api.rows("hanging")] == [name]
-    answer = overview(api)
-    assert [one["pipeline"] for one in answer["attention"] if one["verdict"] == "hanging"] == [name]
-    assert [labels["pipeline"] for labels in fired(api, "A3")] == [name]
+def test_hanging_transactions_and_their_alerts(api: Api) -> None:
+    hang(api, *NAMES)
+    assert {row["transaction"]: row["application"]["name"] for row in api.rows("hanging")} == NAMES
+    shown = {one["pipeline"] for one in overview(api)["attention"] if one["verdict"] == "hanging"}
+    assert shown == {labels["pipeline"] for labels in fired(api, "A3")} == set(NAMES.values())
 
 
-@IDS
-def test_the_holder_of_a_partition(api: Api, id_: str, name: str) -> None:
-    hold_back(api, id_)
-    api.current.observe([observed(60, broker_record(BrokerStatus.ONGOING, 100, transaction=id_, producer_id=77))])
-    (row,) = api.rows("blocked")
-    (opened,) = [row for row in api.rows("transactions") if row["producer_id"] == 77]
-    assert row["application"] == opened["application"]
-    on_its_page = api.client.get("/api/v1/partitions/orders/3", headers=VIEWER).json()["readers"]
-    assert on_its_page["application"] == row["application"]
+def test_the_holder_of_a_partition(api: Api) -> None:
+    open_all(api, *NAMES)
+    opened = {row["transaction"]: row for row in api.rows("transactions") if row["producer_id"] >= 77}
+    for id_ in NAMES:
+        hold_back(api, id_)
+        (row,) = api.rows("blocked")
+        assert row["application"] == opened[id_]["application"], id_
+        on_its_page = api.client.get("/api/v1/partitions/orders/3", headers=VIEWER).json()["readers"]
+        assert on_its_page["application"] == row["application"], id_
 
 
 def test_a_holder_without_an_id_goes_by_its_producer(api: Api) -> None:
@@ -162,7 +171,7 @@ def test_a_holder_without_an_id_goes_by_its_producer(api: Api) -> None:
 )
 def test_the_evidence_says_which_part_of_an_application_wrote(api: Api, id_: str, words: str | None) -> None:
     hang(api, id_)
-    api.current.observe([observed(60, broker_record(BrokerStatus.ONGOING, 100, transaction=id_, producer_id=77))])
+    open_all(api, id_)
     (opened,) = [row for row in api.rows("transactions") if row["producer_id"] == 77]
     answer = api.client.get(f"/api/v1/transactions/{quote(opened['key'], safe='')}", headers=VIEWER).json()
     for row in (opened, answer, *api.rows("hanging")):
@@ -170,7 +179,7 @@ def test_the_evidence_says_which_part_of_an_application_wrote(api: Api, id_: str
         assert told == ([f"by its id: {words}"] if words else [])
 
 
-@IDS
+@ONE_BY_ONE
 def test_transactions_that_ended(api: Api, id_: str, name: str) -> None:
     began = now_ms() - T0 - 120_000
     api.current.observe([

@@ -140,8 +140,16 @@ def pages(of: tuple[CurrentState, Store], limit: int, **wanted: Any) -> list[tup
     raise AssertionError("the pages have no end")
 
 
-@pytest.mark.parametrize("limit", [1, 7, 1_000])
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [
+        pytest.param(
+            name, limit, marks=[pytest.mark.long] if limit == 1 and name not in ("cause", "open since") else []
+        )
+        for name in QUERIES
+        for limit in (1, 7, 1_000)
+    ],
+)
 def test_a_search_finds_the_same_wherever_it_is(
     made: dict[str, tuple[CurrentState, Store]], monkeypatch: pytest.MonkeyPatch, name: str, limit: int
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -119,6 +119,22 @@ def collector(directory: Path, kept: int, *, is_restarted: bool = False) -> Iter
         yield current, store
 
 
+Collector = tuple[CurrentState, Store]
+
+
+@pytest.fixture(scope="module")
+def collectors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Collector]]:
+    """Return one that has all of the story in memory, one that has little of it, and one that was restarted; none is changed."""
+    kept = {"much": EVERYTHING, "evicted": LITTLE, "restarted": LITTLE}
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(
+                collector(tmp_path_factory.mktemp(name), number, is_restarted=name == "restarted")
+            )
+            for name, number in kept.items()
+        }
+
+
 def all_pages(which: List, current: CurrentState, store: Store, query: ListQuery, most: int = 1_000) -> list[Any]:
     rows: list[Any] = []
     for _ in range(most):
@@ -131,17 +147,18 @@ def all_pages(which: List, current: CurrentState, store: Store, query: ListQuery
     raise AssertionError("it has no end")
 
 
-@pytest.mark.parametrize("is_restarted", [False, True], ids=["evicted", "restarted"])
+@pytest.mark.parametrize("name", ["evicted", "restarted"])
 @pytest.mark.parametrize("limit", [3, 50, 1_000])
 @pytest.mark.parametrize("which", [aborts, losses], ids=["aborts", "losses"])
-def test_a_list_is_the_same_with_little_memory(tmp_path: Path, which: List, limit: int, is_restarted: bool) -> None:
-    with collector(tmp_path / "much", EVERYTHING) as (current, store):
-        expected = which(current, store, ListQuery(limit=1_000))
-        assert expected.next is None
-    with collector(tmp_path / "little", LITTLE, is_restarted=is_restarted) as (current, store):
-        with current.reading() as state:
-            assert not any(each.transaction in ("billing", "streams", "shipping-3") for each in state.broker)
-        assert all_pages(which, current, store, ListQuery(limit=limit)) == list(expected.rows)
+def test_a_list_is_the_same_with_little_memory(
+    collectors: dict[str, Collector], which: List, limit: int, name: str
+) -> None:
+    expected = which(*collectors["much"], ListQuery(limit=1_000))
+    assert expected.next is None
+    current, store = collectors[name]
+    with current.reading() as state:
+        assert not any(each.transaction in ("billing", "streams", "shipping-3") for each in state.broker)
+    assert all_pages(which, current, store, ListQuery(limit=limit)) == list(expected.rows)
     assert len({row.key for row in expected.rows}) == len(expected.rows) > 45
 
 
@@ -150,46 +167,47 @@ def test_a_list_is_the_same_with_little_memory(tmp_path: Path, which: List, limi
     [(aborts, ["client"]), (aborts, ["timeout", "client"]), (losses, ["harmless"]), (losses, ["lost", "unknown"])],
 )
 @pytest.mark.parametrize("pipeline", [None, "billing", "ip-count", "orders-eu"])
-def test_filters_select_the_same(tmp_path: Path, which: Any, wanted: list[str], pipeline: str | None) -> None:
+def test_filters_select_the_same(
+    collectors: dict[str, Collector], which: Any, wanted: list[str], pipeline: str | None
+) -> None:
     since_ms = 1_795_000_030_000 if pipeline is None else 0
     query = ListQuery(limit=4, pipeline=pipeline)
-    with collector(tmp_path / "much", EVERYTHING) as (current, store):
-        expected = which(current, store, replace(query, limit=1_000), *wanted, since_ms=since_ms).rows
-    with collector(tmp_path / "little", LITTLE) as (current, store):
 
-        def pages(current: CurrentState, store: Store, query: ListQuery) -> Page:
-            page: Page = which(current, store, query, *wanted, since_ms=since_ms)
-            return page
+    def asked(current: CurrentState, store: Store, query: ListQuery) -> Page:
+        page: Page = which(current, store, query, *wanted, since_ms=since_ms)
+        return page
 
-        assert all_pages(pages, current, store, query) == list(expected)
+    expected = asked(*collectors["much"], replace(query, limit=1_000)).rows
+    assert all_pages(asked, *collectors["evicted"], query) == list(expected)
     assert pipeline is not None or expected
 
 
-def test_a_page_ends_in_time_and_the_next_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_ends_in_time_and_the_next_goes_on(
+    collectors: dict[str, Collector], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(undone_in_history, "BUDGET_S", -1.0)
-    with collector(tmp_path, LITTLE) as (current, store):
-        page = aborts(current, store, ListQuery(limit=2), "client")
-        assert page.next is not None
-        found = all_pages(lambda *asked: aborts(*asked, "client"), current, store, ListQuery(limit=2))
+    page = aborts(*collectors["evicted"], ListQuery(limit=2), "client")
+    assert page.next is not None
+    found = all_pages(lambda *asked: aborts(*asked, "client"), *collectors["evicted"], ListQuery(limit=2))
     assert {row.cause.value for row in found} == {"client"}
     assert len(found) == 8 + 1
 
 
 def test_of_history_no_more_than_so_many_are_put_together_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    collectors: dict[str, Collector], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(undone_in_history, "AT_ONCE", 5)
-    with collector(tmp_path, LITTLE) as (current, store):
-        page = aborts(current, store, ListQuery(limit=500))
-        assert (len(page.rows), page.more) == (5, 1)
-        assert len(all_pages(aborts, current, store, ListQuery(limit=500))) > 45
+    page = aborts(*collectors["evicted"], ListQuery(limit=500))
+    assert (len(page.rows), page.more) == (5, 1)
+    assert len(all_pages(aborts, *collectors["evicted"], ListQuery(limit=500))) > 45
 
 
-def test_a_page_that_memory_fills_asks_no_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with collector(tmp_path / "much", EVERYTHING) as (current, store):
-        expected = aborts(current, store, ListQuery(limit=500)).rows
+def test_a_page_that_memory_fills_asks_no_history(
+    collectors: dict[str, Collector], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = aborts(*collectors["much"], ListQuery(limit=500)).rows
     # Of what was undone half has left memory.
-    with collector(tmp_path / "half", 5 * LITTLE + 30) as (current, store):
+    with collector(tmp_path, 5 * LITTLE + 30) as (current, store):
         monkeypatch.setattr(undone_in_history, "AT_ONCE", 5)
         with monkeypatch.context() as without:
             without.delattr(undone_in_history, "_part")
