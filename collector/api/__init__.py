@@ -1,4 +1,5 @@
 """How it is served: FastAPI routes, answers as JSON, server-sent events, metrics, the API's document.
 
-Imports everything below. Begin with ``app.py``; docs/api.md describes each route.
+``listings.py`` chooses what is on a page; ``views`` makes its rows. Imports everything below. Begin with ``app.py``;
+docs/api.md describes each route.
 """

@@ -10,8 +10,6 @@ from typing import TypeVar
 from collector.api.paging import Page, behind, page, place_of
 from collector.assess.assessment import Assessment
 from collector.history.store import Store
-from collector.rows.batches import batch_row
-from collector.rows.transactions import abort_row, loss_row, transaction_row, urgency
 from collector.state.transaction_pages import EndKey, end_sort_key
 from collector.state.transaction_view import TransactionView
 from collector.verdicts.abort_causes import AbortClues, infer
@@ -19,6 +17,7 @@ from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
 from collector.views import aborts_and_losses
 from collector.views.aborts_and_losses import EVERY
+from collector.views.batch_rows import batch_row
 from collector.views.batches import (
     VERDICTS,
     BatchVerdict,
@@ -28,6 +27,7 @@ from collector.views.batches import (
 )
 from collector.views.current_state import CurrentState
 from collector.views.past_batches import Attempts
+from collector.views.transaction_rows import abort_row, loss_row, transaction_row, urgency
 from collector.views.undone_in_history import UndoneList, clues_of_past, losses_of_past, undone_page
 from lifecycle.rows.batches import OVER
 from lifecycle.verdicts import URGENCY, Certainty, Verdict

@@ -12,14 +12,15 @@ from starlette.convertors import Convertor, register_url_convertor
 from collector.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
 from collector.api.paging import Page, behind, place_of
 from collector.api.table_routes import After, Limit, Table, row_answer, table_answer
-from collector.rows.partitions import blocked_row, hanging_rows
-from collector.rows.transactions import detail_row, ended_row, transaction_row
 from collector.runtime.clock import now_ms
 from collector.state import transaction_join
 from collector.verdicts.judging import Judged
 from collector.views import aborts_and_losses, past_transactions
 from collector.views.application_names import applications_of_hanging, applications_of_holders
+from collector.views.partition_rows import blocked_row, hanging_rows
 from collector.views.raw_events import raw_events
+from collector.views.transaction_detail import detail_row
+from collector.views.transaction_rows import ended_row, transaction_row
 from lifecycle.rows.events import EndedTransactionRow, RawEventRow
 from lifecycle.rows.partitions import PartitionRow
 from lifecycle.rows.transactions import TransactionDetailRow

@@ -11,8 +11,8 @@ from fastapi.responses import Response
 from collector.api.dependencies import ApiDependencies, caller_of_request
 from collector.api.paging import Page, place_of
 from collector.api.table_routes import After, Table, table_answer
-from collector.rows.transactions import found_row
 from collector.views.search import SearchQuery, search
+from collector.views.transaction_rows import found_row
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.search import FoundTransactionRow, SearchOutcome
 from lifecycle.verdicts import AbortCause

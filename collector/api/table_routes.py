@@ -20,16 +20,23 @@ from collector.history import sql
 from collector.orders.audit import Intent
 from collector.orders.pipelines import pipeline_row
 from collector.records.facts import CheckpointFacts
-from collector.rows.ids import id_row
-from collector.rows.partitions import blocked_rows, hanging_rows
-from collector.rows.transactions import checkpoint_at_ms, checkpoint_row, checkpoint_sort_key, count_rows, job_row
 from collector.runtime.clock import now_ms
 from collector.verdicts.driver_state import gives_signs
 from collector.verdicts.timeout_risk import by_risk
 from collector.views import aborts_and_losses
 from collector.views.application_names import applications_of_hanging, applications_of_holders
+from collector.views.partition_rows import blocked_rows, hanging_rows
 from collector.views.past_batches import Attempts
-from collector.views.timeouts import cached_lengths, timeout_row, timeouts
+from collector.views.pipeline_rows import (
+    checkpoint_at_ms,
+    checkpoint_row,
+    checkpoint_sort_key,
+    id_row,
+    job_row,
+    timeout_row,
+)
+from collector.views.timeouts import cached_lengths, timeouts
+from collector.views.transaction_rows import count_rows
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.attention import Attention, AttentionKind
 from lifecycle.rows.batches import BatchRow

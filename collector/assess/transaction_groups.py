@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from collector.rows.transactions import urgency
 from collector.verdicts.hanging_transactions import Suspect, partition_name
 from collector.verdicts.judging import Judged
 from collector.verdicts.partition_state import PartitionFindings
+from collector.views.transaction_rows import urgency
 from lifecycle.application import Application
 from lifecycle.verdicts import URGENCY, Certainty, Judgement, Verdict, least_sure
 

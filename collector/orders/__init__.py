@@ -1,4 +1,4 @@
 """What an operator may do: commit, abort, settle, restart; each planned, checked again, carried out and audited.
 
-Imports ``rows`` and all below. Begin with ``service.py`` and ``plan.py``; docs/orders.md says what is checked.
+Imports ``views`` and all below. Begin with ``service.py`` and ``plan.py``; docs/orders.md says what is checked.
 """

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from collector.orders.confirmation import confirmation_text
 from collector.records.orders import Order
-from collector.rows.transactions import transaction_row, urgency
 from collector.runtime.clock import now_ms
 from collector.verdicts.judging import Judged
 from collector.views.current_state import CurrentState
+from collector.views.transaction_rows import transaction_row, urgency
 from lifecycle.orders import Action
 from lifecycle.rows.order_request import MAX_KEYS, Filter, in_words
 from lifecycle.rows.orders import LeftOut, OrderPreview, PreviewedCondition, PreviewedVerdict

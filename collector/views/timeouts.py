@@ -13,7 +13,6 @@ from collector.verdicts.timeout_risk import EndedLengths, OpenNow, Timeout
 from collector.views import application_names
 from collector.views.current_state import CurrentState
 from lifecycle.durations import DAY_MS
-from lifecycle.rows.pipelines import TimeoutRow
 
 RECOUNT_MS = 5_000
 
@@ -76,31 +75,4 @@ def _open_now(members: Sequence[BrokerTransaction]) -> OpenNow:
         oldest_key=oldest.key,
         oldest_opened_ms=oldest.identity.start_ms,
         oldest_timeout_ms=oldest.timeout_ms,
-    )
-
-
-def timeout_row(timeout: Timeout) -> TimeoutRow:
-    """Return a row of GET /timeouts, in the columns of the OpenAPI document; lengths in ms, times epoch ms."""
-    lengths, opened = timeout.lengths, timeout.open_now
-    return TimeoutRow(
-        pipeline=lengths.application,
-        ours=timeout.pipeline is not None,
-        risk=timeout.risk.value,
-        advice=timeout.advice,
-        timeout_ms=lengths.timeout_ms,
-        left_ms=timeout.left_ms,
-        recovery_ms=timeout.recovery_ms,
-        recovery=timeout.recovery,
-        restarts_measured=timeout.restarts_measured,
-        transactions=lengths.ended + lengths.timed_out,
-        timed_out=lengths.timed_out,
-        p50_ms=lengths.p50_ms,
-        p95_ms=lengths.p95_ms,
-        p99_ms=lengths.p99_ms,
-        longest_ms=lengths.longest_ms,
-        longest_transaction=lengths.longest_transaction,
-        open=opened.count if opened is not None else 0,
-        oldest_key=opened.oldest_key if opened is not None else None,
-        oldest_opened_at_ms=opened.oldest_opened_ms if opened is not None else None,
-        oldest_deadline_ms=opened.oldest_deadline_ms if opened is not None else None,
     )

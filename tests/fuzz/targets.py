@@ -27,7 +27,6 @@ from collector.records.formats.transaction_state import BrokerStatus, Transactio
 from collector.records.formats.transaction_state_batch import StateDecoder
 from collector.records.observations import DecisionSeen, EventSeen, Observation, Observed, Position
 from collector.records.xids import as_listed, owner_of, xid_owner
-from collector.rows.transactions import checkpoint_row, detail_row, transaction_row
 from collector.sources.transaction_state_log import TOPIC, record_of
 from collector.state.fold import apply
 from collector.state.state import State
@@ -35,6 +34,9 @@ from collector.state.transaction_join import find, views
 from collector.verdicts.judging import Judged
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits
 from collector.verdicts.verdict_rules import judge
+from collector.views.pipeline_rows import checkpoint_row
+from collector.views.transaction_detail import detail_row
+from collector.views.transaction_rows import transaction_row
 from lifecycle import decisions, events
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import RunStarted

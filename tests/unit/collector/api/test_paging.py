@@ -11,8 +11,8 @@ from collector.api import paging
 from collector.api.paging import InvalidCursor, page, place_of
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BranchProof, Malformed, Observation
-from collector.rows.transactions import urgency
 from collector.views.batches import BatchVerdict, current_batches
+from collector.views.transaction_rows import urgency
 from lifecycle.decisions import Settled
 from lifecycle.events import EventType
 from tests.unit.collector.api.served_api import OPERATOR, VIEWER, Api, observed

@@ -25,12 +25,12 @@ from collector.records.formats.flink_records import (
     FlinkStatus,
 )
 from collector.records.observations import Observed, Position
-from collector.rows.transactions import checkpoint_row, job_row
 from collector.runtime.clock import now_ms
 from collector.sources import flink_http, flink_rest
 from collector.sources.flink_rest import FlinkRest
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
+from collector.views.pipeline_rows import checkpoint_row, job_row
 from lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
 from lifecycle.json_record import read_object
 from lifecycle.rows.row_json import row_to_json

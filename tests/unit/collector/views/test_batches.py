@@ -11,11 +11,11 @@ from collector.assess.transaction_groups import required
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BranchProof, Observation
 from collector.records.orders import InvalidOrder, StepOutcome, read
-from collector.rows.batches import batch_row
 from collector.state.transaction_join import views
 from collector.verdicts.judging import Judged
 from collector.verdicts.partition_state import NOTHING_SEEN
 from collector.verdicts.verdict_rules import judge
+from collector.views.batch_rows import batch_row
 from collector.views.batches import Batch, BatchVerdict, Settling, batches
 from lifecycle.decisions import Ruling, Settled
 from lifecycle.events import EventType

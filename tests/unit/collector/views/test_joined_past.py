@@ -17,7 +17,6 @@ from collector.history import row_decoding, sql, transaction_sql
 from collector.history.store import Store
 from collector.records.facts import BrokerTransaction
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.rows.transactions import found_row
 from collector.state import transaction_join
 from collector.state.state import State
 from collector.state.transaction_view import TransactionView
@@ -25,6 +24,7 @@ from collector.verdicts.verdict_case import Limits
 from collector.views import search
 from collector.views.current_state import CurrentState
 from collector.views.past_transactions import joined_past_of, past_of
+from collector.views.transaction_rows import found_row
 from lifecycle.decisions import Ruling, Settled
 from lifecycle.events import EventType
 from lifecycle.rows.search import FoundTransactionRow

@@ -1,15 +1,10 @@
-"""Rows of the API's tables, in the columns of the OpenAPI document; all times epoch ms."""
+"""Rows of transactions, open and ended, in the columns of the OpenAPI document; all times epoch ms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
-from collector.records.facts import CheckpointFacts
-from collector.records.flink_job_facts import FlinkJobFacts
-from collector.records.observations import OffsetsSeen, OperatorOrder
-from collector.rows.branches import branch_view
-from collector.rows.timeline import timeline
+from collector.records.observations import OffsetsSeen
 from collector.state.transaction_pages import opening_sort_key
 from collector.state.transaction_view import TransactionView
 from collector.verdicts import abort_causes
@@ -21,13 +16,10 @@ from lifecycle.application import ApplicationKind
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.ends import AbortRow, LossRow, OffsetRange
 from lifecycle.rows.events import EndedTransactionRow
-from lifecycle.rows.pipelines import CheckpointRow, JobRestore, JobRow
 from lifecycle.rows.row_json import fields_of
 from lifecycle.rows.search import FoundTransactionRow
 from lifecycle.rows.transactions import (
-    DecisionSummary,
     TransactionCountRow,
-    TransactionDetailRow,
     TransactionRow,
 )
 from lifecycle.verdicts import URGENCY, Certainty, Verdict
@@ -106,52 +98,6 @@ def count_rows(judged: Iterable[Judged]) -> list[TransactionCountRow]:
     return sorted(rows, key=lambda row: (URGENCY.index(row.verdict), -row.transactions, row.pipeline))
 
 
-def detail_row(
-    judged: Judged, orders: Sequence[OperatorOrder], siblings: Sequence[str], loss: Loss | None
-) -> TransactionDetailRow:
-    """Return the answer of GET /transactions/{key}."""
-    view = judged.view
-    return TransactionDetailRow(
-        **fields_of(transaction_row(judged)),
-        timeline=timeline(view, orders),
-        siblings=tuple(siblings),
-        decision=_decision(view),
-        handle=view.handle.to_json() if view.handle is not None else None,
-        broker=_broker_view(view),
-        branch=branch_view(view),
-        last_seen_ms=judged.pipeline.facts.last_seen_ms if judged.pipeline is not None else None,
-        loss=loss_row(loss) if loss is not None else None,
-    )
-
-
-def _decision(view: TransactionView) -> DecisionSummary | None:
-    numbered = view.listing or (view.first_decision[:2] if view.first_decision is not None else None)
-    if numbered is None:
-        return None
-    offset, decision = numbered
-    return DecisionSummary(offset=offset, at_ms=decision.at_ms, who=decision.who, ruling=decision.ruling.value)
-
-
-def _broker_view(view: TransactionView) -> dict[str, Any] | None:
-    broker = view.broker
-    if broker is None:
-        return None
-    return {
-        "source": broker.source,
-        "producer_id": broker.identity.producer_id,
-        "ongoing_epoch": broker.ongoing_epoch,
-        "end_epoch": broker.end_epoch,
-        "start_ms": broker.identity.start_ms,
-        "last_write_ms": broker.last_write_ms,
-        "timeout_ms": broker.timeout_ms,
-        "prepare_commit_ms": broker.prepare_commit_ms,
-        "prepare_abort_ms": broker.prepare_abort_ms,
-        "complete_commit_ms": broker.complete_commit_ms,
-        "complete_abort_ms": broker.complete_abort_ms,
-        "partitions": sorted(broker.partitions),
-    }
-
-
 def abort_row(clues: AbortClues) -> AbortRow:
     """Return a row of GET /aborts."""
     view = clues.view
@@ -194,59 +140,6 @@ def found_row(found: Found) -> FoundTransactionRow:
     """Return a row of GET /search."""
     certainty = found.certainty.value if found.certainty is not None else None
     return FoundTransactionRow(**fields_of(ended_row(found.view)), cause=found.cause, certainty=certainty)
-
-
-def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int | None] | None) -> CheckpointRow:
-    """Return a row of GET /checkpoints; ``transactions`` is their number and their rows, where known."""
-    count, rows = transactions if transactions is not None else (None, None)
-    return CheckpointRow(
-        pipeline=checkpoint.pipeline,
-        number=checkpoint.number,
-        state=checkpoint.state,
-        started_at_ms=checkpoint.begun_ms,
-        ended_at_ms=checkpoint.ended_ms,
-        duration_ms=checkpoint.duration_ms,
-        transactions=count,
-        rows=checkpoint.rows if checkpoint.rows is not None else rows,
-        source=", ".join(sorted(checkpoint.sources)),
-        kind=checkpoint.kind,
-        reason=checkpoint.reason,
-        state_bytes=checkpoint.state_bytes,
-        job=checkpoint.job,
-        path=checkpoint.path,
-    )
-
-
-def checkpoint_at_ms(checkpoint: CheckpointFacts) -> int:
-    """Return the time of a checkpoint by which a stretch of time has it: its end, else its start (epoch ms)."""
-    return checkpoint.ended_ms or checkpoint.begun_ms or 0
-
-
-def checkpoint_sort_key(checkpoint: CheckpointFacts) -> tuple[int, int, str, str, str]:
-    """Return where a checkpoint stands in the list: newest first."""
-    begun_ms = checkpoint.begun_ms
-    at_ms = begun_ms if begun_ms is not None else checkpoint.ended_ms
-    return (-(at_ms or 0), -checkpoint.number, checkpoint.pipeline, checkpoint.kind, checkpoint.job)
-
-
-def job_row(facts: FlinkJobFacts) -> JobRow:
-    """Return a row of GET /jobs."""
-    job = facts.job
-    return JobRow(
-        cluster=job.cluster,
-        job=job.job,
-        name=job.name,
-        pipeline=facts.pipeline,
-        state=job.state,
-        started_at_ms=job.started_ms,
-        ended_at_ms=job.ended_ms,
-        changed_at_ms=job.changed_ms,
-        restarts=job.restarts,
-        restores=tuple(JobRestore(checkpoint=restore.number, at_ms=restore.at_ms) for restore in facts.restores),
-        restored_from=job.restored_number,
-        restored_at_ms=job.restored_ms,
-        restored_path=job.restored_path,
-    )
 
 
 def loss_row(loss: Loss) -> LossRow:

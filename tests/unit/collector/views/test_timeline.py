@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BranchProof, OperatorOrder
-from collector.rows.timeline import _STEPS, timeline
+from collector.views.transaction_detail import _STEPS, timeline
 from lifecycle.decisions import Ruling, Settled
 from lifecycle.events import EventType
 from tests.unit.collector.observations import (

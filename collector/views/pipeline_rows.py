@@ -1,0 +1,108 @@
+"""Rows of checkpoints, Flink's jobs, timeouts and transactional ids, in the columns of the OpenAPI document; all times epoch ms."""
+
+from __future__ import annotations
+
+from collector.records.facts import CheckpointFacts
+from collector.records.flink_job_facts import FlinkJobFacts
+from collector.state.transactional_ids import PrefixReport
+from collector.verdicts.timeout_risk import Timeout
+from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRestore, JobRow, TimeoutRow
+
+
+def id_row(report: PrefixReport) -> IdsRow:
+    """Return what there is to say about the ids of one prefix."""
+    return IdsRow(
+        prefix=report.prefix,
+        ids=report.ids,
+        growth_per_hour=report.growth_per_hour,
+        created_last_hour=report.created_last_hour,
+        stale_ids=report.stale_ids,
+        leaks=report.leaks,
+        shared=report.shared,
+        why=report.why,
+        checkpoint_ids=report.checkpoint_ids,
+        fenced_last_hour=report.fenced_last_hour,
+        newest_at_ms=report.newest_ms,
+        oldest_at_ms=report.oldest_ms,
+        example=report.example,
+    )
+
+
+def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int | None] | None) -> CheckpointRow:
+    """Return a row of GET /checkpoints; ``transactions`` is their number and their rows, where known."""
+    count, rows = transactions if transactions is not None else (None, None)
+    return CheckpointRow(
+        pipeline=checkpoint.pipeline,
+        number=checkpoint.number,
+        state=checkpoint.state,
+        started_at_ms=checkpoint.begun_ms,
+        ended_at_ms=checkpoint.ended_ms,
+        duration_ms=checkpoint.duration_ms,
+        transactions=count,
+        rows=checkpoint.rows if checkpoint.rows is not None else rows,
+        source=", ".join(sorted(checkpoint.sources)),
+        kind=checkpoint.kind,
+        reason=checkpoint.reason,
+        state_bytes=checkpoint.state_bytes,
+        job=checkpoint.job,
+        path=checkpoint.path,
+    )
+
+
+def checkpoint_at_ms(checkpoint: CheckpointFacts) -> int:
+    """Return the time of a checkpoint by which a stretch of time has it: its end, else its start (epoch ms)."""
+    return checkpoint.ended_ms or checkpoint.begun_ms or 0
+
+
+def checkpoint_sort_key(checkpoint: CheckpointFacts) -> tuple[int, int, str, str, str]:
+    """Return where a checkpoint stands in the list: newest first."""
+    begun_ms = checkpoint.begun_ms
+    at_ms = begun_ms if begun_ms is not None else checkpoint.ended_ms
+    return (-(at_ms or 0), -checkpoint.number, checkpoint.pipeline, checkpoint.kind, checkpoint.job)
+
+
+def job_row(facts: FlinkJobFacts) -> JobRow:
+    """Return a row of GET /jobs."""
+    job = facts.job
+    return JobRow(
+        cluster=job.cluster,
+        job=job.job,
+        name=job.name,
+        pipeline=facts.pipeline,
+        state=job.state,
+        started_at_ms=job.started_ms,
+        ended_at_ms=job.ended_ms,
+        changed_at_ms=job.changed_ms,
+        restarts=job.restarts,
+        restores=tuple(JobRestore(checkpoint=restore.number, at_ms=restore.at_ms) for restore in facts.restores),
+        restored_from=job.restored_number,
+        restored_at_ms=job.restored_ms,
+        restored_path=job.restored_path,
+    )
+
+
+def timeout_row(timeout: Timeout) -> TimeoutRow:
+    """Return a row of GET /timeouts; lengths in ms."""
+    lengths, opened = timeout.lengths, timeout.open_now
+    return TimeoutRow(
+        pipeline=lengths.application,
+        ours=timeout.pipeline is not None,
+        risk=timeout.risk.value,
+        advice=timeout.advice,
+        timeout_ms=lengths.timeout_ms,
+        left_ms=timeout.left_ms,
+        recovery_ms=timeout.recovery_ms,
+        recovery=timeout.recovery,
+        restarts_measured=timeout.restarts_measured,
+        transactions=lengths.ended + lengths.timed_out,
+        timed_out=lengths.timed_out,
+        p50_ms=lengths.p50_ms,
+        p95_ms=lengths.p95_ms,
+        p99_ms=lengths.p99_ms,
+        longest_ms=lengths.longest_ms,
+        longest_transaction=lengths.longest_transaction,
+        open=opened.count if opened is not None else 0,
+        oldest_key=opened.oldest_key if opened is not None else None,
+        oldest_opened_at_ms=opened.oldest_opened_ms if opened is not None else None,
+        oldest_deadline_ms=opened.oldest_deadline_ms if opened is not None else None,
+    )
