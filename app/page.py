@@ -3,7 +3,7 @@
 Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t> is ``TransactionGroup.token``, ten hex digits):
 
 - ``topline``, ``last-order`` (the result of the last order), ``sent-orders`` (lines of orders), ``times`` (the zone)
-- live regions carry no such keys: a card is an ``article``, its buttons have ``data-order``, every press has ``data-press``
+- live regions carry no such keys: a card is an ``article``, its buttons have ``data-order``, links and buttons have ``data-click``
 - Overview: ``overview`` and ``over-time`` (live regions), ``window``
 - Transactions, Pipelines and History have sections: ``show-<path>`` chooses, ``?show=`` in the address says which
 - Pending: ``filter-words-field``, ``pending`` (the live region)
@@ -43,8 +43,8 @@ from app.components import viewer_choices
 from app.components.markup import el, join
 from app.components.time_text import UTC_NAME
 from app.dialogs import (
+    button_clicks,
     filter_order_dialog,
-    pressed,
     run_lines,
     silence_dialog,
     standing_orders_dialog,
@@ -134,13 +134,13 @@ def main() -> None:
     by_path = {page.url_path: page for page in pages}
     of_objects = _of_objects()
     page = st.navigation([*pages, *of_objects], position="top")
-    pressed.go_where_pressed(by_path | {page.url_path: page for page in of_objects}, page)
+    button_clicks.go_where_clicked(by_path | {page.url_path: page for page in of_objects}, page)
     if offers_faults:
         with st.sidebar:
             live.auto_refresh(fault_injection.show, every_s=fault_injection.EVERY_S)
     with st.container(horizontal=True, vertical_alignment="center", key="topline"):
         with st.container():
-            pressed.show_region("frame")
+            button_clicks.show_region("frame")
         if who := st.session_state.get("who"):
             live.write(who)
         _times_choice()

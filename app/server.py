@@ -23,7 +23,7 @@ from streamlit.starlette import App
 
 from app import screens
 from app.regions import component
-from app.regions.hub import Hub, TooManyViews
+from app.regions.region_server import RegionServer, TooManyViews
 from app.screens.live_regions import REGIONS
 from app.settings import Settings
 from app.sign_in.by_oidc import ByOidc
@@ -131,25 +131,25 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
     # Else uvicorn lets whoever asks from this machine say in X-Forwarded-For which address asks.
     os.environ["FORWARDED_ALLOW_IPS"] = ""
     # A request without a host name is refused.
-    hub = Hub(Settings.from_environment(), REGIONS)
+    regions = RegionServer(Settings.from_environment(), REGIONS)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: App) -> AsyncIterator[None]:
         # Before the first request is answered: else its page waits for this.
         _load()
-        hub.start()
-        component.tell_before_shown(hub.expect)
+        regions.start()
+        component.tell_before_shown(regions.prefetch)
         yield
-        await hub.stop()
+        await regions.stop()
 
     guards = [
         Middleware(OwnNamesOnly, names=names - {""}, public_url=public_url),
         Middleware(SignedInOnly, way=_way(sign_in)),
     ]
     # Every page has this region, and what it is made from takes longest.
-    index = Middleware(IndexPage, scripts=scripts_of_every_page(), opened=lambda: hub.expect("frame", {}))
+    index = Middleware(IndexPage, scripts=scripts_of_every_page(), opened=lambda: regions.prefetch("frame", {}))
     middleware = [*guards, Middleware(StreamlitFiles), index]
-    app = App(PAGE, lifespan=lifespan, routes=[_live_route(hub)], middleware=middleware)
+    app = App(PAGE, lifespan=lifespan, routes=[_live_route(regions)], middleware=middleware)
     settings = {**STREAMLIT_SETTINGS, "server.address": host, "server.port": port}
     if public_url:
         # Streamlit compares Host and Origin too, and else would look up this machine's outside address.
@@ -157,25 +157,25 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
     app.run(config=settings)
 
 
-def _live_route(hub: Hub) -> WebSocketRoute:
+def _live_route(regions: RegionServer) -> WebSocketRoute:
     """Return the route of a live region's WebSocket; the middleware in front of it checks Host, Origin and who asks."""
 
     async def endpoint(websocket: WebSocket) -> None:
         name = websocket.path_params["name"]
         query = dict(websocket.query_params)
         await websocket.accept()
-        if not hub.knows(name):
+        if not regions.knows(name):
             await websocket.close(UNKNOWN_REGION, "there is no such region")
         elif sum(len(key) + len(value) for key, value in query.items()) > MAX_QUERY_CHARACTERS:
             await websocket.close(TOO_LONG, "the filters are too long")
         else:
-            await _serve_region(websocket, hub, name, query)
+            await _serve_region(websocket, regions, name, query)
 
     return WebSocketRoute("/live/{name}", endpoint)
 
 
-async def _serve_region(websocket: WebSocket, hub: Hub, name: str, query: dict[str, str]) -> None:
-    sending = asyncio.create_task(_send_region(websocket, hub, name, query))
+async def _serve_region(websocket: WebSocket, regions: RegionServer, name: str, query: dict[str, str]) -> None:
+    sending = asyncio.create_task(_send_region(websocket, regions, name, query))
     try:
         # A browser sends nothing: this returns when it leaves.
         while True:
@@ -188,9 +188,9 @@ async def _serve_region(websocket: WebSocket, hub: Hub, name: str, query: dict[s
             await sending
 
 
-async def _send_region(websocket: WebSocket, hub: Hub, name: str, query: dict[str, str]) -> None:
+async def _send_region(websocket: WebSocket, regions: RegionServer, name: str, query: dict[str, str]) -> None:
     try:
-        async with contextlib.aclosing(hub.messages(name, query)) as messages:
+        async with contextlib.aclosing(regions.messages(name, query)) as messages:
             async for message in messages:
                 await websocket.send_text(message)
     except TooManyViews as error:

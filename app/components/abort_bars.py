@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, tzinfo
 
+from app.components.links_and_buttons import TIME
 from app.components.markup import Html, el
-from app.components.presses import TIME
 from app.components.time_text import exact_time
 from lifecycle.counted_nouns import counted
 from lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS, duration
@@ -77,7 +77,7 @@ def _bar(
         *parts,
         href=path(from_ms, from_ms + length_ms - 1),
         target="_self",
-        data_press=json.dumps({TIME: [from_ms, from_ms + length_ms - 1]}),
+        data_click=json.dumps({TIME: [from_ms, from_ms + length_ms - 1]}),
         class_="abort-bar",
         style=f"grid-column:{place - first + 1};height:{100 * total / most:.1f}%",
         title=says,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from app.components.cut_name import cut
+from app.components.links_and_buttons import link
 from app.components.markup import Html, el
-from app.components.presses import link
 from lifecycle import page_paths
 from lifecycle.application import Application, ApplicationKind
 

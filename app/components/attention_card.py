@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC
 
+from app.components.links_and_buttons import FILTER, link, order_button
 from app.components.markup import Html, el
 from app.components.partition_name import partition_links
-from app.components.presses import FILTER, link, order_button
 from app.components.time_text import amount, since, time_left, time_left_bar
 from app.components.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
 from lifecycle import page_paths
@@ -28,7 +28,7 @@ _TONES = {"critical": Tone.URGENT, "warning": Tone.WARNING}
 
 
 def card(item: Attention) -> Html:
-    """Return the card; its keyboard hooks are data-item and the presses in it."""
+    """Return the card; its keyboard hooks are data-item and the links and buttons in it."""
     tone = VERDICT_SIGNS[item.verdict][1] if item.verdict is not None else _TONES.get(item.severity, Tone.WARNING)
     title = el("div", _badge(item, tone), el("b", *_name(item), class_="name"), class_="title")
     said = [title, el("div", item.headline, class_="why")]

@@ -37,11 +37,15 @@ def checkpoint_chart(rows: Sequence[CheckpointRow], gaps: Sequence[CheckpointGap
             if gap.until_ms > first_ms:
                 _shade(figure, found.pipeline if len(shown) > 1 else "", gap, zone)
     failed = [row for row in rows if row.state is CheckpointState.FAILED and (row.ended_at_ms or row.started_at_ms)]
-    _add_marks(figure, "failed", "x", [(row.ended_at_ms or row.started_at_ms or 0, row.duration_ms or 0, row.number, row.reason)
-                                       for row in failed], zone)  # fmt: skip
+    ended = [
+        (row.ended_at_ms or row.started_at_ms or 0, row.duration_ms or 0, row.number, row.reason) for row in failed
+    ]
+    _add_checkpoints(figure, "failed", "x", ended, zone)
     hung = [one for found in gaps if found.pipeline in shown for one in found.hung if one.until_ms > first_ms]
     # On the axis: its length so far would flatten the others'. Its name has it.
-    _add_marks(figure, "hung", "triangle-up", [(one.started_at_ms, 0, one.number, one.name) for one in hung], zone)
+    _add_checkpoints(
+        figure, "hung", "triangle-up", [(one.started_at_ms, 0, one.number, one.name) for one in hung], zone
+    )
     return _styled(figure).update_yaxes(ticksuffix=" s")
 
 
@@ -108,16 +112,16 @@ def _shade(figure: go.Figure, pipeline: str, gap: CheckpointGap, zone: tzinfo) -
     )
 
 
-def _add_marks(
-    figure: go.Figure, name: str, symbol: str, marks: Sequence[tuple[int, int, int, str]], zone: tzinfo
+def _add_checkpoints(
+    figure: go.Figure, name: str, symbol: str, checkpoints: Sequence[tuple[int, int, int, str]], zone: tzinfo
 ) -> None:
     """Add one mark for each (time, length in ms, number, why)."""
-    if not marks:
+    if not checkpoints:
         return
     figure.add_scatter(
-        x=[chart_moment(at_ms, zone) for at_ms, _, _, _ in marks],
-        y=[length_ms / 1000 for _, length_ms, _, _ in marks],
-        customdata=[[number, _begun(why)] for _, _, number, why in marks],
+        x=[chart_moment(at_ms, zone) for at_ms, _, _, _ in checkpoints],
+        y=[length_ms / 1000 for _, length_ms, _, _ in checkpoints],
+        customdata=[[number, _begun(why)] for _, _, number, why in checkpoints],
         mode="markers",
         marker={"symbol": symbol, "size": 11, "color": LOST},
         name=name,

@@ -18,7 +18,7 @@ _TIMES = ("at_ms", "since_ms", "deadline_ms")
 
 
 def offer(name: str, rows: Callable[[], Sequence[Any]]) -> None:
-    """Write the two buttons; ``rows`` is called once one is pressed. Files and keys begin with ``name``."""
+    """Write the two buttons; ``rows`` is called once one is clicked. Files and keys begin with ``name``."""
     with st.container(horizontal=True, key=f"{name}-downloads", width="content"):
         st.download_button(
             "CSV", lambda: csv_text(rows()), f"{name}.csv", "text/csv", key=f"{name}-csv", on_click="ignore"

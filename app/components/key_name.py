@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from app.components.links_and_buttons import link
 from app.components.markup import Html, el
-from app.components.presses import link
 from lifecycle import page_paths
 from lifecycle.orders import HANGING_KEY, PIPELINE_KEY
 from lifecycle.resource_manager_kinds import KINDS

@@ -24,7 +24,7 @@ def life_line(detail: TransactionDetailRow, waits: Sequence[WaitingGroup]) -> Ht
     last_ms = max([start_ms, *(step.at_ms for step in detail.timeline)])
     edge_ms = _edge(detail, start_ms, last_ms)
     end_ms = max(last_ms, edge_ms or 0, start_ms + 1)
-    marks = [
+    ticks = [
         el("i", class_="mark", style=f"left:{_share(step.at_ms, start_ms, end_ms):.2f}%", title=_in_words(step.what))
         for step in detail.timeline
     ]
@@ -33,7 +33,7 @@ def life_line(detail: TransactionDetailRow, waits: Sequence[WaitingGroup]) -> Ht
     )
     edge = edge_ms is not None and el("i", class_="edge", title="the timeout")
     ends = el("div", el("span", at(start_ms)), _end(detail, edge_ms, last_ms), class_="ruler-ends")
-    ruler = el("div", *marks, now, edge, class_="ruler", aria_hidden="true")
+    ruler = el("div", *ticks, now, edge, class_="ruler", aria_hidden="true")
     bars = [_driver(detail, start_ms, end_ms), *(_reader(group, start_ms, end_ms) for group in waits)]
     return el("div", ruler, ends, _steps(detail, start_ms), el("div", *bars, class_="lanes"), class_="life")
 

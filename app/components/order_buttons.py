@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from app.components.links_and_buttons import FILTER, order_button
 from app.components.markup import Html
-from app.components.presses import FILTER, order_button
 from app.components.transaction_groups import TransactionGroup
 from lifecycle.orders import Action
 

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from app.components import viewer_choices
+from app.components.links_and_buttons import link
 from app.components.markup import Html, el
-from app.components.presses import link
 
 Row = TypeVar("Row")
 

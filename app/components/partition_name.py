@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from app.components.links_and_buttons import link
 from app.components.markup import Html, el, join
-from app.components.presses import link
 from lifecycle import page_paths
 
 

@@ -2,7 +2,7 @@
 
 What is drawn stays where it is while time goes on: places count from a fixed time and heights from a unit that seldom
 changes. One number of the whole (``moved``) moves it to the left, and style.css turns both into pixels. So a new bucket changes a
-few characters, and only these are sent to those who look (app/regions/picture.py).
+few characters, and only these are sent to those who look (app/regions/region_content.py).
 """
 
 from __future__ import annotations

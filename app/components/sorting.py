@@ -1,4 +1,4 @@
-"""In which order a table of history stands: its reader presses a column's head, and the address has the choice."""
+"""In which order a table of history stands: its reader clicks a column's head, and the address has the choice."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from app.components.links_and_buttons import SORT
 from app.components.markup import Html, el
 from app.components.paging import AFTER, PAGE, back_to_first_page
-from app.components.presses import SORT
 
 Row = TypeVar("Row")
 Key = Callable[[Row], float | str | None]
@@ -63,7 +63,7 @@ class Sorting(Generic[Row]):
             href=f"?{urlencode([*_others(self.name), (self.name, wanted)])}",
             target="_self",
             class_="sort",
-            data_press=json.dumps({SORT: [self.name, wanted]}),
+            data_click=json.dumps({SORT: [self.name, wanted]}),
         )
         stands = ("ascending" if rises else "descending") if is_chosen else "none"
         return el("th", to_it, scope="col", aria_sort=stands)

@@ -15,8 +15,8 @@ import streamlit as st
 
 from app import live
 from app.client.collector_client import CollectorError
+from app.components.links_and_buttons import DESTRUCTIVE
 from app.components.markup import el, plain_label
-from app.components.presses import DESTRUCTIVE
 from app.dialogs import order_form, run_lines
 from app.dialogs.filter_order_text import DONE, how_far, in_condition, in_one_line, known, result
 from lifecycle.counted_nouns import counted
@@ -194,7 +194,7 @@ def _give(asked: AskedFilterOrder, condition: PreviewedCondition, dry_run: bool)
 
 
 def _show_progress(run: OrderRun) -> None:
-    """Show how far a run is until it is over. Nothing waits for it here: a press in the dialog is heard at once."""
+    """Show how far a run is until it is over. Nothing waits for it here: a click in the dialog is heard at once."""
 
     @st.fragment(run_every=LOOK_S, key=f"{KEY}-watched")
     def watch() -> None:

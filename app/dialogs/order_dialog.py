@@ -1,6 +1,6 @@
 """The dialog of an order: what will happen, why it is safe, a reason, and the result; each kind of order is a class of its own.
 
-It uses what was shown when the button was pressed. The session keeps it. A later refresh of the page may reorder or end it, but
+It uses what was shown when the button was clicked. The session keeps it. A later refresh of the page may reorder or end it, but
 changes neither what the dialog names nor what it sends; the collector refuses the order if it has changed.
 """
 
@@ -20,8 +20,8 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorError, Failure
 from app.client.collector_rows import Orderable
+from app.components.links_and_buttons import DESTRUCTIVE
 from app.components.markup import Html, el, plain_label
-from app.components.presses import DESTRUCTIVE
 from app.components.time_text import since
 from app.dialogs import order_form, run_lines
 from app.dialogs.order_form import Filled

@@ -1,4 +1,4 @@
-"""A live region in a Streamlit page: it opens the WebSocket in the browser, and reports what is pressed."""
+"""A live region in a Streamlit page: it opens the WebSocket in the browser, and reports what is clicked."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import streamlit as st
 import streamlit.components.v2 as components
 
 STATIC = Path(__file__).parent.parent / "static"
-Expect = Callable[[str, Mapping[str, str]], None]
-_told: list[Expect] = []
+Prefetch = Callable[[str, Mapping[str, str]], None]
+_prefetches: list[Prefetch] = []
 _component = components.component(
     "indoubt_live",
     js="\n".join(
@@ -22,36 +22,36 @@ _component = components.component(
 )
 
 
-def tell_before_shown(expect: Expect) -> None:
-    """Call ``expect`` with the name and the query of each region that a page writes, before the browser asks for it."""
-    _told[:] = [expect]
+def tell_before_shown(prefetch: Prefetch) -> None:
+    """Call ``prefetch`` with the name and the query of each region that a page writes, before the browser asks for it."""
+    _prefetches[:] = [prefetch]
 
 
 def show(
     name: str,
     query: Mapping[str, str],
     *,
-    pressed: Callable[[str], None],
+    on_click: Callable[[str], None],
     may_order: bool,
     may_silence: bool,
     why_not: str,
     zone: str,
     remember: Mapping[str, str],
 ) -> None:
-    """Write the region ``name`` for this query; ``pressed`` is called with the text of a pressed element's data-press.
+    """Write the region ``name`` for this query; ``on_click`` is called with the data-click of a clicked element.
 
     It runs before the page is written again, as a widget's callback does. Elements with the attribute data-order are off unless
     ``may_order``, buttons about a silence unless ``may_silence``; ``why_not`` is the title of what is off. The browser keeps
     what is to ``remember`` in cookies of these names. ``zone``: of its times, by name.
     """
     key = f"live-{name}"
-    for expect in _told:
-        expect(name, query)
+    for prefetch in _prefetches:
+        prefetch(name, query)
 
-    def on_pressed() -> None:
-        press: Any = getattr(st.session_state.get(key), "pressed", None)
-        if isinstance(press, Mapping) and isinstance(press.get("press"), str):
-            pressed(press["press"])
+    def on_clicked() -> None:
+        click: Any = getattr(st.session_state.get(key), "clicked", None)
+        if isinstance(click, Mapping) and isinstance(click.get("click"), str):
+            on_click(click["click"])
 
     _component(
         key=key,
@@ -63,5 +63,5 @@ def show(
             "zone": zone,
             "remember": dict(remember),
         },
-        on_pressed_change=on_pressed,
+        on_clicked_change=on_clicked,
     )

@@ -11,14 +11,14 @@ from app import live
 from app.client.collector_rows import Rows
 from app.components import brush, downloads
 from app.components.abort_bars import abort_bars
+from app.components.links_and_buttons import link
 from app.components.markup import Html, el
 from app.components.paging import after_in_address, first_page, go_further, page_of
-from app.components.presses import link
 from app.components.sorting import Sorting
 from app.components.tables import table
 from app.components.time_text import amount, duration, exact_time, written
 from app.components.verdict_signs import Tone, badge, certainty_badge
-from app.screens import news
+from app.screens import new_rows
 from app.screens.sections import search_field
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
@@ -63,7 +63,7 @@ def _history() -> None:
     aborts = _newest(pipeline, after)
     live.write(el("h3", "Aborted and lost transactions", el("small", _span(aborts))))
     if not after:
-        news.show("aborts", [abort.at_ms for abort in aborts], f"{','.join(_chosen())}|{pipeline}")
+        new_rows.show("aborts", [abort.at_ms for abort in aborts], f"{','.join(_chosen())}|{pipeline}")
     if not aborts and not _chosen() and not after:
         live.write(el("p", none_was_aborted(pipeline, aborts.next), class_="empty"))
         go_further(aborts.next, key="abort")

@@ -13,16 +13,16 @@ from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.attention_card import remedies
+from app.components.links_and_buttons import link, silence_button
 from app.components.markup import Html, el, widget_token
 from app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
-from app.components.presses import link, silence_button
 from app.components.tables import table
 from app.components.time_text import exact, since, written
 from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
+from app.dialogs.button_clicks import show_region
 from app.dialogs.order_text import fact_line
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
-from app.screens import news
+from app.regions.region_content import Query, RegionContent
+from app.screens import new_rows
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
@@ -46,28 +46,28 @@ def show() -> None:
     live.auto_refresh(_resolved, every_s=None)
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return a card for each batch or application that alerts are about, then silences and receivers."""
     # With thousands of transactions past their timeout there are as many alerts: all of them take long to read.
     standing = client.alerts(over=False, limit=STANDING_SHOWN)
     silences, receivers = client.silences(), client.receivers()
     active = {silence.silence: silence for silence in silences if silence.is_active}
     needs = _needs(client, [alert.key for alert in standing])
-    picture: Picture = {"head": el("h3", "Alerts", el("small", _how_many(client, standing)))}
+    content: RegionContent = {"head": el("h3", "Alerts", el("small", _how_many(client, standing)))}
     if not standing:
-        picture["none"] = el("p", "✔ No alert is firing or pending.", class_="quiet")
+        content["none"] = el("p", "✔ No alert is firing or pending.", class_="quiet")
     for group, about in _by_group(standing).items():
-        picture[f"group-{widget_token(group)}"] = _group_card(group, about, active, needs)
+        content[f"group-{widget_token(group)}"] = _group_card(group, about, active, needs)
     if standing.more:
         text = f"{counted(standing.more, 'less urgent alert')} not shown: python -m collector alerts lists them."
-        picture["more"] = el("p", text, class_="more")
+        content["more"] = el("p", text, class_="more")
     if active:
         why = " matching alerts stay visible, but send no notification"
-        picture["silences"] = el("h3", "Silences", el("small", why))
+        content["silences"] = el("h3", "Silences", el("small", why))
     for silence in active.values():
-        picture[f"silence-{silence.silence}"] = _silence_card(silence)
-    picture["receivers"] = el("div", el("h3", "Receivers of notifications"), _receivers(receivers))
-    return picture
+        content[f"silence-{silence.silence}"] = _silence_card(silence)
+    content["receivers"] = el("div", el("h3", "Receivers of notifications"), _receivers(receivers))
+    return content
 
 
 def _resolved() -> None:
@@ -75,7 +75,7 @@ def _resolved() -> None:
     resolved = live.collector().alerts(over=True, limit=rows_a_page(ROWS_A_PAGE), after=after)
     live.write(el("h3", "Resolved", el("small", " newest first")))
     if not after:
-        news.show("alerts", [alert.since_ms for alert in resolved])
+        new_rows.show("alerts", [alert.since_ms for alert in resolved])
     if not resolved and not after:
         live.write(el("p", "No alert has been resolved yet.", class_="empty"))
         return

@@ -16,7 +16,7 @@ from app.components.sorting import Sorting
 from app.components.tables import table
 from app.components.time_text import written
 from app.components.verdict_signs import Tone, badge
-from app.screens import news
+from app.screens import new_rows
 from app.screens.sections import search_field
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
@@ -53,7 +53,7 @@ def _audit() -> None:
             el("small", f" {counted(len(rows), 'order')}, newest first{more}; entries are never edited"),
         )
     )
-    news.show("audit", [row.at_ms for row in rows], words)
+    new_rows.show("audit", [row.at_ms for row in rows], words)
     if not rows:
         none = "No order has this text in it." if words else "No order has been given yet."
         live.write(el("p", none, class_="empty"))

@@ -12,16 +12,16 @@ from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.attention_card import left_of, remedy_buttons
+from app.components.links_and_buttons import link, order_button
 from app.components.markup import Html, el, widget_token
 from app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
-from app.components.presses import link, order_button
 from app.components.tables import table
 from app.components.time_text import ago, amount, exact
 from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
-from app.dialogs.pressed import show_region
+from app.dialogs.button_clicks import show_region
 from app.dialogs.target_dialogs import COMMIT
-from app.regions.picture import Picture, Query
-from app.screens import news
+from app.regions.region_content import Query, RegionContent
+from app.screens import new_rows
 from app.screens.lost_batches import needs_of_lost
 from app.screens.sections import in_address, search_field
 from lifecycle import page_paths
@@ -54,22 +54,22 @@ def show() -> None:
     live.auto_refresh(_ended, every_s=None)
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return a card for each batch that is not over, one block each."""
     standing = client.batches(pipeline=query.get(PIPELINE, ""), over=False)
-    picture: Picture = {"head": el("h3", "Batches", el("small", _how_many(standing)))}
+    content: RegionContent = {"head": el("h3", "Batches", el("small", _how_many(standing)))}
     if not standing:
-        picture["none"] = el("p", "✔ No batch is open, in doubt or on one side only.", class_="quiet")
+        content["none"] = el("p", "✔ No batch is open, in doubt or on one side only.", class_="quiet")
     shown = standing[:STANDING_SHOWN]
     lost = (next((one.key for one in batch.transactions if one.verdict is Verdict.LOST), "") for batch in shown)
     needs = needs_of_lost(client, [key for key in lost if key])
     for batch in shown:
-        picture[f"batch-{widget_token(batch.key)}"] = _card(batch, needs.get((batch.pipeline, batch.batch)))
+        content[f"batch-{widget_token(batch.key)}"] = _card(batch, needs.get((batch.pipeline, batch.batch)))
     if less_urgent := max(0, len(standing) - STANDING_SHOWN) + standing.more:
         hidden = counted(less_urgent, "less urgent batch", "less urgent batches")
         text = f"{hidden} not shown: python -m collector batches lists them."
-        picture["more"] = el("p", text, class_="more")
-    return picture
+        content["more"] = el("p", text, class_="more")
+    return content
 
 
 def _ended() -> None:
@@ -77,7 +77,7 @@ def _ended() -> None:
     ended = live.collector().batches(pipeline=pipeline, over=True, limit=rows_a_page(ROWS_A_PAGE), after=after)
     live.write(el("h3", "Ended", el("small", " newest first")))
     if not after:
-        news.show("batches", [batch.updated_at_ms for batch in ended], pipeline)
+        new_rows.show("batches", [batch.updated_at_ms for batch in ended], pipeline)
     if not ended and not after:
         none = f"No ended batch is of {pipeline}." if pipeline else "The history has no ended batch."
         live.write(el("p", none, class_="empty"))

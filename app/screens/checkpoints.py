@@ -9,14 +9,14 @@ import streamlit as st
 from app import live
 from app.components import brush, downloads
 from app.components.charts import checkpoint_chart
+from app.components.links_and_buttons import link
 from app.components.markup import Html, el
 from app.components.paging import first_page, page_of
-from app.components.presses import link
 from app.components.sorting import Sorting
 from app.components.tables import table
 from app.components.time_text import amount, duration, written
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
-from app.screens import news
+from app.screens import new_rows
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.pipelines import CheckpointRow
@@ -54,7 +54,7 @@ def _checkpoints() -> None:
             el("small", f" {counted(rows.more, 'earlier checkpoint')} not shown" if rows.more else ""),
         )
     )
-    news.show("checkpoints", [row.ended_at_ms or row.started_at_ms for row in rows], chosen)
+    new_rows.show("checkpoints", [row.ended_at_ms or row.started_at_ms for row in rows], chosen)
     if not rows and not chosen:
         live.write(el("p", "The history has no checkpoint yet.", class_="empty"))
         return

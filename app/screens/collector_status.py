@@ -16,9 +16,9 @@ from app.components.paging import page_of
 from app.components.tables import table
 from app.components.time_text import amount, duration, since, written
 from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
-from app.screens import news, standing_orders
+from app.dialogs.button_clicks import show_region
+from app.regions.region_content import Query, RegionContent
+from app.screens import new_rows, standing_orders
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.records import QuarantinedRow
 from lifecycle.rows.status import ObserverRow, Status
@@ -35,7 +35,7 @@ def show() -> None:
     live.auto_refresh(_quarantined, every_s=None)
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return the state of the collector and of each of its observers."""
     status = client.status()
     why = " each reads one source; a failure of one does not affect the others"
@@ -112,7 +112,7 @@ def _sign(observer: ObserverRow) -> tuple[str, str, Tone]:
 def _quarantined() -> None:
     records, zone = live.collector().quarantined(), live.zone()
     live.write(el("h3", "Quarantined records", el("small", _how_many(records))))
-    news.show("quarantined", [record.at_ms for record in records])
+    new_rows.show("quarantined", [record.at_ms for record in records])
     if not records:
         live.write(el("p", "✔ The collector understood every record.", class_="quiet"))
         return

@@ -18,7 +18,7 @@ from app.components.viewer_choices import TOUR, TOUR_CLOSED, TOUR_OPEN
 EVERY_S = 1.5
 LIMIT_S = 10.0
 SAME_PRESS_S = 1.0
-"""A second press within this time after the answer counts as the same press."""
+"""A second click within this time after the answer counts as the same click."""
 TOUR_STEP = "tour_step"
 
 
@@ -105,7 +105,7 @@ def _button(label: str, path: str, *, key: str, ready: bool) -> None:
 def _press(path: str) -> None:
     # Streamlit may deliver a click twice, if the fragment refreshes while the first click is still being answered.
     if (
-        (last := st.session_state.get("fault_pressed"))
+        (last := st.session_state.get("fault_clicked"))
         and last[0] == path
         and time.monotonic() - last[1] < SAME_PRESS_S
     ):
@@ -116,7 +116,7 @@ def _press(path: str) -> None:
     except (httpx.HTTPError, ValueError, AttributeError) as error:
         shown = (False, f"The demo did not answer, so the fault may or may not have happened: {error}")
     st.session_state["fault_answer"] = shown
-    st.session_state["fault_pressed"] = (path, time.monotonic())
+    st.session_state["fault_clicked"] = (path, time.monotonic())
 
 
 def _answer(answer: tuple[bool, str] | None) -> Html:

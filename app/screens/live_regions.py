@@ -1,18 +1,18 @@
-"""Every live region by its name, and the one above every page; a page shows one with app.dialogs.pressed.show_region."""
+"""Every live region by its name, and the one above every page; a page shows one with app.dialogs.button_clicks.show_region."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from app.client.collector_client import CollectorClient
+from app.components.links_and_buttons import link
 from app.components.markup import Html, el
-from app.components.presses import link
-from app.regions.picture import Picture, Query, Render, kept_for
+from app.regions.region_content import Query, RegionContent, Render, kept_for
 from app.screens import (
     alerts,
     batches,
     collector_status,
-    news,
+    new_rows,
     over_time,
     overview,
     pending,
@@ -26,7 +26,7 @@ from lifecycle.rows.overview import Overview
 from lifecycle.rows.status import Status
 
 
-def _topline(client: CollectorClient, query: Query) -> Picture:
+def _topline(client: CollectorClient, query: Query) -> RegionContent:
     """Return whether the page is live, which cluster, what is wrong with the sources; and what the tab's title says."""
     return {"line": _line(client.status()), "tab": _tab(client.overview(overview.MAX_CARDS))}
 
@@ -68,7 +68,7 @@ REGIONS: Mapping[str, Render] = {
     "batches": batches.render,
     "timeouts": timeouts.render,
     "collector": collector_status.render,
-    "news": news.render,
+    "news": new_rows.render,
     "transaction": transaction.render,
     "batch": batch.render,
     "pipeline": pipeline.render,

@@ -15,15 +15,15 @@ from app import live
 from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.cut_name import cut
+from app.components.links_and_buttons import link
 from app.components.markup import Html, el
 from app.components.paging import after_in_address, first_page, go_further, page_of
 from app.components.partition_name import partition_link
-from app.components.presses import link
 from app.components.sorting import Sorting
 from app.components.tables import table
 from app.components.time_text import amount, written
 from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
-from app.screens import news
+from app.screens import new_rows
 from app.screens.aborts import none_was_aborted
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
@@ -80,7 +80,7 @@ def _losses() -> None:
         )
     )
     if not after:
-        news.show("losses", [loss.at_ms for loss in losses], f"{','.join(_chosen())}|{actual(wanted)}")
+        new_rows.show("losses", [loss.at_ms for loss in losses], f"{','.join(_chosen())}|{actual(wanted)}")
     if not losses and not _chosen() and not after:
         live.write(_nothing(wanted, losses.next))
         go_further(losses.next, key="loss")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import streamlit as st
 
 from app.client.collector_client import CollectorClient
+from app.components.links_and_buttons import link
 from app.components.markup import Html, el, widget_token
-from app.components.presses import link
 from app.components.small_plots import application_plots, checkpoint_plot, moved
 from app.components.time_text import at
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
+from app.dialogs.button_clicks import show_region
+from app.regions.region_content import Query, RegionContent
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.durations import HOUR_MS, MINUTE_MS
@@ -32,21 +32,21 @@ def show(pipeline: str = "") -> None:
         show_region("over-time", {"window": window or WINDOW, "pipeline": pipeline})
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return a block for each application, those that lost data or made readers wait first."""
     pipeline, window_ms = query.get("pipeline", ""), WINDOWS.get(query.get("window", ""), WINDOWS[WINDOW])
     series = client.series(window_ms=window_ms, pipeline=pipeline, limit=MOST_APPLICATIONS)
     gaps = {row.pipeline: row for row in client.checkpoint_gaps(pipeline=pipeline)}
-    picture: Picture = {"head": _head(series)}
+    content: RegionContent = {"head": _head(series)}
     for row in series.applications:
         plots: list[object] = [application_plots(series, row)]
         if row.pipeline in gaps:
             checkpoints = client.checkpoints(pipeline=row.pipeline, limit=CHECKPOINTS_LOOKED_AT)
             plots.append(checkpoint_plot(checkpoints, gaps[row.pipeline], series))
-        picture[f"of-{widget_token(row.pipeline)}"] = el(
+        content[f"of-{widget_token(row.pipeline)}"] = el(
             "section", _name(row), *plots, class_="series", style=moved(series)
         )
-    return picture
+    return content
 
 
 def _head(series: Series) -> Html:

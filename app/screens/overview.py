@@ -9,13 +9,13 @@ import streamlit as st
 
 from app.client.collector_client import CollectorClient
 from app.components.attention_card import card
+from app.components.links_and_buttons import link
 from app.components.markup import Html, el, join, widget_token
 from app.components.pipeline_standing import restart_under_way
-from app.components.presses import link
 from app.components.time_text import amount, at, duration, since, time_left
 from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
+from app.dialogs.button_clicks import show_region
+from app.regions.region_content import Query, RegionContent
 from app.screens import over_time
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
@@ -33,22 +33,22 @@ def show() -> None:
     over_time.show()
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return the cards that need attention, one block each, then what goes on, the counters and the sources."""
     overview, status = client.overview(MAX_CARDS), client.status()
-    picture: Picture = {"headline": _headline(overview, status)}
+    content: RegionContent = {"headline": _headline(overview, status)}
     for item in overview.attention:
-        picture[f"card-{widget_token(item.key)}"] = card(item)
+        content[f"card-{widget_token(item.key)}"] = card(item)
     if (more := overview.attention_total - len(overview.attention)) > 0:
-        picture["more"] = _more(more)
+        content["more"] = _more(more)
     if overview.attention and overview.awaited:
         # Without a card the headline says it.
         listed = [piece for one in overview.awaited for piece in (_awaited(one), " · ")][:-1]
-        picture["awaited"] = el("p", *listed, class_="goes-on")
-    picture["in-progress"] = _in_progress(overview)
-    picture["counters"] = _counters(overview)
-    picture["sources"] = _sources(status)
-    return picture
+        content["awaited"] = el("p", *listed, class_="goes-on")
+    content["in-progress"] = _in_progress(overview)
+    content["counters"] = _counters(overview)
+    content["sources"] = _sources(status)
+    return content
 
 
 def _more(number: int) -> Html:

@@ -15,16 +15,16 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.attention_card import remedy_buttons
 from app.components.cut_name import cut
+from app.components.links_and_buttons import chip, link
 from app.components.markup import Html, el
 from app.components.order_buttons import filter_order_buttons, order_buttons
 from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
-from app.components.presses import chip, link
 from app.components.time_text import amount, since, time_left, time_left_bar
 from app.components.transaction_groups import TransactionGroup, grouped
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
 from app.dialogs import filter_order_dialog
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
+from app.dialogs.button_clicks import show_region
+from app.regions.region_content import Query, RegionContent
 from app.screens.lost_batches import needs_of_lost
 from app.screens.sections import in_address, search_field
 from lifecycle import page_paths
@@ -76,7 +76,7 @@ def _asked(client: CollectorClient, query: Query) -> Rows[TransactionRow]:
     return Rows((row for part in parts for row in part), sum(part.more for part in parts))
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return the filters with their counts, then a row for each batch or application, one block each."""
     transactions, words = _asked(client, query), query.get(WORDS, "")
     whole = {row.of_whom: row for row in client.transaction_counts()}
@@ -87,21 +87,21 @@ def render(client: CollectorClient, query: Query) -> Picture:
     shown, number, pages = page_in_address(matches, query, page_size=size_of(query, GROUPS_A_PAGE))
     links = page_links(PATH, query, number, pages)
     query = {name: text for name, text in query.items() if name != ROWS}
-    picture: Picture = {
+    content: RegionContent = {
         "filters": _filters(found, query, counts),
         "count": _how_many(transactions, matches, counts, whole),
     }
     if (orders := _of_the_filter(matches, query, counts)) is not None:
-        picture["whole"] = orders
+        content["whole"] = orders
     if not matches:
-        picture["none"] = _none(words, is_filtered=bool(whole))
+        content["none"] = _none(words, is_filtered=bool(whole))
     else:
-        picture["head"] = _HEAD
+        content["head"] = _HEAD
     needs = needs_of_lost(client, [group.first.key for group in shown if group.verdict is Verdict.LOST])
     for group in shown:
         of_whom = _of_whom(group)
         is_whole = counts.get(of_whom) == whole.get(of_whom)
-        picture[f"row-{group.token}"] = _row(
+        content[f"row-{group.token}"] = _row(
             group,
             waits,
             _count(group, matches, counts),
@@ -109,8 +109,8 @@ def render(client: CollectorClient, query: Query) -> Picture:
             is_whole=is_whole,
         )
     if links:
-        picture["pages"] = links
-    return picture
+        content["pages"] = links
+    return content
 
 
 def _chosen(query: Query) -> list[Verdict]:

@@ -10,13 +10,13 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorClient
 from app.components import downloads
+from app.components.links_and_buttons import link, order_button
 from app.components.markup import Html, el, widget_token
 from app.components.pipeline_standing import PipelineStanding
-from app.components.presses import link, order_button
 from app.components.tables import table
 from app.components.time_text import ago, amount, duration, exact
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
+from app.dialogs.button_clicks import show_region
+from app.regions.region_content import Query, RegionContent
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
@@ -31,22 +31,22 @@ def show() -> None:
         show_region("pipelines")
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return a card for each pipeline, one block each, then Flink's jobs."""
     rows = client.pipelines()
     # Of every kind: a batch that waits for a frozen driver is known before its silence is long enough to call it frozen.
     cards = client.attention()
-    picture: Picture = {
+    content: RegionContent = {
         "head": el("h3", "Pipelines", el("small", f" {counted(len(rows), 'pipeline')}" if rows else ""))
     }
     if not rows:
         text = "No run of a pipeline is in the decision log. Other applications have no supervisor, so indoubt cannot restart them."
-        picture["none"] = el("p", text, class_="empty")
+        content["none"] = el("p", text, class_="empty")
     for pipeline in rows:
-        picture[f"pipeline-{widget_token(pipeline.key)}"] = _card(PipelineStanding.of(pipeline, cards))
+        content[f"pipeline-{widget_token(pipeline.key)}"] = _card(PipelineStanding.of(pipeline, cards))
     if rows.more:
-        picture["more"] = el("p", f"{counted(rows.more, 'other pipeline')} not shown.", class_="more")
-    return picture | _jobs(client)
+        content["more"] = el("p", f"{counted(rows.more, 'other pipeline')} not shown.", class_="more")
+    return content | _jobs(client)
 
 
 def pipeline_buttons(pipeline: PipelineRow, needs: Attention | None, *, is_main: bool) -> list[Html]:
@@ -97,7 +97,7 @@ def _card(standing: PipelineStanding) -> Html:
     )
 
 
-def _jobs(client: CollectorClient) -> Picture:
+def _jobs(client: CollectorClient) -> RegionContent:
     jobs = client.jobs()
     if not jobs:
         return {}

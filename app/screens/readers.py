@@ -14,16 +14,16 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.application_name import application_name
 from app.components.cut_name import cut
+from app.components.links_and_buttons import chip, link
 from app.components.markup import Html, el, widget_token
 from app.components.order_buttons import order_buttons
 from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
-from app.components.presses import chip, link
 from app.components.time_text import amount, since
 from app.components.transaction_groups import TransactionGroup
 from app.components.verdict_signs import UNKNOWN_SIGN, VERDICT_SIGNS, Tone, badge, verdict_badge
+from app.dialogs.button_clicks import show_region
 from app.dialogs.order_text import fact_line
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
+from app.regions.region_content import Query, RegionContent
 from app.screens.sections import in_address
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
@@ -60,37 +60,37 @@ def show() -> None:
         show_region("readers", query | {ROWS: str(rows_a_page(ROWS_A_PAGE))})
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return a card for each hanging transaction, then a row for each partition, one block each."""
     hanging, blocked = client.hanging(), client.blocked(lagging_too=ALL in query)
-    picture: Picture = {}
+    content: RegionContent = {}
     if hanging:
         why = " no coordinator will end them: their readers wait until you do"
-        picture["hanging"] = el("h3", "Hanging transactions", el("small", why))
+        content["hanging"] = el("h3", "Hanging transactions", el("small", why))
     for transaction in hanging:
-        picture[f"hanging-{widget_token(transaction.key)}"] = _card(transaction)
+        content[f"hanging-{widget_token(transaction.key)}"] = _card(transaction)
     if hanging.more:
-        picture["more-hanging"] = el("p", f"{counted(hanging.more, 'younger transaction')} not shown.", class_="more")
-    picture["head"] = _head(blocked)
-    picture["filters"] = _filters(query)
+        content["more-hanging"] = el("p", f"{counted(hanging.more, 'younger transaction')} not shown.", class_="more")
+    content["head"] = _head(blocked)
+    content["filters"] = _filters(query)
     if not blocked:
         text = "✔ No record is hidden from read_committed readers, and no group has stopped."
-        picture["none"] = el("p", text, class_="quiet")
-        return picture
-    return picture | _partitions(blocked, {transaction.key for transaction in hanging}, query)
+        content["none"] = el("p", text, class_="quiet")
+        return content
+    return content | _partitions(blocked, {transaction.key for transaction in hanging}, query)
 
 
-def _partitions(blocked: Rows[BlockedRow], hanging: set[str], query: Query) -> Picture:
+def _partitions(blocked: Rows[BlockedRow], hanging: set[str], query: Query) -> RegionContent:
     shown, number, pages = page_in_address(blocked, query, page_size=size_of(query, ROWS_A_PAGE))
     most_hidden = max(partition.hidden for partition in blocked)
-    picture: Picture = {"columns": _COLUMN_NAMES}
+    content: RegionContent = {"columns": _COLUMN_NAMES}
     for partition in shown:
-        picture[f"partition-{widget_token(partition.topic_partition)}"] = _row(partition, hanging, most_hidden)
+        content[f"partition-{widget_token(partition.topic_partition)}"] = _row(partition, hanging, most_hidden)
     if links := page_links(PATH, query, number, pages):
-        picture["pages"] = links
+        content["pages"] = links
     if blocked.more:
-        picture["more"] = el("p", f"{counted(blocked.more, 'partition')} with shorter waits not shown.", class_="more")
-    return picture
+        content["more"] = el("p", f"{counted(blocked.more, 'partition')} with shorter waits not shown.", class_="more")
+    return content
 
 
 def _head(blocked: Sequence[BlockedRow]) -> Html:

@@ -11,13 +11,13 @@ from app import live
 from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components import downloads
+from app.components.links_and_buttons import link
 from app.components.markup import Html, el, join, widget_token
 from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
-from app.components.presses import link
 from app.components.time_text import duration, since, time_left
 from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
+from app.dialogs.button_clicks import show_region
+from app.regions.region_content import Query, RegionContent
 from app.screens.sections import SHOW, in_address
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
@@ -42,20 +42,20 @@ def show() -> None:
     show_region("timeouts", in_address(SHOW, PAGE) | {ROWS: str(rows_a_page(CARDS_A_PAGE))})
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return a card for each application, one block each."""
     rows = client.timeouts()
-    picture: Picture = {"head": el("h3", "Is each timeout long enough?", el("small", _how_many(rows)))}
+    content: RegionContent = {"head": el("h3", "Is each timeout long enough?", el("small", _how_many(rows)))}
     if not rows:
-        picture["none"] = el("p", "No transaction ended in the last 24 hours, and none is open.", class_="empty")
+        content["none"] = el("p", "No transaction ended in the last 24 hours, and none is open.", class_="empty")
     shown, number, pages = page_in_address(rows, query, page_size=size_of(query, CARDS_A_PAGE))
     for timeout in shown:
-        picture[f"timeout-{widget_token(timeout.pipeline)}"] = _card(timeout, UTC)
+        content[f"timeout-{widget_token(timeout.pipeline)}"] = _card(timeout, UTC)
     if links := page_links("/pipelines", query, number, pages):
-        picture["pages"] = links
+        content["pages"] = links
     if rows.more:
-        picture["more"] = el("p", f"{counted(rows.more, 'other application')} not shown.", class_="more")
-    return picture
+        content["more"] = el("p", f"{counted(rows.more, 'other application')} not shown.", class_="more")
+    return content
 
 
 def _how_many(rows: Rows[TimeoutRow]) -> str:
@@ -92,7 +92,7 @@ def _strip(timeout: TimeoutRow) -> Html:
     )
     usual = el("i", class_="usual", style=f"width:{_share(timeout.p99_ms, timeout.timeout_ms):.2f}%",
                title=f"99 of 100 transactions were open for at most {duration(timeout.p99_ms)}")  # fmt: skip
-    marks = [
+    ticks = [
         el(
             "i",
             class_="mark",
@@ -106,7 +106,7 @@ def _strip(timeout: TimeoutRow) -> Html:
                  title=f"a restart takes {timeout.recovery}")  # fmt: skip
     ends = el("div", el("span", "opened"), el("span", f"a restart takes {duration(timeout.recovery_ms)}"),
               el("span", f"aborted after {duration(timeout.timeout_ms)}", class_="edge-text"), class_="ruler-ends")  # fmt: skip
-    ruler = el("div", usual, restart, *marks, el("i", class_="edge"), class_="ruler", aria_hidden="true")
+    ruler = el("div", usual, restart, *ticks, el("i", class_="edge"), class_="ruler", aria_hidden="true")
     return el("div", ruler, ends, class_="life")
 
 

@@ -1,4 +1,4 @@
-// A live region: opens the app's WebSocket, puts each changed block in place, counts times, and reports what is pressed.
+// A live region: opens the app's WebSocket, puts each changed block in place, counts times, and reports what is clicked.
 // Idiomorph (vendor/) stands before this text. One clock serves all regions of a page.
 const clock = (window.indoubtClock ??= { offsetMs: 0, timer: null, zone: "", format: null });
 const two = (number) => String(number).padStart(2, "0");
@@ -155,7 +155,7 @@ function dismissConnectionError() {
 // What a person has unfolded stays so: the server does not know of it.
 const isOurs = (name, element) => !(name === "open" && element.tagName === "DETAILS");
 
-// The app sends of a block what differs (app/regions/picture.py): [first piece, how many, what replaces them].
+// The app sends of a block what differs (app/regions/region_content.py): [first piece, how many, what replaces them].
 function edited(markup, edits) {
   const pieces = markup.split("<");
   for (const [first, many, text] of [...edits].reverse()) pieces.splice(first, many, text);
@@ -294,18 +294,18 @@ class Region {
   }
 
   clicked(event) {
-    const pressed = event.target.closest("[data-press]");
-    if (!pressed || pressed.disabled) return;
-    if (pressed.tagName === "A") {
+    const clicked = event.target.closest("[data-click]");
+    if (!clicked || clicked.disabled) return;
+    if (clicked.tagName === "A") {
       if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
       event.preventDefault();
     }
-    pressed.setAttribute("aria-busy", "true");
-    this.report({ press: pressed.dataset.press, at: Date.now() });
+    clicked.setAttribute("aria-busy", "true");
+    this.report({ click: clicked.dataset.click, at: Date.now() });
   }
 
   go(path) {
-    this.report({ press: JSON.stringify({ open: path }), at: Date.now() });
+    this.report({ click: JSON.stringify({ open: path }), at: Date.now() });
   }
 
   close() {
@@ -317,18 +317,18 @@ class Region {
 
 // A link in a table that Streamlit wrote changes the page in place too: followed by the browser, it would load the app anew.
 function followLink(event) {
-  const link = event.target.closest?.("a[data-press]");
+  const link = event.target.closest?.("a[data-click]");
   if (!link || link.closest(".live-region") || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
   const region = document.querySelector(".live-region")?.indoubt;
   if (!region) return;
   event.preventDefault();
   if (link.matches(".sort")) clock.sortedBy = link;
-  region.report({ press: link.dataset.press, at: Date.now() });
+  region.report({ click: link.dataset.click, at: Date.now() });
 }
 
 export default function ({ parentElement, data, setTriggerValue }) {
   const region = (parentElement.indoubtRegion ??= new Region(parentElement));
-  region.show({ data, report: (press) => setTriggerValue("pressed", press) });
+  region.show({ data, report: (click) => setTriggerValue("clicked", click) });
   if (!clock.timer) {
     clock.timer = setInterval(tick, 250);
     document.addEventListener("click", followLink);

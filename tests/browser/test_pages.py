@@ -196,7 +196,7 @@ def test_keys_work_on_the_page_of_an_object_and_search_leads_to_the_history(page
     expect(page.locator("[data-testid=stTextInput] input").first).to_be_focused(timeout=SHOWN_LIMIT_MS)
     expect(page.locator(".keys [data-of-items]")).to_be_hidden()
     # A link in a table that Streamlit wrote.
-    page.locator(".st-key-search-table a[data-press]").first.click()
+    page.locator(".st-key-search-table a[data-click]").first.click()
     expect(page).not_to_have_url(re.compile("/history"), timeout=SHOWN_LIMIT_MS)
     assert page.evaluate("window.notLoadedAnew")
 

@@ -11,14 +11,14 @@ from app.client.collector_client import CollectorClient
 from app.components.attention_card import remedy_buttons
 from app.components.facts import evidence_list
 from app.components.incident_note import alert_note
+from app.components.links_and_buttons import link, silence_button
 from app.components.markup import Html, el
-from app.components.presses import link, silence_button
 from app.components.time_text import at, since
 from app.components.verdict_signs import UNKNOWN_SIGN, badge
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
+from app.dialogs.button_clicks import show_region
+from app.regions.region_content import Query, RegionContent
 from app.screens.alerts import SEVERITIES
-from app.screens.objects.parts import alert_list, link_to, not_there, page_address, share
+from app.screens.objects.object_sections import alert_list, link_to, not_there, page_address, share
 from lifecycle import page_paths
 from lifecycle.rows.alerts import AlertRow, SilenceRow
 from lifecycle.rows.attention import Attention
@@ -42,7 +42,7 @@ def _share() -> None:
         share(address, alert_note(alert, link=address, at_ms=client.status().now_ms), f"incident-{alert.rule}.md")
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return the page for the alert ``key``."""
     alerts = client.alerts()
     alert = next((row for row in alerts if row.key == query.get("key", "")), None)

@@ -10,15 +10,15 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorClient
 from app.components.incident_note import batch_note
+from app.components.links_and_buttons import link, order_button
 from app.components.markup import Html, el
-from app.components.presses import link, order_button
 from app.components.tables import table
 from app.components.time_text import amount, at, duration, since
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge, sign_of, word_badge
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
+from app.dialogs.button_clicks import show_region
+from app.regions.region_content import Query, RegionContent
 from app.screens.batches import VERDICTS, side_text
-from app.screens.objects.parts import (
+from app.screens.objects.object_sections import (
     SIBLING_HEAD,
     alert_list,
     cards_of,
@@ -82,38 +82,38 @@ def _alerts(client: CollectorClient, path: str, attempts: Sequence[BatchRow]) ->
     return [alert for alert in client.alerts() if alert.path in paths]
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return the page for the batch ``number`` of ``pipeline``, the newest attempt first."""
     pipeline, number = query.get("pipeline", ""), query.get("number", "")
     if not number.isdigit():
         return {"none": not_there(f"a batch has a number, and {number!r} is none")}
     attempts = _attempts(client, pipeline, int(number))
     checkpoints = [row for row in client.checkpoints(pipeline=pipeline) if row.number == int(number)]
-    picture: Picture = {
+    content: RegionContent = {
         "path": el("nav", link(page_paths.pipeline(pipeline), pipeline), " › ",
                    el("b", f"batch {number}" if attempts else f"checkpoint {number}"),
                    class_="object-path", aria_label="Where this is")
     }  # fmt: skip
-    picture |= cards_of(client, lambda item: item.pipeline == pipeline and item.batch == int(number))
+    content |= cards_of(client, lambda item: item.pipeline == pipeline and item.batch == int(number))
     if attempts:
-        picture["under-way"] = under_way(client, _keys(attempts))
+        content["under-way"] = under_way(client, _keys(attempts))
     for attempt in attempts:
-        picture[f"attempt-{attempt.attempt}"] = _attempt(attempt)
+        content[f"attempt-{attempt.attempt}"] = _attempt(attempt)
     written = [] if attempts else _of_checkpoint(client, pipeline, int(number))
     if written:
-        picture["written"] = el("section", el("h3", "Transactions that it holds"), open_table(written))
+        content["written"] = el("section", el("h3", "Transactions that it holds"), open_table(written))
     if not attempts and not checkpoints and not written:
-        picture["none"] = not_there(
+        content["none"] = not_there(
             f"neither the collector's memory nor the decisions in its history have batch {number} of {pipeline}",
             search=page_paths.search(pipeline=pipeline),
         )
     if checkpoints:
-        picture["checkpoint"] = _checkpoints(checkpoints)
+        content["checkpoint"] = _checkpoints(checkpoints)
     if attempts:
-        picture["orders"] = order_list(orders_about(client, _keys(attempts)))
+        content["orders"] = order_list(orders_about(client, _keys(attempts)))
     path = page_paths.batch(pipeline, int(number))
-    picture["alerts"] = alert_list(_alerts(client, path, attempts))
-    return picture
+    content["alerts"] = alert_list(_alerts(client, path, attempts))
+    return content
 
 
 def _of_checkpoint(client: CollectorClient, pipeline: str, number: int) -> Sequence[TransactionRow]:

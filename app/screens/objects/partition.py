@@ -12,14 +12,14 @@ from app.client.collector_client import CollectorClient, CollectorError, Failure
 from app.components.application_name import application_name
 from app.components.facts import evidence_list
 from app.components.incident_note import partition_note
+from app.components.links_and_buttons import link, order_button
 from app.components.markup import Html, el
-from app.components.presses import link, order_button
 from app.components.tables import table
 from app.components.time_text import amount, at, duration, since
 from app.components.verdict_signs import UNKNOWN_SIGN, badge, verdict_badge
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
-from app.screens.objects.parts import (
+from app.dialogs.button_clicks import show_region
+from app.regions.region_content import Query, RegionContent
+from app.screens.objects.object_sections import (
     alert_list,
     cards_of,
     ended_table,
@@ -62,32 +62,32 @@ def _share() -> None:
     share(address, note, f"incident-{topic}-{number}.md")
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return the page for a partition of a topic."""
     topic, number = query.get("topic", ""), query.get("partition", "")
     if not topic or not number.isdigit():
         return {"none": not_there(f"a partition has a topic and a number, and {topic}-{number} is none")}
     row = client.partition(topic, int(number))
     name, path = f"{topic}-{number}", page_paths.partition(topic, int(number))
-    picture: Picture = {"path": el("h2", name, class_="object-name")}
+    content: RegionContent = {"path": el("h2", name, class_="object-name")}
     # What hangs has a card of its own below, with its evidence.
-    picture |= cards_of(
+    content |= cards_of(
         client,
         lambda item: item.verdict is not Verdict.HANGING and (name in item.partitions or item.target == name),
     )
-    picture["readers"] = _readers(row.readers)
+    content["readers"] = _readers(row.readers)
     for hanging in row.hanging:
-        picture[f"hanging-{hanging.key}"] = _hanging(hanging)
+        content[f"hanging-{hanging.key}"] = _hanging(hanging)
     nothing = el("p", "No transaction is open on it.", class_="empty")
-    picture["open"] = el("section", el("h3", "Open on it"), open_table(row.open) if row.open else nothing)
+    content["open"] = el("section", el("h3", "Open on it"), open_table(row.open) if row.open else nothing)
     none_ended = el("p", "None in the collector's memory.", class_="empty")
     ended = ended_table(row.ended, UTC) if row.ended else none_ended
-    picture["ended"] = el("section", el("h3", "Ended", el("small", f" the newest {len(row.ended)}")), ended)
-    picture["orders"] = order_list(
+    content["ended"] = el("section", el("h3", "Ended", el("small", f" the newest {len(row.ended)}")), ended)
+    content["orders"] = order_list(
         orders_about(client, [*(each.key for each in row.hanging), *(each.key for each in row.open)])
     )
-    picture["alerts"] = alert_list([alert for alert in client.alerts() if alert.path == path])
-    return picture
+    content["alerts"] = alert_list([alert for alert in client.alerts() if alert.path == path])
+    return content
 
 
 def _readers(row: BlockedRow | None) -> Html:

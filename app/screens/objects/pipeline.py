@@ -15,16 +15,24 @@ from app.client.collector_rows import Rows
 from app.components import brush
 from app.components.charts import waiting_chart
 from app.components.incident_note import application_note
+from app.components.links_and_buttons import link
 from app.components.markup import Html, el
 from app.components.pipeline_standing import PipelineStanding
-from app.components.presses import link
 from app.components.tables import table
 from app.components.time_text import ago, amount, at, duration, written
 from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
+from app.dialogs.button_clicks import show_region
+from app.regions.region_content import Query, RegionContent
 from app.screens import over_time
-from app.screens.objects.parts import alert_list, open_table, order_list, orders_about, page_address, share, under_way
+from app.screens.objects.object_sections import (
+    alert_list,
+    open_table,
+    order_list,
+    orders_about,
+    page_address,
+    share,
+    under_way,
+)
 from app.screens.pipelines import pipeline_buttons
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
@@ -92,29 +100,29 @@ def _share() -> None:
     share(address, note, f"incident-{name}.md")
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return the upper part of the page for the application ``name``."""
     name = query.get("name", "")
     known = _Known.of(client, name)
-    picture: Picture = {"path": el("h2", name, class_="object-name")}
+    content: RegionContent = {"path": el("h2", name, class_="object-name")}
     if known.ours is not None:
-        picture["pipeline"] = _pipeline(known.ours)
-        picture["under-way"] = under_way(client, [known.ours.row.key])
+        content["pipeline"] = _pipeline(known.ours)
+        content["under-way"] = under_way(client, [known.ours.row.key])
     for job in known.jobs:
-        picture[f"job-{job.cluster}-{job.job}"] = _job(job)
+        content[f"job-{job.cluster}-{job.job}"] = _job(job)
     if known.ours is None and not known.jobs:
         text = "It has no supervisor of indoubt and is no job of a watched Flink: only its owner can restart it."
-        picture["foreign"] = el("p", text, class_="empty")
+        content["foreign"] = el("p", text, class_="empty")
     running = known.running
     more = f" and {running.more:,} more" if running.more else ""
     heading = el("h3", "Not settled", el("small", f" {counted(len(running), 'transaction')}{more}"))
     nothing = el("p", "All of its transactions have ended as they should.", class_="empty")
-    picture["open"] = el("section", heading, open_table(running) if running else nothing)
+    content["open"] = el("section", heading, open_table(running) if running else nothing)
     if known.ours is not None:
-        picture["orders"] = order_list(known.orders)
-    picture["timeout"] = _timeout(known.timeout)
-    picture["alerts"] = alert_list(known.alerts)
-    return picture
+        content["orders"] = order_list(known.orders)
+    content["timeout"] = _timeout(known.timeout)
+    content["alerts"] = alert_list(known.alerts)
+    return content
 
 
 def _pipeline(standing: PipelineStanding) -> Html:

@@ -15,7 +15,7 @@ from app.components.incident_note import transaction_note
 from app.components.markup import Html, el
 from app.components.tables import table
 from app.components.time_text import written
-from app.screens.objects.parts import alerts_of, ended_table, page_address, share
+from app.screens.objects.object_sections import alerts_of, ended_table, page_address, share
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.rows.events import EARLIER_COUNTED, EndedTransactionRow, EventKind, RawEventRow

@@ -12,16 +12,16 @@ from app.client.collector_client import CollectorClient, CollectorError, Failure
 from app.components.facts import decision, evidence_list, facts
 from app.components.key_name import key_link
 from app.components.life_line import life_line
+from app.components.links_and_buttons import link, order_button
 from app.components.markup import Html, el, join
 from app.components.partition_name import partition_link
-from app.components.presses import link, order_button
 from app.components.tables import table
 from app.components.time_text import amount, at, duration, since, time_left
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
+from app.dialogs.button_clicks import show_region
+from app.regions.region_content import Query, RegionContent
 from app.screens.objects import records
-from app.screens.objects.parts import SIBLING_HEAD, alert_list, alerts_of, transaction_cells, under_way
+from app.screens.objects.object_sections import SIBLING_HEAD, alert_list, alerts_of, transaction_cells, under_way
 from lifecycle import page_paths
 from lifecycle.counted_nouns import counted
 from lifecycle.orders import Action
@@ -40,7 +40,7 @@ def show() -> None:
         detail = live.collector().transaction(key)
     except CollectorError as error:
         if error.is_lost:
-            # The region keeps its last picture and says why.
+            # The region keeps its last content and says why.
             show_region("transaction", {"key": key})
         else:
             live.write(_missing(key) if error.failure is Failure.UNKNOWN_KEY else el("p", str(error), class_="warn"))
@@ -58,7 +58,7 @@ def _is_over(detail: TransactionDetailRow) -> bool:
     return detail.state.is_final and detail.verdict is Verdict.SETTLED
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return the page's upper part for the transaction ``key``."""
     return _picture(client, client.transaction(query.get("key", "")))
 
@@ -76,7 +76,7 @@ def _name(key: str) -> str:
     return name.rsplit(":", 2)[0] if manager == "kafka" else name.rpartition("@")[0] or name
 
 
-def _picture(client: CollectorClient, detail: TransactionDetailRow) -> Picture:
+def _picture(client: CollectorClient, detail: TransactionDetailRow) -> RegionContent:
     blocked = client.blocked(lagging_too=True)
     needs = next(iter(client.attention(keys=[detail.key], limit=1)), None)
     same_batch = _same_batch(client, detail)

@@ -63,7 +63,7 @@ def opened(name: str, /, **query: str) -> AppTest:
         from tests.unit.app import region_in_streamlit
 
         live.read_rights()
-        region_in_streamlit.write_without_presses("frame")
+        region_in_streamlit.write_without_buttons("frame")
         run_lines.show()
         transactions_dialog.DIALOG.show_last_result()
         importlib.import_module(f"app.screens.{name}").show()

@@ -1,4 +1,4 @@
-"""Stands for the browser where Streamlit's test driver has none: a live region as markup, its presses as buttons."""
+"""Stands for the browser where Streamlit's test driver has none: a live region as markup, its links and buttons as buttons."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from app.components.markup import Html, el, join
 from app.screens.live_regions import REGIONS
 
 
-class _Presses(HTMLParser):
-    """Collects the text and attributes of each element that carries data-press."""
+class _Clickables(HTMLParser):
+    """Collects the text and attributes of each element that carries data-click."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class _Presses(HTMLParser):
         self._open: list[tuple[str, dict[str, str | None], list[str]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if "data-press" in dict(attrs):
+        if "data-click" in dict(attrs):
             self._open.append((tag, dict(attrs), []))
 
     def handle_data(self, data: str) -> None:
@@ -35,15 +35,15 @@ class _Presses(HTMLParser):
             self.found.append(("".join(texts), attributes))
 
 
-def presses(markup: Html) -> list[tuple[str, dict[str, str | None]]]:
-    """Return what can be pressed in this markup, as (text, attributes)."""
-    parser = _Presses()
+def clickables(markup: Html) -> list[tuple[str, dict[str, str | None]]]:
+    """Return what can be clicked in this markup, as (text, attributes)."""
+    parser = _Clickables()
     parser.feed(markup)
     return parser.found
 
 
-def write_without_presses(name: str, query: Mapping[str, str] | None = None) -> Html:
-    """Write a region's picture as markup, or why there is none; return it."""
+def write_without_buttons(name: str, query: Mapping[str, str] | None = None) -> Html:
+    """Write a region's content as markup, or why there is none; return it."""
     try:
         markup = join(REGIONS[name](live.collector(), query or {}).values())
     except CollectorError as error:
@@ -56,7 +56,7 @@ def show(
     name: str,
     query: Mapping[str, str],
     *,
-    pressed: Callable[[str], None],
+    on_click: Callable[[str], None],
     may_order: bool,
     may_silence: bool,
     why_not: str,
@@ -64,14 +64,14 @@ def show(
     remember: Mapping[str, str],
 ) -> None:
     """Do what app.regions.component.show does, once per run of the page."""
-    for number, (text, attributes) in enumerate(presses(write_without_presses(name, query))):
-        may_press = may_silence if attributes.get("data-order") == "silence" else may_order
-        is_off = "data-order" in attributes and not may_press
+    for number, (text, attributes) in enumerate(clickables(write_without_buttons(name, query))):
+        may_click = may_silence if attributes.get("data-order") == "silence" else may_order
+        is_off = "data-order" in attributes and not may_click
         st.button(
             text,
-            key=f"press-{name}-{number}",
+            key=f"click-{name}-{number}",
             disabled=is_off,
             help=why_not if is_off else None,
-            on_click=pressed,
-            args=(attributes["data-press"],),
+            on_click=on_click,
+            args=(attributes["data-click"],),
         )

@@ -11,7 +11,7 @@ import streamlit as st
 
 from app.components import brush
 from app.components.time_text import zone_named
-from app.dialogs import pressed
+from app.dialogs import button_clicks
 from app.screens import checkpoints
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import checkpoint, checkpoint_gaps
@@ -54,7 +54,7 @@ def test_a_bar_that_is_pressed_chooses_its_time_and_leaves_filters_alone(monkeyp
     # A widget is bound to the filter: it could not be set with the rest of the address.
     query = {"abort-cause": "timeout", "page": "3"}
     monkeypatch.setattr(st, "query_params", query)
-    pressed.handle(json.dumps({"time": [T0, T0 + 59_999]}))
+    button_clicks.handle(json.dumps({"time": [T0, T0 + 59_999]}))
     assert query == {"abort-cause": "timeout", "page": "1", "from": str(T0), "until": str(T0 + 59_999)}
 
 

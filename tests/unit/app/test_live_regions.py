@@ -1,4 +1,4 @@
-"""Live regions: one rendering for all viewers, only what changed is sent, and the last picture stays."""
+"""Live regions: one rendering for all viewers, only what changed is sent, and the last content stays."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from app.client.collector_client import CollectorClient
 from app.components.markup import el
-from app.regions import component
-from app.regions import hub as hub_module
-from app.regions.hub import Hub, TooManyViews
-from app.regions.picture import Picture, Query, changes, edits
+from app.regions import component, region_server
+from app.regions.region_content import Query, RegionContent, changes, edits
+from app.regions.region_server import RegionServer, TooManyViews
 from app.settings import Settings
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_knowledge import TOKEN
@@ -33,7 +32,7 @@ class Shown:
         self.blocks: dict[str, str] = {"a": "first"}
         self.renderings = 0
 
-    def render(self, client: CollectorClient, query: Query) -> Picture:
+    def render(self, client: CollectorClient, query: Query) -> RegionContent:
         client.overview()
         self.renderings += 1
         return {name: el("p", text, query.get("words", "")) for name, text in self.blocks.items()}
@@ -52,14 +51,14 @@ def served(known: Answers) -> Iterator[ContractServer]:
 
 
 @asynccontextmanager
-async def running(server: ContractServer, shown: Shown) -> AsyncGenerator[Hub]:
+async def running(server: ContractServer, shown: Shown) -> AsyncGenerator[RegionServer]:
     settings = Settings.from_environment({"INDOUBT_COLLECTOR_URL": server.url, "INDOUBT_TOKEN": TOKEN})
-    hub = Hub(settings, {"shown": shown.render})
-    hub.start()
+    regions = RegionServer(settings, {"shown": shown.render})
+    regions.start()
     try:
-        yield hub
+        yield regions
     finally:
-        await hub.stop()
+        await regions.stop()
 
 
 async def until(what: str, messages: AsyncGenerator[str], holds: Any) -> dict[str, Any]:
@@ -91,8 +90,8 @@ def has_blocks(message: dict[str, Any]) -> bool:
 def test_a_viewer_gets_the_picture_and_then_only_what_changed(served, known):
     async def view() -> None:
         shown = Shown()
-        async with running(served, shown) as hub:
-            messages = hub.messages("shown", {"words": "<x>"})
+        async with running(served, shown) as regions:
+            messages = regions.messages("shown", {"words": "<x>"})
             first = await until("blocks", messages, has_blocks)
             assert first["blocks"] == {"a": "<p>first&lt;x&gt;</p>"}
             assert first["order"] == ["a"]
@@ -106,20 +105,20 @@ def test_a_viewer_gets_the_picture_and_then_only_what_changed(served, known):
 
 
 def test_a_slow_rendering_is_followed_by_a_longer_pause_that_a_new_viewer_ends(served, known, monkeypatch):
-    monkeypatch.setattr(hub_module, "MIN_PAUSE_S", 0.0)
-    monkeypatch.setattr(hub_module, "MAX_PAUSE_S", 10 * LIMIT_S)
-    monkeypatch.setattr(hub_module, "PAUSE_TIMES", 1e6)
+    monkeypatch.setattr(region_server, "MIN_PAUSE_S", 0.0)
+    monkeypatch.setattr(region_server, "MAX_PAUSE_S", 10 * LIMIT_S)
+    monkeypatch.setattr(region_server, "PAUSE_TIMES", 1e6)
 
     async def view() -> None:
         shown = Shown()
-        async with running(served, shown) as hub:
-            await until("blocks", hub.messages("shown", {}), has_blocks)
+        async with running(served, shown) as regions:
+            await until("blocks", regions.messages("shown", {}), has_blocks)
             shown.blocks = {"a": "second"}
             known.version += 1
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.5):
                     await reached("another rendering", lambda: shown.renderings > 1)
-            other = await until("blocks", hub.messages("shown", {"words": "new"}), has_blocks)
+            other = await until("blocks", regions.messages("shown", {"words": "new"}), has_blocks)
             assert other["blocks"] == {"a": "<p>secondnew</p>"}
 
     asyncio.run(view())
@@ -128,27 +127,27 @@ def test_a_slow_rendering_is_followed_by_a_longer_pause_that_a_new_viewer_ends(s
 def test_an_expected_region_is_ready_when_its_viewer_comes(served, known):
     async def view() -> None:
         shown = Shown()
-        async with running(served, shown) as hub:
-            await asyncio.to_thread(hub.expect, "shown", {})
-            hub.expect("unknown", {})
+        async with running(served, shown) as regions:
+            await asyncio.to_thread(regions.prefetch, "shown", {})
+            regions.prefetch("unknown", {})
             await reached("a rendering without a viewer", lambda: shown.renderings == 1)
             shown.blocks = {"a": "second"}
-            first = await until("blocks", hub.messages("shown", {}), has_blocks)
+            first = await until("blocks", regions.messages("shown", {}), has_blocks)
             assert first["blocks"] == {"a": "<p>first</p>"}
 
     asyncio.run(view())
 
 
 def test_a_region_that_was_expected_in_vain_is_left_alone(served, known, monkeypatch):
-    monkeypatch.setattr(hub_module, "EXPECTED_S", 0.2)
+    monkeypatch.setattr(region_server, "PREFETCHED_FOR_S", 0.2)
 
     async def view() -> None:
         shown = Shown()
-        async with running(served, shown) as hub:
-            hub.expect("shown", {})
+        async with running(served, shown) as regions:
+            regions.prefetch("shown", {})
             await reached("an open stream of changes", lambda: known.streams == 1)
             await reached("its end", lambda: known.streams == 0)
-        hub.expect("shown", {})
+        regions.prefetch("shown", {})
         assert shown.renderings == 1
 
     asyncio.run(view())
@@ -157,10 +156,10 @@ def test_a_region_that_was_expected_in_vain_is_left_alone(served, known, monkeyp
 def test_a_new_viewer_has_the_others_rendered_once_more_only_after_a_change(served, known):
     async def view() -> None:
         shown = Shown()
-        async with running(served, shown) as hub:
-            stays = hub.messages("shown", {"words": "a"})
+        async with running(served, shown) as regions:
+            stays = regions.messages("shown", {"words": "a"})
             await until("blocks", stays, has_blocks)
-            viewers = [hub.messages("shown", {"words": word}) for word in ("b", "c")]
+            viewers = [regions.messages("shown", {"words": word}) for word in ("b", "c")]
             before = shown.renderings
             for messages in viewers:
                 await until("blocks", messages, has_blocks)
@@ -172,13 +171,13 @@ def test_a_new_viewer_has_the_others_rendered_once_more_only_after_a_change(serv
 
 def test_a_page_says_which_region_it_writes_before_the_browser_asks_for_it(monkeypatch):
     heard: list[object] = []
-    monkeypatch.setattr(component, "_told", [])
+    monkeypatch.setattr(component, "_prefetches", [])
     monkeypatch.setattr(component, "_component", lambda **_: heard.append("written"))
     component.tell_before_shown(lambda name, query: heard.append((name, query)))
     component.show(
         "shown",
         {"words": "x"},
-        pressed=lambda _: None,
+        on_click=lambda _: None,
         may_order=False,
         may_silence=False,
         why_not="",
@@ -191,15 +190,15 @@ def test_a_page_says_which_region_it_writes_before_the_browser_asks_for_it(monke
 def test_one_rendering_serves_all_who_see_the_same(served, known):
     async def view() -> None:
         shown = Shown()
-        async with running(served, shown) as hub:
-            viewers = [hub.messages("shown", {}) for _ in range(20)]
+        async with running(served, shown) as regions:
+            viewers = [regions.messages("shown", {}) for _ in range(20)]
             for messages in viewers:
                 await until("blocks", messages, has_blocks)
             before = shown.renderings
             shown.blocks = {"a": "second"}
             known.version += 1
             for messages in viewers:
-                await until("the second picture", messages, lambda m: m.get("blocks") == {"a": "<p>second</p>"})
+                await until("the second content", messages, lambda m: m.get("blocks") == {"a": "<p>second</p>"})
             # Another sign of change may have come between.
             assert shown.renderings - before <= 3
 
@@ -209,15 +208,15 @@ def test_one_rendering_serves_all_who_see_the_same(served, known):
 def test_the_regions_of_one_rendering_share_the_collectors_answers(served, known):
     async def view() -> None:
         shown = Shown()
-        async with running(served, shown) as hub:
-            viewers = [hub.messages("shown", {"words": word}) for word in ("a", "b", "c", "d")]
+        async with running(served, shown) as regions:
+            viewers = [regions.messages("shown", {"words": word}) for word in ("a", "b", "c", "d")]
             for messages in viewers:
                 await until("blocks", messages, has_blocks)
             asked, before = known.asked.count("overview"), shown.renderings
             shown.blocks = {"a": "second"}
             known.version += 1
             for messages in viewers:
-                await until("the second picture", messages, lambda m: "second" in m.get("blocks", {}).get("a", ""))
+                await until("the second content", messages, lambda m: "second" in m.get("blocks", {}).get("a", ""))
             # Each rendering asks for the overview once, whatever it renders.
             assert 2 * (known.asked.count("overview") - asked) <= shown.renderings - before
 
@@ -227,8 +226,8 @@ def test_the_regions_of_one_rendering_share_the_collectors_answers(served, known
 def test_the_last_picture_stays_while_the_collector_is_away(served, known):
     async def view() -> None:
         shown = Shown()
-        async with running(served, shown) as hub:
-            messages = hub.messages("shown", {})
+        async with running(served, shown) as regions:
+            messages = regions.messages("shown", {})
             await until("blocks", messages, has_blocks)
             known.loading, known.ends_streams = True, True
             lost = await until("a lost collector", messages, lambda m: m["lost"])
@@ -236,7 +235,7 @@ def test_the_last_picture_stays_while_the_collector_is_away(served, known):
             assert lost["as_of_ms"] <= lost["now_ms"]
             shown.blocks = {"a": "back"}
             known.loading, known.ends_streams = False, False
-            back = await until("the picture after the return", messages, has_blocks)
+            back = await until("the content after the return", messages, has_blocks)
             assert back["blocks"] == {"a": "<p>back</p>"}
             assert back["lost"] == ""
 
@@ -246,44 +245,44 @@ def test_the_last_picture_stays_while_the_collector_is_away(served, known):
 def test_the_collector_is_left_alone_while_nobody_watches(served, known):
     async def view() -> None:
         shown = Shown()
-        async with running(served, shown) as hub:
-            messages = hub.messages("shown", {})
+        async with running(served, shown) as regions:
+            messages = regions.messages("shown", {})
             await until("blocks", messages, has_blocks)
             await reached("an open stream of changes", lambda: known.streams == 1)
             await messages.aclose()
             await reached("its end", lambda: known.streams == 0)
             before = shown.renderings
             known.version += 1
-            await until("blocks", hub.messages("shown", {"words": "later"}), has_blocks)
+            await until("blocks", regions.messages("shown", {"words": "later"}), has_blocks)
             assert shown.renderings == before + 1
 
     asyncio.run(view())
 
 
 def test_a_region_that_fails_says_so_and_the_others_go_on(served):
-    def broken(client: CollectorClient, query: Query) -> Picture:
+    def broken(client: CollectorClient, query: Query) -> RegionContent:
         raise ZeroDivisionError
 
     async def view() -> None:
         shown = Shown()
-        async with running(served, shown) as hub:
-            hub._regions["broken"] = broken
-            failed = await until("blocks", hub.messages("broken", {}), has_blocks)
+        async with running(served, shown) as regions:
+            regions._regions["broken"] = broken
+            failed = await until("blocks", regions.messages("broken", {}), has_blocks)
             assert "cannot be shown" in failed["blocks"]["error"]
-            await until("blocks", hub.messages("shown", {}), has_blocks)
+            await until("blocks", regions.messages("shown", {}), has_blocks)
 
     asyncio.run(view())
 
 
 def test_more_different_views_than_the_limit_are_refused(served, monkeypatch):
-    monkeypatch.setattr(hub_module, "MAX_VIEWS", 1)
+    monkeypatch.setattr(region_server, "MAX_VIEWS", 1)
 
     async def view() -> None:
-        async with running(served, Shown()) as hub:
-            first = hub.messages("shown", {})
+        async with running(served, Shown()) as regions:
+            first = regions.messages("shown", {})
             await until("blocks", first, has_blocks)
             with pytest.raises(TooManyViews, match="close some tabs"):
-                await anext(hub.messages("shown", {"words": "more"}))
+                await anext(regions.messages("shown", {"words": "more"}))
 
     asyncio.run(view())
 
@@ -336,7 +335,7 @@ def test_a_region_without_a_block_says_so_in_whole_json(served):
     async def view() -> None:
         shown = Shown()
         shown.blocks = {}
-        async with running(served, shown) as hub:
-            await until("a heartbeat", hub.messages("shown", {}), lambda message: shown.renderings > 0)
+        async with running(served, shown) as regions:
+            await until("a heartbeat", regions.messages("shown", {}), lambda message: shown.renderings > 0)
 
     asyncio.run(view())

@@ -10,7 +10,7 @@ import pytest
 
 from app import live
 from app.components import small_plots
-from app.regions.picture import Picture, changes, kept_for
+from app.regions.region_content import RegionContent, changes, kept_for
 from app.screens import over_time
 from lifecycle import page_paths
 from tests.unit.app.contract_answers import Answers
@@ -142,7 +142,7 @@ def test_a_minute_that_passes_changes_little_of_the_plots_of_many(answers):
     answers.series = series(*[busy(name, last=7) for name in names], marks=some_marks(names))
     answers.checkpoint_gaps = [checkpoint_gaps(name) for name in names]
     from_ms = int(answers.series["from_ms"])
-    sizes, before = [], Picture()
+    sizes, before = [], RegionContent()
     for minute in range(15):
         answers.series |= {"from_ms": from_ms + 60_000 * minute, "until_ms": from_ms + 60_000 * (minute + 60)}
         # One each 5 s, the newest first.
@@ -179,7 +179,7 @@ def ended(pipeline: str, number: int, from_ms: int, every_ms: int = 2_000) -> di
     return checkpoint(number, pipeline=pipeline, ended_at_ms=at_ms, duration_ms=800 + 37 * number % 700)
 
 
-def drawn() -> Picture:
+def drawn() -> RegionContent:
     return over_time.render(live.collector(), {"window": "1 h"})
 
 

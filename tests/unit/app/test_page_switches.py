@@ -1,4 +1,4 @@
-"""A press that leads to another page gets there, whatever else is pressed meanwhile."""
+"""A click that leads to another page gets there, whatever else is clicked meanwhile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import streamlit as st
 
-from app.dialogs import pressed
+from app.dialogs import button_clicks
 
 OVERVIEW, TRANSACTION = (SimpleNamespace(url_path=path) for path in ("", "transaction"))
 PAGES = {"": OVERVIEW, "transaction": TRANSACTION}
@@ -30,13 +30,13 @@ class Switches:
 
     def run(self, shown: SimpleNamespace) -> int:
         """Run the page once; return how often another page was asked for so far."""
-        pressed.go_where_pressed(PAGES, shown)
+        button_clicks.go_where_clicked(PAGES, shown)
         return len(self.asked)
 
 
 def test_a_press_leads_to_its_page_once(monkeypatch):
     switches = Switches(monkeypatch)
-    pressed.handle(PRESS)
+    button_clicks.handle(PRESS)
     assert switches.run(OVERVIEW) == 1
     assert switches.asked == [("transaction", {"key": "kafka:orders-0:0:4"})]
     assert switches.run(TRANSACTION) == 1
@@ -46,7 +46,7 @@ def test_a_press_leads_to_its_page_once(monkeypatch):
 
 def test_a_switch_that_another_run_overtakes_is_made_up_for(monkeypatch):
     switches = Switches(monkeypatch)
-    pressed.handle(PRESS)
+    button_clicks.handle(PRESS)
     assert switches.run(OVERVIEW) == 1
     # The run of another widget shows the old page, though the address has the query of the new one already.
     assert switches.run(OVERVIEW) == 2
@@ -55,13 +55,13 @@ def test_a_switch_that_another_run_overtakes_is_made_up_for(monkeypatch):
 
 def test_a_page_that_is_never_reached_is_not_asked_for_without_end(monkeypatch):
     switches = Switches(monkeypatch)
-    pressed.handle(PRESS)
+    button_clicks.handle(PRESS)
     for _ in range(9):
         switches.run(OVERVIEW)
-    assert len(switches.asked) == pressed.MOST_SWITCHES
+    assert len(switches.asked) == button_clicks.MOST_SWITCHES
 
 
 def test_an_address_without_a_page_leads_nowhere(monkeypatch):
     switches = Switches(monkeypatch)
-    pressed.handle('{"open": "/elsewhere"}')
+    button_clicks.handle('{"open": "/elsewhere"}')
     assert switches.run(OVERVIEW) == 0

@@ -209,8 +209,8 @@ def test_an_id_from_outside_is_text_on_every_page(answers):
         page = opened(name)
         assert "&lt;img src=x onerror" in said(page), name
         assert "<img" not in said(page), name
-        # What stands for a press in a live region is the test driver's own button; in a browser it is the markup above.
-        written = [one.label for one in page.button if not (one.key or "").startswith("press-")]
+        # What stands for a click in a live region is the test driver's own button; in a browser it is the markup above.
+        written = [one.label for one in page.button if not (one.key or "").startswith("click-")]
         assert not any("<img" in one or "**bold" in one for one in written), name
         assert not page.markdown, "no element of these pages reads Markdown from outside"
 

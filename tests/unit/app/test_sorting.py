@@ -1,4 +1,4 @@
-"""A table of history stands in the order of the column whose head was pressed; the address has it, what is not known comes last."""
+"""A table of history stands in the order of the column whose head was clicked; the address has it, what is not known comes last."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import streamlit as st
 
 from app.components import sorting
-from app.dialogs import pressed
+from app.dialogs import button_clicks
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import loss
 from tests.unit.app.page_driver import answering, opened, said
@@ -30,9 +30,9 @@ def shown(page) -> list[str]:
 
 
 def head(page, column: str) -> tuple[str, dict[str, list[str]], str]:
-    """Return how a table stands by a column (aria-sort), what a press of its head reports, and where it leads as a link."""
+    """Return how a table stands by a column (aria-sort), what a click on its head reports, and where it leads as a link."""
     found = re.search(
-        rf'<th scope="col" aria-sort="(\w+)"><a href="([^"]*)"[^>]*data-press="([^"]*)">{column}<', said(page)
+        rf'<th scope="col" aria-sort="(\w+)"><a href="([^"]*)"[^>]*data-click="([^"]*)">{column}<', said(page)
     )
     assert found is not None, column
     return found[1], json.loads(html.unescape(found[3])), html.unescape(found[2])
@@ -72,13 +72,13 @@ def test_a_head_sorts_by_its_column_and_then_turns_the_order_round(answers):
 def test_a_press_of_a_head_changes_its_order_in_the_address_and_nothing_else(monkeypatch):
     changed: dict[str, str] = {}
     monkeypatch.setattr(st, "query_params", changed)
-    pressed.handle(json.dumps({"sort": ["loss-sort", "-Rows"]}))
+    button_clicks.handle(json.dumps({"sort": ["loss-sort", "-Rows"]}))
     assert changed == {"loss-sort": "-Rows"}
     changed["page"] = "7"
-    pressed.handle(json.dumps({"sort": ["loss-sort", "Rows"]}))
+    button_clicks.handle(json.dumps({"sort": ["loss-sort", "Rows"]}))
     assert changed == {"loss-sort": "Rows", "page": "1"}
     for name, wanted in (("loss-verdict", "lost"), ("loss-sort", "x" * (sorting.MOST_LETTERS + 1))):
-        pressed.handle(json.dumps({"sort": [name, wanted]}))
+        button_clicks.handle(json.dumps({"sort": [name, wanted]}))
     assert changed == {"loss-sort": "Rows", "page": "1"}
 
 

@@ -1,4 +1,4 @@
-"""What a press in a live region does: it opens a dialog on what the collector now says of its subject, or another page."""
+"""What a click in a live region does: it opens a dialog on what the collector now says of its subject, or another page."""
 
 from __future__ import annotations
 
@@ -10,28 +10,37 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorClient, CollectorError, Failure
 from app.components import brush, sorting
+from app.components.links_and_buttons import (
+    FILTER,
+    AskOrder,
+    AskSilence,
+    ChooseTime,
+    OpenPage,
+    ShowNew,
+    SortBy,
+    read_click,
+)
 from app.components.markup import el
-from app.components.presses import FILTER, AskOrder, AskSilence, ChooseTime, OpenPage, ShowNew, SortBy, read_press
 from app.components.transaction_groups import TransactionGroup
 from app.dialogs import filter_order_dialog, silence_dialog, target_dialogs, transactions_dialog
 from app.regions import component
 from lifecycle.rows.transactions import TransactionRow
 
-_GO_TO, _FAILED = "go_to", "press_failed"
+_GO_TO, _FAILED = "go_to", "click_failed"
 MAX_ASKED_ONE_BY_ONE = 50
 MOST_SWITCHES = 3
-"""Of one press: a page that changes its own address would be asked for without end."""
+"""Of one click: a page that changes its own address would be asked for without end."""
 
 
 def show_region(name: str, query: Mapping[str, str] | None = None) -> None:
-    """Write the live region of this name; presses in it open dialogs and pages."""
+    """Write the live region of this name; clicks in it open dialogs and pages."""
     failed = st.session_state.pop(_FAILED, "")
     if failed:
         live.write(el("p", el("b", "✖ "), failed, class_="warn", role="alert"))
     component.show(
         name,
         query or {},
-        pressed=handle,
+        on_click=handle,
         may_order=bool(st.session_state.get("may_order")),
         may_silence=bool(st.session_state.get("is_operator")),
         why_not=str(st.session_state.get("why_no_orders", "")),
@@ -41,33 +50,33 @@ def show_region(name: str, query: Mapping[str, str] | None = None) -> None:
 
 
 def handle(text: str) -> None:
-    """Do what was pressed; what cannot be done is said on the page."""
-    press = read_press(text)
+    """Do what a click asks for; what cannot be done is said on the page."""
+    click = read_click(text)
     try:
-        match press:
+        match click:
             case OpenPage(path=path):
                 st.session_state[_GO_TO] = (path, 0)
             case AskOrder():
-                _ask_order(press)
+                _ask_order(click)
             case AskSilence():
-                _ask_silence(press)
+                _ask_silence(click)
             case ShowNew():
-                # The press has the table written again: nothing else is to be done.
+                # The click has the table written again: nothing else is to be done.
                 pass
             case ChooseTime(first_ms=first_ms, last_ms=last_ms):
                 brush.keep((first_ms, last_ms))
             case SortBy(name=name, wanted=wanted):
                 sorting.keep(name, wanted)
             case None:
-                st.session_state[_FAILED] = "The browser sent a press that this app does not know: reload the page."
+                st.session_state[_FAILED] = "The browser sent a click that this app does not know: reload the page."
     except CollectorError as error:
         st.session_state[_FAILED] = f"Nothing was opened: {error}"
 
 
-def go_where_pressed(pages: Mapping[str, st.Page], shown: st.Page) -> None:
-    """Go to the page that a press asked for; ``pages`` by their path. Called once per run, before a page is written.
+def go_where_clicked(pages: Mapping[str, st.Page], shown: st.Page) -> None:
+    """Go to the page that a click asked for; ``pages`` by their path. Called once per run, before a page is written.
 
-    A widget that is pressed meanwhile asks for the page on which it stands (``shown``), and its run replaces the one that changes
+    A widget that is clicked meanwhile asks for the page on which it stands (``shown``), and its run replaces the one that changes
     the page. So what was asked for is kept until a run is there.
     """
     if _GO_TO not in st.session_state:
@@ -83,39 +92,39 @@ def go_where_pressed(pages: Mapping[str, st.Page], shown: st.Page) -> None:
     st.switch_page(page, query_params=query)
 
 
-def _ask_order(press: AskOrder) -> None:
-    if press.subject == "pipeline":
-        pipeline = next((row for row in live.collector().pipelines() if row.key in press.keys), None)
+def _ask_order(click: AskOrder) -> None:
+    if click.subject == "pipeline":
+        pipeline = next((row for row in live.collector().pipelines() if row.key in click.keys), None)
         is_there = pipeline is not None
         if pipeline is not None:
-            target_dialogs.PIPELINE.ask(press.action, pipeline)
-    elif press.subject == "batch":
-        batch = next((row for row in live.collector().batches() if row.key in press.keys), None)
+            target_dialogs.PIPELINE.ask(click.action, pipeline)
+    elif click.subject == "batch":
+        batch = next((row for row in live.collector().batches() if row.key in click.keys), None)
         is_there = batch is not None
         if batch is not None:
-            target_dialogs.BATCH.ask(press.action, batch)
-    elif press.subject == FILTER:
-        wanted = dict(entry.partition("=")[::2] for entry in press.keys)
-        is_there = filter_order_dialog.ask(press.action, wanted)
+            target_dialogs.BATCH.ask(click.action, batch)
+    elif click.subject == FILTER:
+        wanted = dict(entry.partition("=")[::2] for entry in click.keys)
+        is_there = filter_order_dialog.ask(click.action, wanted)
     else:
-        now = transactions_of(live.collector(), press.keys)
-        shown = TransactionGroup(transactions=now).orderable(press.action) if now else ()
+        now = transactions_of(live.collector(), click.keys)
+        shown = TransactionGroup(transactions=now).orderable(click.action) if now else ()
         is_there = bool(shown)
         if shown:
-            transactions_dialog.DIALOG.ask(press.action, shown)
+            transactions_dialog.DIALOG.ask(click.action, shown)
     if not is_there:
         st.session_state[_FAILED] = "It has ended or changed since this page showed it: nothing is left to order."
 
 
-def _ask_silence(press: AskSilence) -> None:
-    if press.number is not None:
-        silences = [row for row in live.collector().silences() if row.silence == press.number]
+def _ask_silence(click: AskSilence) -> None:
+    if click.number is not None:
+        silences = [row for row in live.collector().silences() if row.silence == click.number]
         if silences:
             silence_dialog.ask_to_end(silences[0])
         else:
             st.session_state[_FAILED] = "The collector does not keep this silence any more: nothing is left to end."
         return
-    alerts = [row for row in live.collector().alerts() if row.key == press.alert]
+    alerts = [row for row in live.collector().alerts() if row.key == click.alert]
     if alerts:
         silence_dialog.ask_to_silence(alerts[0])
     else:

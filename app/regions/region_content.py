@@ -1,4 +1,4 @@
-"""A picture: what a live region shows at one moment, in blocks, of which only the changed ones are sent."""
+"""The content of a live region: what it shows at one moment, in blocks, of which only the changed ones are sent."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from difflib import SequenceMatcher
 from app.client.collector_client import CollectorClient
 from app.components.markup import Html
 
-Picture = dict[str, Html]
+RegionContent = dict[str, Html]
 """Markup by block, in the order in which it is shown; a block's name stays the same while its subject exists."""
 
 Query = Mapping[str, str]
 """What one viewer's region shows: the filters in the page's address."""
 
-Render = Callable[[CollectorClient, Query], Picture]
-"""Renders a region from the collector's answers. It knows no session: every viewer with this query sees the same picture.
+Render = Callable[[CollectorClient, Query], RegionContent]
+"""Renders a region from the collector's answers. It knows no session: every viewer with this query sees the same content.
 
 Raises CollectorError. It runs in a thread of its own, one at a time.
 """
@@ -33,10 +33,10 @@ MOST_MATCHED = 1_000
 
 
 def kept_for(seconds: float, render: Render) -> Render:
-    """Return a render that gives the same picture for so long: for what changes with every event and is no news by then."""
-    kept: dict[object, tuple[float, Picture]] = {}
+    """Return a render that gives the same content for so long: for what changes with every event and is no news by then."""
+    kept: dict[object, tuple[float, RegionContent]] = {}
 
-    def rendered(client: CollectorClient, query: Query) -> Picture:
+    def rendered(client: CollectorClient, query: Query) -> RegionContent:
         asked, now_s = (client, frozenset(query.items())), time.monotonic()
         for old in [key for key, (until_s, _) in kept.items() if until_s <= now_s]:
             kept.pop(old, None)
@@ -47,7 +47,7 @@ def kept_for(seconds: float, render: Render) -> Render:
     return rendered
 
 
-def changes(before: Picture, now: Picture) -> dict[str, object]:
+def changes(before: RegionContent, now: RegionContent) -> dict[str, object]:
     """Return what a viewer of ``before`` must be sent to see ``now``: the changed blocks, and the order if it changed.
 
     ``blocks``: those that are new, whole. ``edits``: of the others what ``edits`` says, where that is shorter.

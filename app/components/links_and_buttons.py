@@ -1,6 +1,6 @@
-"""What a press in a live region asks for: the attributes that markup carries, and how a press is read back.
+"""Links and buttons in a live region: their markup, what a click on one asks for, and how it is read back.
 
-A browser may send anything, so a press only names things; whoever handles it asks the collector for them again.
+A browser may send anything, so a click only names things; whoever handles it asks the collector for them again.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ class ChooseTime:
 
 
 SHOW_NEW, SORT, TIME = "show-new", "sort", "time"
-Press = OpenPage | AskOrder | AskSilence | ShowNew | SortBy | ChooseTime
+Click = OpenPage | AskOrder | AskSilence | ShowNew | SortBy | ChooseTime
 
 
 def link(
     path: str, *children: object, class_: str | None = None, is_current: bool = False, is_opening: bool = False
 ) -> Html:
-    """Return a link to a page: a press changes the page in place, and it can be opened in a new tab as any link.
+    """Return a link to a page: a click changes the page in place, and it can be opened in a new tab as any link.
 
     ``is_current``: what it leads to is what is shown. ``is_opening``: Enter on the card or row around it follows it.
     """
@@ -84,7 +84,7 @@ def link(
         class_=class_,
         aria_current="true" if is_current else None,
         data_opens="" if is_opening else None,
-        data_press=json.dumps({"open": path}),
+        data_click=json.dumps({"open": path}),
     )
 
 
@@ -95,7 +95,7 @@ def chip(path: str, text: str, *, is_on: bool) -> Html:
 
 def order_button(word: str, action: Action, subject: str, keys: Sequence[str], *, is_main: bool = False) -> Html:
     """Return the button that opens the dialog of an order; it is off for who may not order."""
-    press = {"order": action.value, "subject": subject, "keys": list(keys)}
+    click = {"order": action.value, "subject": subject, "keys": list(keys)}
     tone = " destructive" if action in DESTRUCTIVE else " main" if is_main else ""
     return el(
         "button",
@@ -103,34 +103,34 @@ def order_button(word: str, action: Action, subject: str, keys: Sequence[str], *
         type="button",
         class_=f"press{tone}",
         data_order=action.value,
-        data_press=json.dumps(press),
+        data_click=json.dumps(click),
     )
 
 
 def silence_button(word: str, *, alert: str = "", number: int | None = None) -> Html:
     """Return the button that opens a dialog about a silence."""
-    press = {"silence": alert, "number": number}
-    return el("button", f"{word} …", type="button", class_="press", data_order="silence", data_press=json.dumps(press))
+    click = {"silence": alert, "number": number}
+    return el("button", f"{word} …", type="button", class_="press", data_order="silence", data_click=json.dumps(click))
 
 
-def read_press(text: str) -> Press | None:
-    """Return what was pressed, or None where a browser sent something else."""
+def read_click(text: str) -> Click | None:
+    """Return what a click asks for, or None where a browser sent something else."""
     try:
-        press = json.loads(text)
-        if SHOW_NEW in press:
+        click = json.loads(text)
+        if SHOW_NEW in click:
             return ShowNew()
-        if TIME in press:
-            first_ms, last_ms = map(int, press[TIME])
+        if TIME in click:
+            first_ms, last_ms = map(int, click[TIME])
             return ChooseTime(first_ms=first_ms, last_ms=last_ms)
-        if SORT in press:
-            name, wanted = press[SORT]
+        if SORT in click:
+            name, wanted = click[SORT]
             return SortBy(name=str(name), wanted=str(wanted))
-        if "open" in press:
-            return OpenPage(path=str(press["open"]))
-        if "order" in press:
-            keys = tuple(str(key) for key in press["keys"])
-            return AskOrder(action=Action(press["order"]), subject=str(press["subject"]), keys=keys)
-        number = press["number"]
-        return AskSilence(alert=str(press["silence"]), number=None if number is None else int(number))
+        if "open" in click:
+            return OpenPage(path=str(click["open"]))
+        if "order" in click:
+            keys = tuple(str(key) for key in click["keys"])
+            return AskOrder(action=Action(click["order"]), subject=str(click["subject"]), keys=keys)
+        number = click["number"]
+        return AskSilence(alert=str(click["silence"]), number=None if number is None else int(number))
     except (ValueError, TypeError, KeyError):
         return None

@@ -6,7 +6,7 @@ import pytest
 
 from app import live
 from app.components.markup import join
-from app.screens import news
+from app.screens import new_rows
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import checkpoint
 from tests.unit.app.contract_rows import loss, now_ms
@@ -22,7 +22,7 @@ def answers(monkeypatch):
 
 
 def line(listed: str, since: str, of: str = "") -> str:
-    return join(news.render(live.collector(), {"list": listed, "since": since, "of": of}).values())
+    return join(new_rows.render(live.collector(), {"list": listed, "since": since, "of": of}).values())
 
 
 def test_what_came_since_is_counted_and_nothing_is_said_while_nothing_did(answers):
@@ -58,8 +58,8 @@ def test_the_table_stays_until_its_reader_asks_for_what_is_new(answers):
 
 def test_a_press_on_show_is_answered_by_nothing_but_the_new_rows(answers, monkeypatch):
     answers.checkpoints = [checkpoint(41)]
-    real = news._newest
-    monkeypatch.setattr(news, "_newest", lambda times: real(times) - 1)
+    real = new_rows._newest
+    monkeypatch.setattr(new_rows, "_newest", lambda times: real(times) - 1)
     page = opened("checkpoints")
     button(page, "show").click().run()
     assert not page.exception

@@ -1,4 +1,4 @@
-"""Renders each live region once per change, for all who show it, and keeps the last picture while the collector is away."""
+"""Renders each live region once per change, for all who show it, and keeps the last content while the collector is away."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import httpx
 
 from app.client.collector_client import CollectorClient, CollectorError
 from app.components.markup import el
-from app.regions.picture import Picture, Query, Render, changes
+from app.regions.region_content import Query, RegionContent, Render, changes
 from app.settings import Settings
 from lifecycle.errors import IndoubtError
 
@@ -30,7 +30,7 @@ HEARTBEAT_S = 2.0
 SILENCE_LIMIT_S = 12.0
 """The collector sends an event each 5 s at least."""
 RETRY_S = 1.0
-EXPECTED_S = 10.0
+PREFETCHED_FOR_S = 10.0
 """A region that a page will show is kept ready for so long, until its viewer comes."""
 MAX_VIEWS = 200
 """Different regions and filters at once; a tab shows two or three."""
@@ -46,20 +46,20 @@ class TooManyViews(Exception):
 
 @dataclass(eq=False, slots=True)
 class _View:
-    """One region under one query; ``number`` counts its pictures."""
+    """One region under one query; ``number`` counts its contents."""
 
     render: Render
     query: Query
-    picture: Picture = field(default_factory=dict)
+    content: RegionContent = field(default_factory=dict)
     number: int = 0
     viewers: int = 0
     is_new: bool = True
     messages: dict[int, str] = field(default_factory=dict)
-    """What brings a viewer of an earlier picture up to the present one, by that picture's number."""
-    earlier: dict[int, Picture] = field(default_factory=dict)
+    """What brings a viewer of an earlier content up to the present one, by that content's number."""
+    earlier: dict[int, RegionContent] = field(default_factory=dict)
 
 
-class Hub:
+class RegionServer:
     """For one event loop. ``start`` and ``stop`` are called by the web server; ``messages`` once per open WebSocket.
 
     It asks the collector only while somebody watches.
@@ -99,27 +99,27 @@ class Hub:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._client.close()
 
-    def expect(self, name: str, query: Query) -> None:
+    def prefetch(self, name: str, query: Query) -> None:
         """Render a region now that a page shows in a moment. Any thread may call it; it returns at once and raises nothing.
 
-        A page's markup takes the browser half a second. The region's first picture is made meanwhile.
+        A page's markup takes the browser half a second. The region's first content is made meanwhile.
         """
         loop = self._loop
         if loop is not None:
             # The server may stop between the two lines.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._expect, name, query)
+                loop.call_soon_threadsafe(self._prefetch, name, query)
 
-    def _expect(self, name: str, query: Query) -> None:
+    def _prefetch(self, name: str, query: Query) -> None:
         if self._loop is not None and self.knows(name):
             with contextlib.suppress(TooManyViews):
-                self._loop.call_later(EXPECTED_S, self._leave, self._join(name, query))
+                self._loop.call_later(PREFETCHED_FOR_S, self._leave, self._join(name, query))
 
     async def messages(self, name: str, query: Query) -> AsyncGenerator[str]:
-        """Yield JSON messages for one viewer: the whole picture, then what changes, and a heartbeat each 2 s.
+        """Yield JSON messages for one viewer: the whole content, then what changes, and a heartbeat each 2 s.
 
         ``now_ms``: the collector's clock. ``as_of_ms``: when the collector last answered. ``lost``: why it does not now.
-        ``blocks``, ``edits`` and ``order``: see ``picture.changes``. Raises TooManyViews.
+        ``blocks``, ``edits`` and ``order``: see ``region_content.changes``. Raises TooManyViews.
         """
         view = self._join(name, query)
         seen, lost = 0, ""
@@ -131,7 +131,7 @@ class Hub:
                             while (view.number, self._lost) == (seen, lost):
                                 await self._changed.wait()
                 message = self._message(view, seen)
-                # Before the message is sent: a picture may come while a slow viewer takes it.
+                # Before the message is sent: a new content may come while a slow viewer takes it.
                 seen, lost = view.number, self._lost
                 yield message
         finally:
@@ -173,8 +173,8 @@ class Hub:
         if seen >= view.number:
             return facts
         if seen not in view.messages:
-            # Viewers of the same picture share one text; who missed a picture gets the whole present one.
-            view.messages[seen] = _json(changes(view.earlier.get(seen, {}), view.picture))
+            # Viewers of the same content share one text; who missed a content gets the whole present one.
+            view.messages[seen] = _json(changes(view.earlier.get(seen, {}), view.content))
         news = view.messages[seen][1:]
         return f"{facts[:-1]},{news}" if news != "}" else facts
 
@@ -225,25 +225,25 @@ class Hub:
 
     async def _render_view(self, view: _View) -> None:
         try:
-            picture = await asyncio.to_thread(view.render, self._client, view.query)
+            content = await asyncio.to_thread(view.render, self._client, view.query)
             await self._answered()
         except CollectorError as error:
             if error.is_lost:
                 await self._lose(str(error))
                 return
-            picture = {"error": el("p", el("b", "✖ "), str(error), class_="warn", role="alert")}
+            content = {"error": el("p", el("b", "✖ "), str(error), class_="warn", role="alert")}
         except Exception:
             # A defect of one region must not stop the others; its viewers are told, and the log has the trace.
             log.exception("a live region could not be rendered")
-            picture = {
+            content = {
                 "error": el("p", el("b", "✖ "), "This part cannot be shown: the app's log says why.", class_="warn")
             }
         view.is_new = False
-        if picture == view.picture and view.number:
+        if content == view.content and view.number:
             return
         async with self._changed:
-            view.earlier = {view.number: view.picture}
-            view.picture, view.number, view.messages = picture, view.number + 1, {}
+            view.earlier = {view.number: view.content}
+            view.content, view.number, view.messages = content, view.number + 1, {}
             self._changed.notify_all()
 
     async def _answered(self) -> None:

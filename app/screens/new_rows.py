@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 
 from app.client.collector_client import CollectorClient
+from app.components.links_and_buttons import SHOW_NEW
 from app.components.markup import el
-from app.components.presses import SHOW_NEW
 from app.components.time_text import at
-from app.dialogs.pressed import show_region
-from app.regions.picture import Picture, Query
+from app.dialogs.button_clicks import show_region
+from app.regions.region_content import Query, RegionContent
 
 LOOKED_AT = 100
 """So many of the newest rows are counted: beyond that the line says 'or more'."""
@@ -22,7 +22,7 @@ def show(listed: str, times: Iterable[int | None], of: str = "") -> None:
     show_region("news", {LIST: listed, SINCE: str(_newest(times)), OF: of})
 
 
-def render(client: CollectorClient, query: Query) -> Picture:
+def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return the line; it is empty while nothing is new."""
     times, since = _LISTS.get(query.get(LIST, "")), query.get(SINCE, "")
     if times is None or not (since.isascii() and since.isdecimal() and len(since) < 16):
@@ -33,7 +33,7 @@ def render(client: CollectorClient, query: Query) -> Picture:
         return {"line": el("p", class_="news", role="status")}
     number = f"{new} new" if new < LOOKED_AT else f"{new} or more new"
     since_when = [" since ", at(since_ms)] if since_ms else []
-    show = el("button", "show", type="button", class_="link", data_press=json.dumps({SHOW_NEW: True}))
+    show = el("button", "show", type="button", class_="link", data_click=json.dumps({SHOW_NEW: True}))
     return {"line": el("p", number, *since_when, " · ", show, class_="news", role="status")}
 
 

@@ -14,13 +14,13 @@ from app.client.collector_client import CollectorClient
 from app.components import viewer_choices
 from app.components.attention_card import card
 from app.components.key_name import key_link, key_text
+from app.components.links_and_buttons import link
 from app.components.markup import Html, el, widget_token
 from app.components.partition_name import partition_links
-from app.components.presses import link
 from app.components.tables import table
 from app.components.time_text import ago, amount, at, duration, since, time_left, written
 from app.components.verdict_signs import state_text, verdict_badge
-from app.regions.picture import Picture
+from app.regions.region_content import RegionContent
 from lifecycle import page_paths
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention
@@ -76,7 +76,7 @@ def alert_list(alerts: Sequence[AlertRow]) -> Html:
     return el("section", el("h3", "Alerts"), el("ul", *items))
 
 
-def cards_of(client: CollectorClient, is_about: Callable[[Attention], bool]) -> Picture:
+def cards_of(client: CollectorClient, is_about: Callable[[Attention], bool]) -> RegionContent:
     """Return the cards of the overview about an object, one block each: who waits, the time left, the remedy."""
     return {f"needs-{widget_token(item.key)}": card(item) for item in client.attention() if is_about(item)}
 
