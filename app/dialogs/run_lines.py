@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC
 
@@ -14,8 +15,10 @@ from app.components.time_text import since
 from lifecycle.rows.orders import OrderRun
 
 _SHOWN = "run_shown"
-_dismissed: set[str] = set()
-"""Runs whose end was seen in this process: the collector lists each for an hour."""
+LISTED_S = 3600.0
+"""So long the collector lists a run that is over."""
+_dismissed: dict[str, float] = {}
+"""Runs whose end was seen in this process, and when: as long as the collector may list them."""
 
 
 def show_in_dialog(run: OrderRun) -> None:
@@ -30,7 +33,10 @@ def put_away() -> None:
 
 def dismiss(run: OrderRun) -> None:
     """Show a run no more, whose end was seen."""
-    _dismissed.add(run.run)
+    now_s = time.monotonic()
+    for old in [number for number, seen_s in tuple(_dismissed.items()) if now_s - seen_s > LISTED_S]:
+        _dismissed.pop(old, None)
+    _dismissed[run.run] = now_s
 
 
 def show() -> None:
@@ -53,13 +59,15 @@ def show_lines(
             # The top of the page says so.
             return []
 
-    if not (before := to_show()):
+    if not (first := to_show()):
         return
-    is_followed = any(not run.is_over for run in before) and _SHOWN not in st.session_state
+    is_followed = any(not run.is_over for run in first) and _SHOWN not in st.session_state
+    of_page = [first]
 
     @st.fragment(run_every=live.LIVE_EVERY_S if is_followed else None, key=f"{key}-lines")
     def lines() -> None:
-        now = to_show()
+        # The page has just asked; each run after that asks anew.
+        now = of_page.pop() if of_page else to_show()
         if now:
             with st.container(key=key):
                 for run in now:
@@ -81,7 +89,7 @@ def _line(key: str, run: OrderRun, said: Html, open_again: Callable[[OrderRun], 
             st.rerun()
         if run.is_over:
             name = f"{key}-dismiss-{run.run}"
-            st.button("Dismiss", key=name, type="tertiary", on_click=_dismissed.add, args=(run.run,))
+            st.button("Dismiss", key=name, type="tertiary", on_click=dismiss, args=(run,))
 
 
 def _in_one_line(run: OrderRun) -> Html:

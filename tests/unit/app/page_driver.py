@@ -37,7 +37,7 @@ def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answe
         # What a test has changed is on the page at the next look.
         monkeypatch.setattr(live, "SHARED_FOR_S", 0.0)
         # What a person has seen lives as long as the app's process: each test has one of its own.
-        monkeypatch.setattr(run_lines, "_dismissed", set())
+        monkeypatch.setattr(run_lines, "_dismissed", {})
         # An order's result is in its dialog at once, however busy the machine is.
         monkeypatch.setattr(order_dialog, "MOMENT_S", 20.0)
         st.cache_resource.clear()

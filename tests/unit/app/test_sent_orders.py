@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.dialogs import order_dialog
+from app import live
+from app.dialogs import order_dialog, run_lines
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import pipeline
 from tests.unit.app.contract_rows import batch, parts_of_batch, shared_batch
@@ -60,6 +63,24 @@ def test_a_reload_shows_what_is_under_way_and_its_result_until_it_is_dismissed(a
     assert "committed · audit 512" in said(reloaded)
     reloaded = button(reloaded, "Dismiss").click().run()
     assert "audit 512" not in said(reloaded)
+
+
+def test_a_page_asks_once_which_orders_it_has_a_line_for(answers):
+    given()
+    answers.asked.clear()
+    assert "under way for" in said(opened("overview"))
+    assert answers.asked.count("orders/runs") == 1
+
+
+def test_what_was_dismissed_is_remembered_as_long_as_the_collector_may_list_it(answers):
+    given()
+    answer(answers)
+    (run,) = live.collector().runs()
+    run_lines.dismiss(replace(run, run="older"))
+    assert set(run_lines._dismissed) == {"older"}
+    run_lines._dismissed["older"] -= run_lines.LISTED_S
+    run_lines.dismiss(run)
+    assert set(run_lines._dismissed) == {run.run}
 
 
 def under_way(key: str, **changes: object) -> dict[str, object]:
