@@ -172,15 +172,15 @@ class Store:
         """Wait until everything handed over so far is committed. Raises StoreFailed after the limit."""
         self._in_writer(lambda connection: None, limit_s)
 
-    def catch_up(self, limit_s: float = CATCH_UP_LIMIT_S) -> None:
+    def catch_up(self) -> None:
         """Have what was handed over more than a moment (0.1 to 0.8 s) ago committed before history is read.
 
-        While much arrives it soon is without that. Where history cannot be written now, or not within the limit, what it has
-        is read.
+        While much arrives it soon is without that. Where history cannot be written now, or not within 2 s, what it has is
+        read.
         """
         if self._writer.has_long_rest and self.waiting:
             with contextlib.suppress(StoreFailed):
-                self.flushed(limit_s)
+                self.flushed(CATCH_UP_LIMIT_S)
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Raises StoreFailed."""

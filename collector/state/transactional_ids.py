@@ -148,7 +148,6 @@ class PrefixReport:
 
     prefix: str
     ids: int
-    created_last_hour: int
     growth_per_hour: float
     stale_ids: int
     newest_ms: int
@@ -206,7 +205,6 @@ def _report(found: PrefixIds, checkpoint_ids: tuple[str, ...], fenced: int, at_m
     return PrefixReport(
         prefix=found.prefix,
         ids=found.ids,
-        created_last_hour=found.created.get(hour, 0) + found.created.get(hour - 1, 0),
         growth_per_hour=growth,
         stale_ids=stale,
         newest_ms=found.newest_ms,

@@ -34,8 +34,6 @@ class PipelineRow:
     state: str
     run_at_ms: int
     started_at_ms: int | None
-    restarting_at_ms: int | None
-    stopped_at_ms: int | None
     last_seen_at_ms: int | None
     last_heartbeat: str
     interval_ms: int | None
@@ -85,7 +83,6 @@ class JobRow:
     state: str
     started_at_ms: int | None
     ended_at_ms: int | None
-    changed_at_ms: int
     restarts: int | None
     restores: tuple[JobRestore, ...]
     restored_from: int | None
@@ -95,10 +92,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeoutRow:
-    """One application of the last 24 hours: its timeout, how long its transactions were open, and what a restart needs.
-
-    ``restarts_measured``: of how many restarts ``recovery_ms`` is the longest; 0: none was measured, it is reckoned or assumed.
-    """
+    """One application of the last 24 hours: its timeout, how long its transactions were open, and what a restart needs."""
 
     pipeline: str
     ours: bool
@@ -108,7 +102,6 @@ class TimeoutRow:
     left_ms: int | None
     recovery_ms: int
     recovery: str
-    restarts_measured: int
     transactions: int
     timed_out: int
     p50_ms: int | None
@@ -129,7 +122,6 @@ class IdsRow:
     prefix: str
     ids: int
     growth_per_hour: float
-    created_last_hour: int
     stale_ids: int
     leaks: bool
     shared: bool

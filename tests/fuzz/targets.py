@@ -58,7 +58,7 @@ ONGOING = TransactionStateValue(
     start_ms=NOW_MS - 1000,
     client_transaction_version=2,
 )
-OPERATOR = FlinkOperator(operator_id="0" * 32, name="", uid="", parallelism=1)
+OPERATOR = FlinkOperator(operator_id="0" * 32, name="", uid="")
 RUN = RunStarted(prefix="ip-count", checkpoint_id="checkpoint-1", run="r", at_ms=NOW_MS - 50_000)
 """The run that the corpus' decisions are of, so that they count."""
 

@@ -64,7 +64,7 @@ def changed(situation: Situation, **given: Any) -> Situation:
 
 def leaking(application: str, ids: int, why: str) -> PrefixReport:
     """Return the report about an application whose ids leak."""
-    counts = dict.fromkeys(("created_last_hour", "stale_ids", "checkpoint_ids", "fenced_last_hour"), 0)
+    counts = dict.fromkeys(("stale_ids", "checkpoint_ids", "fenced_last_hour"), 0)
     times: dict[str, Any] = {"newest_ms": 0, "oldest_ms": None}
     return PrefixReport(
         prefix=application, ids=ids, growth_per_hour=0, leaks=True, shared=False, why=why, example="", **counts, **times

@@ -17,7 +17,7 @@ from resource_managers.mysql.xa_xid import XaXid
 
 FUNCTION_STATE = "XaSinkState"
 """The operator state of JdbcXaSinkFunction; its elements have no length before them."""
-WRITER_VERSION, COMMITTABLE_VERSION = 2, 1
+WRITER_VERSION = 2
 SINK_FORMAT_ID = 202
 _ID_BYTES = 36
 """Job id, subtask, number of subtasks, checkpoint, attempts (TransactionId.serialize)."""

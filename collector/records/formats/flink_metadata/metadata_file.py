@@ -45,7 +45,6 @@ class FlinkOperator:
     """32 hex digits, as Flink prints an OperatorID."""
     name: str
     uid: str
-    parallelism: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +130,8 @@ class _Structure:
             operator_id=reader.data[at : at + 16].hex(),
             name=name,
             uid=uid,
-            parallelism=reader.int32("an operator's parallelism"),
         )
-        reader.skip(4, "an operator's maximum parallelism")
+        reader.skip(8, "an operator's parallelism and its maximum")
         self._handles.stream()  # the coordinator's state
         return operator
 

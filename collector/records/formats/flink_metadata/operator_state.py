@@ -17,9 +17,8 @@ from lifecycle.errors import UnknownVersion
 _VERSIONS = (5, 6)
 """Of OperatorBackendSerializationProxy: 5 from Flink 1.7 on, 6 with the mark of compression."""
 _WITH_COMPRESSION = 6
-_HEAD_BYTES = 5
 _COMPRESSED, _PLAIN, _FIRST_SKIPPABLE = 0x00, 0x01, 0x80
-_CHUNK_HEAD_BYTES, _CHECKSUM_BYTES = 4, 4
+_CHECKSUM_BYTES = 4
 _CHUNK_LIMIT = 65_536
 """Uncompressed bytes of a chunk at most (Snappy's framing format)."""
 ELEMENT_BYTES_LIMIT = 2**24

@@ -24,7 +24,7 @@ from tests.unit.collector.records.flink_metadata_recordings import RECORDED, met
 
 FUNCTIONS, SINK = ["1.20-jdbc-function-mariadb", "1.20-jdbc-function-postgres"], "1.20-jdbc-sink-postgres"
 UNCOMMITTED = "1.20-jdbc-sink-uncommitted-postgres"
-OPERATOR = FlinkOperator(operator_id="0" * 32, name="sink", uid="sink", parallelism=1)
+OPERATOR = FlinkOperator(operator_id="0" * 32, name="sink", uid="sink")
 ID = bytes(range(16)) + struct.pack(">iiqi", 2, 4, 7, 0)
 """TransactionId.serialize: job, subtask 2 of 4, checkpoint 7, no attempts."""
 
@@ -143,7 +143,7 @@ def test_what_two_of_the_newer_sinks_have_prepared_cannot_be_told_apart(
         data += content
         inline = StateBytes(path=None, is_relative=False, at=at, size=len(content))
         states = OperatorStates(offsets={WRITER_STATE: (5,)}, content=inline)
-        operator = FlinkOperator(operator_id=f"{number}" * 32, name="", uid="", parallelism=1)
+        operator = FlinkOperator(operator_id=f"{number}" * 32, name="", uid="")
         subtasks.append(
             Subtask(operator=operator, index=0, states=states, input_channel_states=0, output_channel_states=0)
         )

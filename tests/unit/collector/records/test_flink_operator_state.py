@@ -22,7 +22,7 @@ from collector.records.formats.flink_metadata.sink_states import (
 )
 from lifecycle.errors import MalformedRecord, UnknownVersion
 
-OPERATOR = FlinkOperator(operator_id="0" * 32, name="sink: Committer", uid="sink", parallelism=2)
+OPERATOR = FlinkOperator(operator_id="0" * 32, name="sink: Committer", uid="sink")
 PLAIN, COMPRESSED = struct.pack(">ib", 6, 0), struct.pack(">ib", 6, 1)
 STREAM_HEAD = b"\xff\6\0\0sNaPpY"
 END_OF_INPUT = 2**63 - 1
