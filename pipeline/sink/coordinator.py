@@ -16,7 +16,6 @@ from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, RolledBack, Unknown
 from pipeline.config.sink_settings import COMMIT_MARGIN_MS
 from pipeline.runtime.crash_points import NO_STEPS, CrashPoint, Steps
-from pipeline.runtime.event_sender import EventSender
 from pipeline.runtime.timeout_watch import WARNING_RATIO, report_timeout_near
 from pipeline.sink.sink_options import SinkOptions
 from pipeline.sink.slot_writer import SlotMessage
@@ -43,16 +42,10 @@ class BatchAborted(IndoubtError):
 class Coordinator:
     """Settles one batch of one run."""
 
-    def __init__(self, options: SinkOptions, steps: Steps = NO_STEPS) -> None:
-        self._options, self._steps = options, steps
+    def __init__(self, options: SinkOptions) -> None:
+        self._options, self._steps = options, options.steps()
         self._managers = options.resource_managers()
-        self._events = EventSender(
-            options.kafka(),
-            options.lifecycle_topic,
-            pipeline=options.prefix,
-            checkpoint_id=options.checkpoint_id,
-            attempt=options.attempt,
-        )
+        self._events = options.events()
 
     def commit(self, messages: Sequence[SlotMessage], batch: int) -> None:
         """Decide to commit the batch and do it.

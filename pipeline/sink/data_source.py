@@ -117,14 +117,14 @@ def _task() -> TaskContext:
 def _coordinator(options: SinkOptions) -> Coordinator:
     from pipeline.sink.coordinator import Coordinator
 
-    return Coordinator(options, options.steps())
+    return Coordinator(options)
 
 
 def _write(options: SinkOptions, task: TaskContext, batch: int, rows: Iterator[pa.RecordBatch]) -> SlotMessage:
     from pipeline.sink.slot_writer import SlotWriter
 
     try:
-        return SlotWriter(options, slot=task.partitionId(), batch=batch, steps=options.steps()).write(rows)
+        return SlotWriter(options, slot=task.partitionId(), batch=batch).write(rows)
     finally:
         freeze_modules()
 

@@ -25,7 +25,7 @@ def copy_ranges(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:
 
     def write(rows: DataFrame, batch: int) -> None:
         own = SinkOptions.read(options)
-        coordinator = Coordinator(own, own.steps())
+        coordinator = Coordinator(own)
         messages: list[SlotMessage] = []
         try:
             slots = ranges_by_slot(rows)
@@ -54,7 +54,7 @@ class _CopyTask:
         assert task is not None, "this runs inside a Spark task"
         for ranges in slots:
             rows = (columns for wanted in ranges for columns in read_committed(connection, wanted))
-            writer = SlotWriter(options, slot=task.partitionId(), batch=self.batch, steps=options.steps())
+            writer = SlotWriter(options, slot=task.partitionId(), batch=self.batch)
             try:
                 yield writer.write(rows)
             finally:

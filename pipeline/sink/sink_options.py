@@ -13,6 +13,7 @@ from lifecycle.guarantees import DeliveryGuarantee
 from pipeline.config.sink_settings import SinkSettings, pairs
 from pipeline.config.sinks import make_resource_managers, read_sinks
 from pipeline.runtime.crash_points import CrashPoints, Steps
+from pipeline.runtime.event_sender import EventSender
 from pipeline.sink.replay import ReplayPlan
 from resource_managers.database.connection import DatabaseConnection
 from resource_managers.global_transaction import ResourceManagers
@@ -101,6 +102,16 @@ class SinkOptions:
     def steps(self) -> Steps:
         """Return what happens at the points of the protocol: nothing, unless tests or the demo arm one."""
         return CrashPoints(directory=self.crash_points, pids=tuple(int(pid) for pid in self.driver_pids.split()))
+
+    def events(self) -> EventSender:
+        """Return what sends this run's lifecycle events."""
+        return EventSender(
+            self.kafka(),
+            self.lifecycle_topic,
+            pipeline=self.prefix,
+            checkpoint_id=self.checkpoint_id,
+            attempt=self.attempt,
+        )
 
     def kafka(self) -> KafkaConnection:
         """Return how to reach the brokers."""

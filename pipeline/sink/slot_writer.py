@@ -14,8 +14,7 @@ from lifecycle.clock import now_ms
 from lifecycle.events import EventType
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import Handle, Marker
-from pipeline.runtime.crash_points import NO_STEPS, CrashPoint, Steps
-from pipeline.runtime.event_sender import EventSender
+from pipeline.runtime.crash_points import CrashPoint
 from pipeline.runtime.timeout_watch import TimeoutWatch, report_timeout_near
 from pipeline.sink.sink_options import SinkOptions
 from resource_managers.fingerprint import RunningFingerprint
@@ -42,21 +41,15 @@ class SlotMessage(WriterCommitMessage):
 class SlotWriter:
     """Writes the rows of one slot of one batch, as guarantee and replay ask for."""
 
-    def __init__(self, options: SinkOptions, *, slot: int, batch: int, steps: Steps = NO_STEPS) -> None:
+    def __init__(self, options: SinkOptions, *, slot: int, batch: int) -> None:
         self._options, self._slot, self._batch = options, slot, batch
         self._started_at_ms = now_ms()
         plan = options.plan
         self._plan = plan if plan and plan.batch == batch else None
         self._managers = options.resource_managers()
         self._fingerprint = RunningFingerprint()
-        self._steps = steps
-        self._events = EventSender(
-            options.kafka(),
-            options.lifecycle_topic,
-            pipeline=options.prefix,
-            checkpoint_id=options.checkpoint_id,
-            attempt=options.attempt,
-        )
+        self._steps = options.steps()
+        self._events = options.events()
         self._watch = TimeoutWatch(
             lambda handle, age_ms: report_timeout_near(self._events, handle, batch, age_ms),
         )

@@ -94,17 +94,15 @@ class ProtocolRun:
         """Write and prepare one slot of a batch that Spark has planned, as its task does."""
         for planned in range(max(0, batch - 1), batch + 1):
             write_number(self.settings.checkpoint, "offsets", planned)
-        return SlotWriter(self.options, slot=slot, batch=batch, steps=self.options.steps()).write(
-            iter([rows(*values)] if values else [])
-        )
+        return SlotWriter(self.options, slot=slot, batch=batch).write(iter([rows(*values)] if values else []))
 
     def commit(self, *messages: SlotMessage, batch: int = 0) -> None:
         """Decide and commit, as Spark asks for when every task has answered."""
-        Coordinator(self.options, self.options.steps()).commit(messages, batch)
+        Coordinator(self.options).commit(messages, batch)
 
     def abort(self, *messages: SlotMessage, batch: int = 0) -> None:
         """Abort, as Spark asks for when a task failed, and when ``commit`` raised."""
-        Coordinator(self.options, self.options.steps()).abort(messages, batch)
+        Coordinator(self.options).abort(messages, batch)
 
     def roll_back(self, *handles: Handle) -> None:
         """Abort prepared transactions behind the protocol's back, as a timeout or a stranger does."""

@@ -23,7 +23,7 @@ def main() -> None:
     # Made here: the fixtures that make rows elsewhere take a second to import, and a dozen tests start this.
     rows = pa.record_batch({"value": pa.array([value.encode() for value in order["values"]], pa.binary())})
     try:
-        writer = SlotWriter(options, slot=order["slot"], batch=order["batch"], steps=options.steps())
+        writer = SlotWriter(options, slot=order["slot"], batch=order["batch"])
         message = writer.write(iter([rows]))
         print(json.dumps({"handles": [handle.to_json() for handle in message.handles]}), flush=True)
     except IndoubtError as error:

@@ -112,11 +112,8 @@ def drive(settings: PipelineSettings, run_file: str, run: str) -> int:
         recovery.options(recovered), crash_points=crash_points_directory(), driver_pids=str(os.getpid())
     )
     spark_checkpoint(Path(settings.checkpoint), planned=0, committed=-1)
-    written = [
-        SlotWriter(options, slot=slot, batch=0, steps=options.steps()).write(iter([rows(b"%d" % slot)]))
-        for slot in range(SLOTS)
-    ]
-    Coordinator(options, options.steps()).commit(written, 0)
+    written = [SlotWriter(options, slot=slot, batch=0).write(iter([rows(b"%d" % slot)])) for slot in range(SLOTS)]
+    Coordinator(options).commit(written, 0)
     signal.sigwait(ASKED_TO_STOP)
     return STOPPED
 
