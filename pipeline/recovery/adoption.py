@@ -20,33 +20,25 @@ from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import CheckpointTakenOver, RunStarted
 from lifecycle.errors import IndoubtError, SettingsError
 from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory, CheckpointIdentity, check_history
-from pipeline.config.sink_settings import SinkSettings
 from pipeline.config.sinks import read_sinks
-from pipeline.recovery.settlement import Settlement, proven_by_spark
+from pipeline.recovery.settlement import Settlement, SinkAccess, proven_by_spark
 from pipeline.recovery.sweep import Sweep
-from pipeline.runtime.event_sender import EventSender
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
 
 
 class Adoption:
-    """Takes over one directory from ``before``, whose log ``decisions`` is; the caller appends its own start in between."""
+    """Takes over one directory from ``before``, whose log that of ``access`` is; the caller appends its own start in between."""
 
     def __init__(
         self,
-        settings: SinkSettings,
-        connection: KafkaConnection,
-        databases: Mapping[str, DatabaseConnection],
+        access: SinkAccess,
         directory: CheckpointDirectory,
         before: CheckpointIdentity,
         sinks: Mapping[str, str],
-        decisions: DecisionLog,
     ) -> None:
-        self._settings, self._connection, self._databases = settings, connection, databases
-        self._directory, self._before, self._sinks, self._log = directory, before, sinks, decisions
+        self._access, self._settings, self._log = access, access.settings, access.decisions
+        self._directory, self._before, self._sinks = directory, before, sinks
         self._attempt = -1
 
     def settle_what_was_before(self, run: str) -> None:
@@ -72,16 +64,10 @@ class Adoption:
             raise self._taken_over_by_another()
         # A copy's own files know nothing of what its original decided between the first look and that record.
         check_history(self._directory.location, before, self._directory.progress(), ledger)
-        events = EventSender(
-            self._connection,
-            self._settings.lifecycle_topic,
-            pipeline=before.prefix,
-            checkpoint_id=before.checkpoint_id,
-            attempt=self._attempt,
-        )
+        events = self._access.events(before.prefix, before.checkpoint_id, self._attempt)
         unsettled = ledger.unsettled(before.prefix, before.checkpoint_id)
         proven = proven_by_spark(ledger, before.checkpoint_id, self._directory.progress().finished)
-        settlement = Settlement(self._settings, self._connection, self._databases, self._log, before.sink)
+        settlement = Settlement(self._access, before.sink)
         settlement.settle(unsettled, events, before.checkpoint_id, proven)
         self._refuse_unfinished()
         self._sweep()
@@ -174,9 +160,7 @@ class Adoption:
         try:
             # Its sinks may be out of reach by now; that is no reason not to start.
             settings = replace(self._settings, prefix=before.prefix, decisions_topic=before.decisions)
-            Sweep(settings, self._connection, self._databases, self._log).of_checkpoint(
-                before.checkpoint_id, self._attempt
-            )
+            Sweep(replace(self._access, settings=settings)).of_checkpoint(before.checkpoint_id, self._attempt)
         except IndoubtError as error:
             log.warning("what prefix %r left open stays until its timeout: %s", before.prefix, error)
 

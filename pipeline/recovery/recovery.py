@@ -27,7 +27,7 @@ from pipeline.checkpoints.checkpoint_directory import (
 from pipeline.config.sink_settings import SinkSettings, pairs
 from pipeline.config.sinks import KAFKA, make_resource_managers, read_sinks
 from pipeline.recovery.run_start import RunStart
-from pipeline.recovery.settlement import Settlement, proven_by_spark
+from pipeline.recovery.settlement import Settlement, SinkAccess, proven_by_spark
 from pipeline.recovery.sweep import Sweep, must_commit
 from pipeline.runtime.crash_points import NO_STEPS, Steps
 from pipeline.runtime.event_sender import EventSender
@@ -67,7 +67,10 @@ class Recovery:
     ) -> None:
         self._settings, self._connection, self._databases = settings, connection, dict(databases or {})
         self._log = DecisionLog(connection, topic=settings.decisions_topic)
-        self._sweep = Sweep(settings, connection, self._databases, self._log)
+        self._access = SinkAccess(
+            settings=settings, connection=connection, databases=self._databases, decisions=self._log
+        )
+        self._sweep = Sweep(self._access)
         self._steps = steps
         self._run = self._checkpoint_id = ""
 
@@ -85,27 +88,12 @@ class Recovery:
         settings = self._settings
         self._log.ensure_topic(settings.decisions_replication_factor, settings.decisions_min_insync_replicas)
         self._run = run or uuid4().hex
-        start = RunStart(
-            settings,
-            self._connection,
-            self._databases,
-            self._log,
-            sinks=self._managers().identities(),
-            sources=sources or {},
-        )
+        start = RunStart(self._access, sinks=self._managers().identities(), sources=sources or {})
         started = start.start(self._run)
         ledger, checkpoint_id = started.ledger, started.identity.checkpoint_id
         self._checkpoint_id = checkpoint_id
-        events = EventSender(
-            self._connection,
-            settings.lifecycle_topic,
-            pipeline=settings.prefix,
-            checkpoint_id=checkpoint_id,
-            attempt=started.attempt,
-        )
-        settlement = Settlement(
-            settings, self._connection, self._databases, self._log, settings.sink, steps=self._steps
-        )
+        events = self.events(started.attempt)
+        settlement = Settlement(self._access, settings.sink, steps=self._steps)
         proven = proven_by_spark(ledger, checkpoint_id, started.progress.finished)
         settled = settlement.settle(ledger.unsettled(settings.prefix), events, checkpoint_id, proven)
         settled |= settlement.settle(self._decided_and_open(ledger, settled), events, checkpoint_id)
@@ -121,6 +109,10 @@ class Recovery:
             lost=sum(outcome is Settled.LOST for outcome in settled.values()),
             rolled_back=rolled_back,
         )
+
+    def events(self, attempt: int) -> EventSender:
+        """Return what sends the events of the run that ``recover`` started."""
+        return self._access.events(self._settings.prefix, self._checkpoint_id, attempt)
 
     def options(self, recovered: Recovered) -> SinkOptions:
         """Return the sink's options for the run that was recovered."""

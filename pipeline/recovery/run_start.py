@@ -30,11 +30,9 @@ from pipeline.checkpoints.checkpoint_directory import (
     with_sources,
 )
 from pipeline.checkpoints.damaged_logs import check_logs, written_by
-from pipeline.config.sink_settings import SinkSettings
 from pipeline.config.sinks import KAFKA, read_sinks, same_sinks
 from pipeline.recovery.adoption import Adoption, goes_on_as, may_share_a_sink, said_of
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.kafka.connection import KafkaConnection
+from pipeline.recovery.settlement import SinkAccess
 from resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
@@ -51,22 +49,13 @@ class StartedRun:
 
 
 class RunStart:
-    """Starts one run. ``decisions``: the log of the settings; ``sinks``: what its topic and tables are; ``sources``: its topics,
-    as far as they are known before the query is."""
+    """Starts one run. ``sinks``: what its topic and tables are; ``sources``: its topics, as far as they are known before the
+    query is."""
 
-    def __init__(
-        self,
-        settings: SinkSettings,
-        connection: KafkaConnection,
-        databases: Mapping[str, DatabaseConnection],
-        decisions: DecisionLog,
-        *,
-        sinks: Mapping[str, str],
-        sources: TopicIds,
-    ) -> None:
-        self._settings, self._connection, self._databases, self._log = settings, connection, databases, decisions
+    def __init__(self, access: SinkAccess, *, sinks: Mapping[str, str], sources: TopicIds) -> None:
+        self._access, self._settings, self._log = access, access.settings, access.decisions
         self._sinks, self._sources = sinks, sources
-        self.directory = CheckpointDirectory.open(settings)
+        self.directory = CheckpointDirectory.open(access.settings)
 
     def start(self, run: str) -> StartedRun:
         """Append the run's start and return it. ``run`` is its id.
@@ -93,10 +82,8 @@ class RunStart:
         else:
             refuse_other_topics(self.directory, found, {}, self._sources)
             identity = self._new_identity(before=found)
-            decisions = self._log_of(found)
-            adoption = Adoption(
-                self._settings, self._connection, self._databases, self.directory, found, self._sinks, decisions
-            )
+            of_before = replace(self._access, decisions=self._log_of(found))
+            adoption = Adoption(of_before, self.directory, found, self._sinks)
             adoption.settle_what_was_before(run)
             # The record first: a checkpoint id that the directory keeps is known to its log.
             attempt = self._append(identity, run)
@@ -145,7 +132,7 @@ class RunStart:
 
     def _log_of(self, identity: CheckpointIdentity) -> DecisionLog:
         same = identity.decisions == self._settings.decisions_topic
-        return self._log if same else DecisionLog(self._connection, topic=identity.decisions)
+        return self._log if same else DecisionLog(self._access.connection, topic=identity.decisions)
 
     def _started_by_another(self) -> SettingsError:
         return SettingsError(
@@ -248,6 +235,6 @@ class RunStart:
             run=run,
             at_ms=time.time_ns() // 1_000_000,
             writes_to=writes_to,
-            recovers_in=tuple(dict.fromkeys((*writes_to, KAFKA, *self._databases))),
+            recovers_in=tuple(dict.fromkeys((*writes_to, KAFKA, *self._access.databases))),
         )
         return self._log.start_run(started)

@@ -13,10 +13,8 @@ from lifecycle.errors import SettingsError
 from lifecycle.identity import Handle
 from lifecycle.visible_text import visible
 from pipeline.checkpoints.checkpoint_directory import FILE, CheckpointDirectory
-from pipeline.config.sink_settings import REACH_LIMIT_S, SinkSettings, connect, connect_databases
-from pipeline.recovery.settlement import Settlement, proven_by_spark
-from pipeline.runtime.event_sender import EventSender
-from resource_managers.topics.decision_log import DecisionLog
+from pipeline.config.sink_settings import REACH_LIMIT_S, SinkSettings
+from pipeline.recovery.settlement import Settlement, SinkAccess, proven_by_spark
 
 
 def settle(
@@ -30,10 +28,8 @@ def settle(
     identity = directory.read()
     if identity is None or identity.is_taken_over:
         raise SettingsError(f"{directory.location.for_spark} has no {FILE}, so nothing was decided about it yet")
-    connection = connect(settings)
-    connection.reach(REACH_LIMIT_S)
-    decisions = DecisionLog(connection, topic=identity.decisions)
-    ledger = decisions.read_to_end()
+    access = SinkAccess.of(settings, limit_s=REACH_LIMIT_S, decisions_topic=identity.decisions)
+    ledger = access.decisions.read_to_end()
     unsettled = ledger.unsettled(identity.prefix, identity.checkpoint_id)
     chosen = _chosen(unsettled, transactions)
     for decision, handle in chosen:
@@ -44,16 +40,8 @@ def settle(
     if outcome is None or not who or not yes:
         print("pipeline: nothing was changed: give --outcome, --who and --yes", file=sys.stderr)
         return 1
-    events = EventSender(
-        connection,
-        settings.lifecycle_topic,
-        pipeline=identity.prefix,
-        checkpoint_id=identity.checkpoint_id,
-        attempt=chosen[0][0].batch_attempt.attempt,
-    )
-    settlement = Settlement(
-        settings, connection, connect_databases(settings), decisions, identity.sink, who=who, reported=outcome
-    )
+    events = access.events(identity.prefix, identity.checkpoint_id, chosen[0][0].batch_attempt.attempt)
+    settlement = Settlement(access, identity.sink, who=who, reported=outcome)
     proven = proven_by_spark(ledger, identity.checkpoint_id, directory.progress().finished)
     for key, how in settlement.settle(chosen, events, identity.checkpoint_id, proven).items():
         print(f"{visible(key)} {how.value}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import assert_never
+from dataclasses import dataclass
+from typing import Self, assert_never
 
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Settled
@@ -13,7 +14,7 @@ from lifecycle.errors import ResourceManagerError
 from lifecycle.events import EventType
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, Unknown
-from pipeline.config.sink_settings import SinkSettings
+from pipeline.config.sink_settings import SinkSettings, connect, connect_databases
 from pipeline.config.sinks import SinkTarget, make_resource_managers, read_sinks
 from pipeline.runtime.crash_points import NO_STEPS, CrashPoint, Steps
 from pipeline.runtime.event_sender import EventSender
@@ -30,6 +31,32 @@ HOW_TO_SETTLE = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkAccess:
+    """The settings of one sink, and how its brokers, its databases and its decision log are reached."""
+
+    settings: SinkSettings
+    connection: KafkaConnection
+    databases: Mapping[str, DatabaseConnection]
+    decisions: DecisionLog
+
+    @classmethod
+    def of(cls, settings: SinkSettings, *, limit_s: float, decisions_topic: str = "") -> Self:
+        """Return the access that the settings' files give, once a broker answers; by default to the log that they name.
+
+        Raises Unreachable when none does within ``limit_s``, SettingsError.
+        """
+        connection = connect(settings)
+        connection.reach(limit_s)
+        decisions = DecisionLog(connection, topic=decisions_topic or settings.decisions_topic)
+        return cls(settings=settings, connection=connection, databases=connect_databases(settings), decisions=decisions)
+
+    def events(self, pipeline: str, checkpoint_id: str, attempt: int) -> EventSender:
+        """Return what sends events of one run of this prefix."""
+        topic = self.settings.lifecycle_topic
+        return EventSender(self.connection, topic, pipeline=pipeline, checkpoint_id=checkpoint_id, attempt=attempt)
+
+
 class Settlement:
     """Settles what one decision log says was decided. ``sink`` is where it was written to.
 
@@ -38,18 +65,14 @@ class Settlement:
 
     def __init__(
         self,
-        settings: SinkSettings,
-        connection: KafkaConnection,
-        databases: Mapping[str, DatabaseConnection],
-        decisions: DecisionLog,
+        access: SinkAccess,
         sink: str,
         *,
         who: str = "recovery",
         reported: Settled | None = None,
         steps: Steps = NO_STEPS,
     ) -> None:
-        self._settings, self._connection, self._databases = settings, connection, databases
-        self._log, self._who, self._reported = decisions, who, reported
+        self._access, self._log, self._who, self._reported = access, access.decisions, who, reported
         self._targets = {target.resource_manager: target for target in read_sinks(sink)}
         self._steps = steps
 
@@ -136,9 +159,9 @@ class Settlement:
         names = dict.fromkeys(handle.resource_manager for handle in handles)
         return make_resource_managers(
             [self._targets.get(name, SinkTarget(resource_manager=name, target="")) for name in names],
-            self._connection,
-            self._databases,
-            transaction_timeout_ms=self._settings.transaction_timeout_ms,
+            self._access.connection,
+            self._access.databases,
+            transaction_timeout_ms=self._access.settings.transaction_timeout_ms,
             decisions_topic=self._log.topic,
         )
 

@@ -10,22 +10,18 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from lifecycle.branch_id import BranchId
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
 from lifecycle.errors import DecisionVoid, IndoubtError, ResourceManagerError
 from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
-from pipeline.config.sink_settings import SinkSettings, connect, connect_databases
+from pipeline.config.sink_settings import SinkSettings
 from pipeline.config.sinks import KAFKA, SinkTarget, make_resource_managers, read_sinks
-from pipeline.recovery.settlement import Settlement
-from pipeline.runtime.event_sender import EventSender
-from resource_managers.database.connection import DatabaseConnection
+from pipeline.recovery.settlement import Settlement, SinkAccess
 from resource_managers.global_transaction import COMMIT_LIMIT_S
-from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.protocol import OpenTransactionView
-from resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
 
@@ -39,21 +35,16 @@ class Sweep:
     An earlier run of the prefix may have written to one that the sink lacks now. For one thread at a time.
     """
 
-    def __init__(
-        self,
-        settings: SinkSettings,
-        connection: KafkaConnection,
-        databases: Mapping[str, DatabaseConnection],
-        decisions: DecisionLog,
-    ) -> None:
-        self._settings, self._connection, self._databases, self._log = settings, connection, databases, decisions
+    def __init__(self, access: SinkAccess) -> None:
+        settings = access.settings
+        self._access, self._settings, self._log = access, settings, access.decisions
         sinks = read_sinks(settings.sink)
         self._needed = [sink.resource_manager for sink in sinks]
-        self._others = [name for name in (KAFKA, *databases) if name not in self._needed]
+        self._others = [name for name in (KAFKA, *access.databases) if name not in self._needed]
         self._managers = make_resource_managers(
             [*sinks, *(SinkTarget(resource_manager=name, target="") for name in self._others)],
-            connection,
-            databases,
+            access.connection,
+            access.databases,
             transaction_timeout_ms=settings.transaction_timeout_ms,
             decisions_topic=settings.decisions_topic,
         )
@@ -136,21 +127,8 @@ class Sweep:
         unsettled = ledger.unsettled(self._settings.prefix, checkpoint_id)
         if not unsettled:
             return 0
-        events = EventSender(
-            self._connection,
-            self._settings.lifecycle_topic,
-            pipeline=self._settings.prefix,
-            checkpoint_id=checkpoint_id,
-            attempt=attempt,
-        )
-        settlement = Settlement(
-            self._settings,
-            self._connection,
-            self._databases,
-            self._log,
-            self._settings.sink,
-            who=f"sweep after run {attempt}",
-        )
+        events = self._access.events(self._settings.prefix, checkpoint_id, attempt)
+        settlement = Settlement(self._access, self._settings.sink, who=f"sweep after run {attempt}")
         try:
             return len(settlement.settle(unsettled, events, checkpoint_id))
         finally:
@@ -220,10 +198,7 @@ def must_commit(ledger: DecisionLedger, key: str) -> Decision | None:
 
 def sweep_after(settings: SinkSettings, runs: Collection[str]) -> None:
     """Settle what these runs left open, when every process of theirs is gone: all is tried. Raises IndoubtError."""
-    connection = connect(settings)
-    connection.reach(REACH_LIMIT_S)
-    decisions = DecisionLog(connection, topic=settings.decisions_topic)
-    sweep = Sweep(settings, connection, connect_databases(settings), decisions)
+    sweep = Sweep(SinkAccess.of(settings, limit_s=REACH_LIMIT_S))
     try:
         sweep.after(runs)
     finally:

@@ -199,13 +199,7 @@ class SinkRun:
 
     def _sender(self) -> EventSender:
         assert self._recovered is not None, "recover() comes first"
-        return EventSender(
-            self._connection,
-            self._settings.lifecycle_topic,
-            pipeline=self._settings.prefix,
-            checkpoint_id=self._recovered.identity.checkpoint_id,
-            attempt=self._recovered.attempt,
-        )
+        return self._recovery.events(self._recovered.attempt)
 
     def _reported(self) -> dict[str, object]:
         return {
