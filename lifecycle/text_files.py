@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from lifecycle.errors import SettingsError
@@ -21,3 +22,19 @@ def text_of(file: Path | str, what: str) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise SettingsError(f"{what} {file}, line {line} is no UTF-8 text: save the file as UTF-8") from None
+
+
+def key_values(file: Path | str, what: str) -> Iterator[tuple[str, str, str]]:
+    """Yield where it stands, key and value of each line ``key=value`` of a file; ``#`` begins a line that is none.
+
+    Raises SettingsError as ``text_of`` does, and for a line of another kind.
+    """
+    for number, line in enumerate(text_of(file, what).splitlines(), 1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        where = f"{file}, line {number}"
+        key, separator, value = text.partition("=")
+        if not separator:
+            raise SettingsError(f"{where}: not key=value")
+        yield where, key.strip(), value.strip()

@@ -18,14 +18,12 @@ from lifecycle.json_record import read_object
 OFFSETS, COMMITS = "offsets", "commits"
 NEWEST_VERSION = {OFFSETS: 2, COMMITS: 3}
 """What Spark 4.2 writes; older ones are read as well."""
-NO_OFFSET = "-"
-"""What stands for the offset of a source that had no data yet."""
 _VERSION = re.compile(r"v([1-9][0-9]{0,8})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkLogFile:
-    """What one file says. ``sources``: the offset of each source as text, by its name (v1: by its place)."""
+    """What one file says. ``sources``: the offset of each source as text, ``-`` before it had data, by its name (v1: place)."""
 
     version: int
     metadata: dict[str, Any] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lifecycle.errors import SettingsError
-from lifecycle.text_files import text_of
+from lifecycle.text_files import key_values
 
 OPTION = "--flink-properties"
 CA, CERTIFICATE, KEY, KEY_PASSWORD = "ca.location", "certificate.location", "key.location", "key.password"
@@ -109,18 +109,12 @@ def read_flink_access(given: Sequence[str], clusters: Mapping[str, str]) -> dict
 
 def _properties(file: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for number, line in enumerate(text_of(file, OPTION).splitlines(), 1):
-        text = line.strip()
-        if not text or text.startswith("#"):
-            continue
-        key, separator, value = (part.strip() for part in text.partition("="))
-        if not separator:
-            raise SettingsError(f"{file}, line {number}: not key=value")
+    for where, key, value in key_values(file, OPTION):
         if key not in KEYS:
-            raise SettingsError(f"{file}, line {number}: property {key!r} is unknown; known are: {', '.join(KEYS)}")
+            raise SettingsError(f"{where}: property {key!r} is unknown; known are: {', '.join(KEYS)}")
         if key in found:
-            raise SettingsError(f"{file}, line {number}: {key} is given twice")
+            raise SettingsError(f"{where}: {key} is given twice")
         if not value or not (value.isascii() or key in (CA, CERTIFICATE, KEY)) or not value.isprintable():
-            raise SettingsError(f"{file}, line {number}: {key} is empty, or has characters that cannot be sent")
+            raise SettingsError(f"{where}: {key} is empty, or has characters that cannot be sent")
         found[key] = value
     return found

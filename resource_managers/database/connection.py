@@ -11,7 +11,7 @@ from typing import Any
 
 from lifecycle.errors import SettingsError
 from lifecycle.resource_manager_kinds import DATABASES, kind_named
-from lifecycle.text_files import text_of
+from lifecycle.text_files import key_values
 
 TLS_MODES = ("off", "require", "verify")
 
@@ -66,15 +66,9 @@ def read_database_properties(file: Path, environment: Mapping[str, str] = os.env
     The password variable of its kind (``INDOUBT_MYSQL_PASSWORD``) wins over the file. Raises SettingsError naming file and line.
     """
     found: dict[str, dict[str, Any]] = {}
-    for number, line in enumerate(text_of(file, "database properties file").splitlines(), 1):
-        text = line.strip()
-        if not text or text.startswith("#"):
-            continue
-        name, separator, value = text.partition("=")
-        if not separator:
-            raise SettingsError(f"{file}, line {number}: not key=value")
-        kind, _, part = name.strip().partition(".")
-        found.setdefault(kind, {})[part] = _typed(f"{file}, line {number}", kind, part, value.strip())
+    for where, name, value in key_values(file, "database properties file"):
+        kind, _, part = name.partition(".")
+        found.setdefault(kind, {})[part] = _typed(where, kind, part, value)
     for kind, properties in found.items():
         password = environment.get(DATABASES[kind].password_variable)
         if password is not None:

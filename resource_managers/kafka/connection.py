@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from lifecycle.errors import MissingTopic, ResourceManagerError, SettingsError, Unreachable
-from lifecycle.text_files import text_of
+from lifecycle.text_files import key_values
 from resource_managers.kafka import client_properties, oauth_properties
 from resource_managers.kafka.lost_connections import LostConnections
 from resource_managers.service_variables import is_of_a_service
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_PREFIX = "INDOUBT_KAFKA_"
 MAX_TIMEOUT_SETTING = "transaction.max.timeout.ms"
+ANSWER_LIMIT_S = 30.0
 TOPIC_LIMIT_S = 5.0
 """How long a topic may be unknown before it counts as missing."""
 CALL_LIMIT_S = 60.0
@@ -113,15 +114,7 @@ class KafkaConnection:
     @classmethod
     def from_properties_file(cls, file: Path, bootstrap_servers: str = "") -> KafkaConnection:
         """Return the connection of a file with ``key=value`` lines (``#`` comments). Raises SettingsError naming it."""
-        properties: dict[str, str] = {}
-        for number, line in enumerate(text_of(file, "Kafka properties file").splitlines(), 1):
-            text = line.strip()
-            if not text or text.startswith("#"):
-                continue
-            name, separator, value = text.partition("=")
-            if not separator:
-                raise SettingsError(f"{file}, line {number}: not key=value")
-            properties[name.strip()] = value.strip()
+        properties = {name: value for _, name, value in key_values(file, "Kafka properties file")}
         servers = bootstrap_servers or properties.get("bootstrap.servers", "")
         properties.pop("bootstrap.servers", None)
         return cls(servers, properties)
@@ -165,19 +158,19 @@ class KafkaConnection:
                 "check security.protocol and the sasl.* and ssl.* properties"
             ) from None
 
-    def broker_setting(self, name: str, limit_s: float = 30.0) -> str | None:
+    def broker_setting(self, name: str) -> str | None:
         """Return one setting of a broker, or None where it may not be read."""
         admin = AdminClient(self.for_librdkafka())
         try:
-            brokers = admin.list_topics(timeout=limit_s).brokers
+            brokers = admin.list_topics(timeout=ANSWER_LIMIT_S).brokers
             resource = ConfigResource(ResourceType.BROKER, str(next(iter(brokers))))
-            settings = admin.describe_configs([resource])[resource].result(limit_s)
+            settings = admin.describe_configs([resource])[resource].result(ANSWER_LIMIT_S)
         except KafkaException:
             return None
         entry = settings.get(name)
         return None if entry is None or entry.value is None else str(entry.value)
 
-    def topic_ids(self, topics: Collection[str], limit_s: float = 30.0) -> dict[str, str]:
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """Return the id of each topic, which no other topic of its name ever has; empty where the broker has none (before 2.8).
 
         As Kafka's own tools show it. Raises Unreachable, ResourceManagerError.
@@ -186,11 +179,11 @@ class KafkaConnection:
             return {}
         # Kept by its name until it has answered: librdkafka ends a client that nothing refers to.
         admin = AdminClient(self.for_librdkafka())
-        asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=limit_s)
+        asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=ANSWER_LIMIT_S)
         found = {}
         for topic, answer in asked.items():
             try:
-                id_ = answer.result(2 * limit_s).topic_id
+                id_ = answer.result(2 * ANSWER_LIMIT_S).topic_id
             except KafkaException as error:
                 cause = error.args[0]
                 raise (Unreachable if cause.retriable() else ResourceManagerError)(
@@ -201,7 +194,7 @@ class KafkaConnection:
             found[topic] = str(id_).translate(_FOR_FILE_NAMES) if has_one else ""
         return found
 
-    def require_topics(self, topics: Collection[str], limit_s: float = 30.0) -> None:
+    def require_topics(self, topics: Collection[str]) -> None:
         """Return when every topic exists. Raises MissingTopic naming the first that does not, and Unreachable.
 
         A missing one is asked for again for ``TOPIC_LIMIT_S``: a broker hears of a new topic a moment after it was made.
@@ -210,7 +203,7 @@ class KafkaConnection:
         deadline = time.monotonic() + TOPIC_LIMIT_S
         while True:
             try:
-                there = admin.list_topics(timeout=limit_s).topics
+                there = admin.list_topics(timeout=ANSWER_LIMIT_S).topics
             except KafkaException as error:
                 raise Unreachable(
                     f"{self.bootstrap_servers}: topics could not be listed: {error.args[0].str()}"

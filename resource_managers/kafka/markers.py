@@ -11,7 +11,7 @@ from lifecycle.identity import Handle, Marker, TransactionalId, marker_group
 from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Lost, RetryLater, Unknown
 from resource_managers.kafka.answers import DONE, AnswerKind, BrokerAnswer
-from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
 from resource_managers.kafka.descriptions import COMMITTED, ONGOING, OPEN_STATES, Described, is_over, number, word
 from resource_managers.kafka.missing_markers import REMEDY, SETTLING_S
 from resource_managers.kafka.partitions import KafkaPartitions
@@ -52,7 +52,7 @@ class KafkaMarkers:
                 )
             time.sleep(PAUSE_S)
 
-    def before_writing(self, attempt: SlotAttempt, limit_s: float) -> Marker | None:
+    def before_writing(self, attempt: SlotAttempt) -> Marker | None:
         """Return the slot's marker for a writer that holds its own id already; a zombie disturbs no writer by asking.
 
         While the slot's other id has a transaction open, the latest marker tells whether this attempt was superseded (then
@@ -60,7 +60,7 @@ class KafkaMarkers:
         left it. One of the next batch is opened behind a marker that says so. Raises ResourceManagerError when the marker
         stays unreadable.
         """
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + CALL_LIMIT_S
         over_since: float | None = None
         other = str(TransactionalId.of(attempt.prefix, attempt.slot, attempt.marker.batch + 1))
         while True:
@@ -69,13 +69,13 @@ class KafkaMarkers:
                 return found
             if time.monotonic() > deadline:
                 raise ResourceManagerError(
-                    f"the marker of slot {attempt.slot} of {attempt.prefix!r} could not be read in {limit_s:.0f} s: "
+                    f"the marker of slot {attempt.slot} of {attempt.prefix!r} could not be read in {CALL_LIMIT_S:.0f} s: "
                     f"{answer}"
                 )
             # UNSTABLE is also the answer for a moment after a transaction ended.
             if answer.kind is AnswerKind.UNSTABLE_OFFSET:
                 described = wire(self._connection).describe_transactions([other])[other]
-                latest = self.latest(attempt.prefix, attempt.slot, limit_s)
+                latest = self.latest(attempt.prefix, attempt.slot, CALL_LIMIT_S)
                 if latest is not None and latest.covers(attempt.marker):
                     return latest
                 over_since = None if self._end_open(other, described) else over_since or time.monotonic()
@@ -97,7 +97,7 @@ class KafkaMarkers:
 
     def _read(self, prefix: str, slot: int, *, stable: bool) -> tuple[BrokerAnswer, Marker | None]:
         group = marker_group(prefix, slot)
-        answer, offset, metadata = wire(self._connection).committed_offsets([group], self._topic, 0, stable=stable)[0]
+        answer, offset, metadata = wire(self._connection).committed_offsets([group], self._topic, stable=stable)[0]
         if answer.kind is AnswerKind.UNKNOWN_GROUP:
             return DONE, None
         if not answer.is_done or offset < 0:

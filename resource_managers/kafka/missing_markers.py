@@ -22,7 +22,7 @@ from lifecycle.errors import ResourceManagerError, Unreachable
 from lifecycle.identity import Handle, TransactionalId, marker_group
 from lifecycle.offsets_topics import CONSUMER_OFFSETS
 from resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer
-from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
 from resource_managers.kafka.descriptions import COMMITTED, Described, TransactionDescription, is_over, word
 from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
 from resource_managers.kafka.wire import wire
@@ -136,13 +136,13 @@ class MissingMarkers:
         ]
         return LeftOpen(found=found, unseen=answers.failed)
 
-    def require_nothing_left_open(self, ids: Collection[str], leaders: Mapping[int, int], limit_s: float) -> None:
+    def require_nothing_left_open(self, ids: Collection[str], leaders: Mapping[int, int]) -> None:
         """Return when nothing of these ids is left open on the topic: what is written now would be ended together with it.
 
         ``leaders``: of its partitions, as far as they are known. Raises ResourceManagerError when something is, or when it
-        is not known of every partition within ``limit_s``.
+        is not known of every partition within CALL_LIMIT_S.
         """
-        deadline = time.monotonic() + limit_s
+        deadline = time.monotonic() + CALL_LIMIT_S
         layout: Layout | None = layout_of(self._topic, leaders)
         while True:
             left = self.left_open(ids, layout)
@@ -218,7 +218,7 @@ class MissingMarkers:
         """Say whether no transaction holds the offsets of these ids' slots: then nothing is open there."""
         pooled = [parsed for id_ in ids if (parsed := TransactionalId.parse(id_)) is not None]
         groups = list(dict.fromkeys(marker_group(parsed.prefix, parsed.slot) for parsed in pooled))
-        answers = wire(self._connection).committed_offsets(groups, self._decisions_topic, 0, stable=True)
+        answers = wire(self._connection).committed_offsets(groups, self._decisions_topic, stable=True)
         return not any(answer.kind is AnswerKind.UNSTABLE_OFFSET for answer, _, _ in answers)
 
     def _end(self, ended: Ended, producer: OpenProducer, layout: Layout) -> str:

@@ -83,7 +83,7 @@ class RowSender:
         self._delivery.drop(limit_s)
 
 
-class KafkaPlainWriter:
+class KafkaPlainWriter(RowSender):
     """Writes without a transaction: at_least_once waits until every row is stored, none sends each batch once.
 
     Raises MissingTopic, Unreachable, ResourceManagerError.
@@ -95,26 +95,12 @@ class KafkaPlainWriter:
         requests = ProducerRequests(connection=connection)
         leaders = find_leaders(connection, topic)
         producer = NOBODY if guarantee is DeliveryGuarantee.NONE else requests.take_id()
-        self._sender = RowSender(requests, topic, producer, leaders, properties)
-
-    @property
-    def rows(self) -> int:
-        """Return the rows written so far."""
-        return self._sender.rows
-
-    @property
-    def bytes(self) -> int:
-        """Return the bytes of keys and values written so far."""
-        return self._sender.bytes
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Send rows, or queue them. Raises as ``RowSender.write``."""
-        self._sender.write(rows)
+        super().__init__(requests, topic, producer, leaders, properties)
 
     def finish(self) -> None:
-        """Wait until every batch is answered. Raises as ``RowSender.write``; with none only MissingTopic, Unreachable."""
-        self._sender.flush()
+        """Wait until every batch is answered. Raises as ``write``; with none only MissingTopic, Unreachable."""
+        self.flush()
 
     def abort(self) -> None:
         """Send nothing more."""
-        self._sender.drop(0.0)
+        self.drop(0.0)

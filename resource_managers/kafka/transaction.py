@@ -116,9 +116,9 @@ class KafkaSlot:
         self._end_what_is_open()
         leaders = find_leaders(self._connection, self._topic)
         producer = self._requests.take_id()
-        self._require_may_write(self._markers.before_writing(self._slot, CALL_LIMIT_S))
+        self._require_may_write(self._markers.before_writing(self._slot))
         # Both ids, after the one is ours and before the first row: see missing_markers.py.
-        self._missing.require_nothing_left_open([self._id, self._other_id], leaders, CALL_LIMIT_S)
+        self._missing.require_nothing_left_open([self._id, self._other_id], leaders)
         sender = RowSender(self._requests, self._topic, producer, leaders, properties)
         return KafkaOpenTransaction(self._requests, sender, self._slot, producer, self._missing, self._decisions_topic)
 

@@ -180,15 +180,15 @@ class KafkaWire:
         return found
 
     def committed_offsets(
-        self, groups: Sequence[str], topic: str, partition: int, *, stable: bool
+        self, groups: Sequence[str], topic: str, *, stable: bool
     ) -> list[tuple[BrokerAnswer, int, str]]:
-        """Return (answer, offset, metadata) of each group, in order.
+        """Return (answer, offset, metadata) of each group on the topic's partition 0, in order.
 
         ``stable``: UNSTABLE while a transaction holds one; else what was committed last.
         """
 
         def request(group: str) -> Any:
-            wanted = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])
+            wanted = OffsetFetchRequest.OffsetFetchRequestTopic(name=topic, partition_indexes=[0])
             return OffsetFetchRequest(
                 group_id=group, topics=[wanted], require_stable=stable, min_version=7, max_version=7
             )

@@ -258,5 +258,5 @@ class Run:
 
     def _is_pending(self, group: str) -> bool:
         # Not by confluent-kafka's admin client: librdkafka 2.16 crashes where the group's coordinator has moved.
-        ((answer, _, _),) = wire(self.servers.connection).committed_offsets([group], DECISIONS, 0, stable=True)
+        ((answer, _, _),) = wire(self.servers.connection).committed_offsets([group], DECISIONS, stable=True)
         return not answer.is_done and answer.kind is not AnswerKind.UNKNOWN_GROUP
