@@ -200,11 +200,9 @@ class MySqlSession(DatabaseSession):
         self.query(f"xa rollback {self._branch.literal}")
 
     def begin(self) -> None:
-        """Begin a plain transaction."""
         self.query("start transaction")
 
     def commit(self) -> None:
-        """Commit the plain transaction."""
         self.query("commit")
 
     def clock_ms(self) -> int:
@@ -255,7 +253,6 @@ class MySqlSession(DatabaseSession):
         return True
 
     def close(self) -> None:
-        """Close the connection."""
         with contextlib.suppress(pymysql.MySQLError, OSError):
             if self._driver.open:
                 self._driver.close()

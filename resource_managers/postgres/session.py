@@ -217,13 +217,11 @@ class PostgresSession(DatabaseSession):
             self._driver.autocommit = True
 
     def begin(self) -> None:
-        """Begin a plain transaction."""
         with self._classified("begin"):
             self._driver.autocommit = False
             self._driver.execute(LIMITS, (self._lock_timeout,))
 
     def commit(self) -> None:
-        """Commit the plain transaction."""
         with self._classified("commit"):
             self._driver.commit()
             self._driver.autocommit = True
@@ -292,7 +290,6 @@ class PostgresSession(DatabaseSession):
             self._driver.tpc_rollback(_gid(transaction))
 
     def close(self) -> None:
-        """Close the connection."""
         with contextlib.suppress(psycopg.Error, OSError):
             self._driver.close()
 
