@@ -1,11 +1,14 @@
 """One TOML file for the settings of every part: a table each, so that they need not be typed as flags or variables.
 
 A key is the name of a flag, with underscores. A flag wins over the environment, and the environment over the file.
+Variables that Kubernetes puts there are no program's settings: every pod gets them, of every Service in its namespace (one named
+``indoubt-collector`` becomes INDOUBT_COLLECTOR_…), unless it has ``enableServiceLinks: false``.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +20,10 @@ from lifecycle.text_files import text_of
 OPTION = "--settings-file"
 VARIABLE = "INDOUBT_SETTINGS_FILE"
 TABLES = ("collector", "app", "pipeline")
+_BY_NAME = re.compile(
+    r"[A-Z0-9_]+_(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
+)
+_PORT, _ADDRESS = re.compile(r"[A-Z0-9_]+_PORT"), re.compile(r"(?:tcp|udp|sctp)://\S+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,3 +99,13 @@ def _text(origin: str, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise SettingsError(f"{origin} is {value!r}; it takes a text or a whole number")
     return str(value)
+
+
+def is_of_a_service(name: str, value: str) -> bool:
+    """Say whether Kubernetes named a variable so for a Service: by its name, and of ``…_PORT`` by its value too.
+
+    ``INDOUBT_PORT=tcp://10.0.0.1:8650`` is a Service's, ``INDOUBT_PORT=8650`` was written by a person.
+    """
+    if _BY_NAME.fullmatch(name):
+        return True
+    return bool(_PORT.fullmatch(name) and _ADDRESS.fullmatch(value))

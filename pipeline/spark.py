@@ -17,7 +17,7 @@ from pyspark.sql.utils import is_remote
 
 from lifecycle.errors import IndoubtError, SettingsError
 from pipeline.config.sink_settings import APPEND, UPDATE, SinkSettings, check_output_mode
-from pipeline.jobs.imported_job import check_isolation
+from pipeline.jobs.job import check_isolation
 from pipeline.run.sink_run import SinkRun, columns_of
 from resource_managers.checkpoint_location import CheckpointLocation
 

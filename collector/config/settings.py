@@ -28,10 +28,9 @@ from collector.runtime.logs import LogLevel
 from lifecycle import settings_file
 from lifecycle.errors import SettingsError
 from lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
-from lifecycle.settings_file import SettingsTable
+from lifecycle.settings_file import SettingsTable, is_of_a_service
 from lifecycle.version import VERSION
 from resource_managers.database.connection import DatabaseConnection
-from resource_managers.service_variables import is_of_a_service
 
 ENVIRONMENT_PREFIX = "INDOUBT_"
 BOOTSTRAP_SERVERS = "INDOUBT_BOOTSTRAP_SERVERS"

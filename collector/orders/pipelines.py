@@ -25,7 +25,6 @@ from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
 from lifecycle.private_files import given_umask
 from lifecycle.rows.pipelines import PipelineRow, RestartUnderWay
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.creation import ensure_topic
 from resource_managers.topics.decision_log import DecisionLog
 from resource_managers.topics.pipeline_order_topic import write_order
 
@@ -86,7 +85,7 @@ class PipelineOrders:
         }
         if order.action is Action.START:
             return self._plan_start(key, prefix, now, target)
-        ensure_topic(self._connection, self._topic)
+        self._connection.ensure_topic(self._topic)
         planned = PlannedAction(
             key=key,
             description=f"order to {order.action.value} for run {run.attempt} of {prefix}, in the topic {self._topic}",

@@ -13,8 +13,7 @@ from typing import Any, get_type_hints
 
 from lifecycle import settings_file
 from lifecycle.errors import SettingsError
-from pipeline.config.sink_settings import UPDATE, SinkSettings, check_output_mode, setting
-from pipeline.config.sinks import KAFKA, read_sinks
+from pipeline.config.sink_settings import KAFKA, UPDATE, SinkSettings, check_output_mode, read_sinks, setting
 
 ARROW, SPARK = READERS = ("arrow", "spark")
 """What may read the source of a job that copies."""

@@ -1,9 +1,12 @@
-"""The settings of the sink: what it takes in whatever job it writes for. Typed, checked once at start, in docs/settings.md."""
+"""The settings of the sink: what it takes in whatever job it writes for. Typed, checked once at start, in docs/settings.md.
+
+The setting ``sink`` is read into targets, and these are made into resource managers.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, get_type_hints
@@ -11,15 +14,18 @@ from typing import Any, Self, get_type_hints
 from lifecycle.errors import SettingsError
 from lifecycle.guarantees import DeliveryGuarantee
 from lifecycle.identity import check_prefix
-from lifecycle.resource_manager_kinds import DATABASES, KINDS
-from pipeline.config.sinks import KAFKA, read_sinks
+from lifecycle.resource_manager_kinds import DATABASES, KINDS, kind_named
+from lifecycle.resource_manager_kinds import KAFKA as KAFKA_KIND
 from resource_managers.database.connection import DatabaseConnection, read_database_properties
+from resource_managers.global_transaction import ResourceManagers
 from resource_managers.kafka.connection import KafkaConnection
+from resource_managers.registry import make_resource_manager
 
 APPEND, UPDATE = "append", "update"
 COMMIT_MARGIN_MS = 2_000
 """A batch is not decided when one of its transactions has less time left."""
 REACH_LIMIT_S = 30.0
+KAFKA = KAFKA_KIND.name
 
 
 def setting(help_: str, **options: Any) -> Any:
@@ -182,3 +188,64 @@ def connect(settings: SinkSettings) -> KafkaConnection:
 def connect_databases(settings: SinkSettings) -> dict[str, DatabaseConnection]:
     """Return the connections of the settings' file by resource manager, none without a file. Raises SettingsError."""
     return read_database_properties(Path(settings.database_properties)) if settings.database_properties else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class SinkTarget:
+    """One topic or table, and the resource manager that holds it; empty for one that only finishes what was prepared."""
+
+    resource_manager: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.resource_manager}:{self.target}"
+
+
+def read_sinks(text: str) -> tuple[SinkTarget, ...]:
+    """Return the targets of ``topic``, ``kafka:topic``, ``mysql:table`` or ``postgres:table``, comma separated, in order.
+
+    Raises SettingsError for an unknown resource manager, an empty name, or two targets in one resource manager.
+    """
+    found: dict[str, SinkTarget] = {}
+    for part in text.split(","):
+        name, separator, target = part.strip().partition(":")
+        if not separator:
+            name, target = KAFKA, name
+        kind_named(name, f"sink {part.strip()!r}")
+        if not target:
+            forms = ", ".join(f"{kind.name}:{'TABLE' if kind.is_database else 'TOPIC'}" for kind in KINDS.values())
+            raise SettingsError(
+                f"sink {part.strip()!r} is not understood: give a topic or one of {forms}, or several, comma separated"
+            )
+        if name in found:
+            raise SettingsError(
+                f"sink names two targets in {name!r} ({found[name].target} and {target}): one transaction has one branch in "
+                "each resource manager; give the other one a pipeline of its own"
+            )
+        found[name] = SinkTarget(resource_manager=name, target=target)
+    return tuple(found.values())
+
+
+def same_sinks(one: str, other: str) -> bool:
+    """Say whether two texts name the same targets, in whatever order."""
+    return set(read_sinks(one)) == set(read_sinks(other))
+
+
+def make_resource_managers(
+    sinks: Sequence[SinkTarget],
+    kafka: KafkaConnection,
+    databases: Mapping[str, DatabaseConnection],
+    **kafka_settings: Any,
+) -> ResourceManagers:
+    """Return the resource managers of these sinks, in their order; ``kafka_settings`` go to KafkaResourceManager.
+
+    Raises SettingsError for an unknown resource manager and for a database without a connection.
+    """
+    return ResourceManagers(
+        {
+            sink.resource_manager: make_resource_manager(
+                sink.resource_manager, sink.target, kafka, databases, kafka_settings
+            )
+            for sink in sinks
+        }
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -12,14 +15,13 @@ from pyspark.sql import functions as F
 
 from lifecycle.errors import SettingsError
 from pipeline.config.settings import ARROW, PipelineSettings
-from pipeline.config.sink_settings import connect
-from pipeline.config.sinks import KAFKA, read_sinks
-from pipeline.jobs.imported_job import ISOLATION, READ_COMMITTED, import_job
+from pipeline.config.sink_settings import KAFKA, connect, read_sinks
 
 WINDOW = "5 seconds"
 LATENESS = "5 seconds"
 LONGEST = 255
 """Characters: what an indexed VARCHAR column takes everywhere."""
+ISOLATION, READ_COMMITTED = "kafka.isolation.level", "read_committed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +123,65 @@ def word_count(source: DataFrame, *, records: bool) -> DataFrame:
 
 def _epoch_ms(column: str) -> Column:
     return F.unix_millis(F.col(column))
+
+
+def import_job(name: str) -> Callable[[SparkSession, PipelineSettings], DataFrame]:
+    """Return the function, which takes the session, and the settings too if it has a second parameter.
+
+    Raises SettingsError when module or function are not there, and when it is called, unless it returns a stream.
+    """
+    module_name, _, function_name = name.partition(":")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise _cannot_import(name, module_name, error) from error
+        raise SettingsError(
+            f"job {name!r}: there is no module {error.name!r}: start in its folder, or name the folder in PYTHONPATH"
+        ) from None
+    except Exception as error:
+        raise _cannot_import(name, module_name, error) from error
+    function: Any = getattr(module, function_name, None)
+    if not callable(function):
+        functions = inspect.getmembers(module, inspect.isfunction)
+        own = [key for key, value in functions if value.__module__ == module_name and not key.startswith("_")]
+        raise SettingsError(
+            f"job {name!r}: module {module_name!r} has no function {function_name!r}; it has: {', '.join(own) or 'none'}"
+        )
+    return lambda spark, settings: _rows(name, function, spark, settings)
+
+
+def _rows(name: str, function: Any, spark: SparkSession, settings: PipelineSettings) -> DataFrame:
+    takes_settings = len(inspect.signature(function).parameters) > 1
+    rows = function(spark, settings) if takes_settings else function(spark)
+    if not isinstance(rows, DataFrame) or not rows.isStreaming:
+        what = "rows that are no stream" if isinstance(rows, DataFrame) else f"a {type(rows).__name__}"
+        raise SettingsError(f"job {name!r} returned {what}: return a DataFrame that is read with spark.readStream")
+    check_isolation(rows)
+    return rows
+
+
+def check_isolation(rows: DataFrame) -> None:
+    """Return when no stream of Kafka that ``rows`` are made of shows records of aborted or open transactions.
+
+    Spark's source shows them by default, and nobody can set another default for a session. Raises SettingsError.
+    """
+    leaves = rows._jdf.queryExecution().analyzed().collectLeaves()
+    for at in range(leaves.size()):
+        leaf = leaves.apply(at)
+        if leaf.getClass().getSimpleName() != "StreamingRelationV2" or leaf.sourceName() != "kafka":
+            continue
+        if leaf.extraOptions().get(ISOLATION) != READ_COMMITTED:
+            topics = [leaf.extraOptions().get(name) for name in ("subscribe", "subscribePattern", "assign")]
+            raise SettingsError(
+                f"the rows come from a Kafka source ({next(filter(None, topics), 'unknown topics')}) that shows records of "
+                "aborted and open transactions, which would be written as if they were committed: add "
+                f'.option("{ISOLATION}", "{READ_COMMITTED}") to its spark.readStream'
+            )
+
+
+def _cannot_import(job: str, module: str, error: Exception) -> SettingsError:
+    return SettingsError(f"job {job!r}: module {module!r} cannot be imported: {type(error).__name__}: {error}")
 
 
 RECORD = (("key", pa.string()), ("value", pa.string()))

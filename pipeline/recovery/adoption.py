@@ -20,7 +20,7 @@ from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import CheckpointTakenOver, RunStarted
 from lifecycle.errors import IndoubtError, SettingsError
 from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory, CheckpointIdentity, check_history
-from pipeline.config.sinks import read_sinks
+from pipeline.config.sink_settings import read_sinks
 from pipeline.recovery.settlement import Settlement, SinkAccess, proven_by_spark
 from pipeline.recovery.sweep import Sweep
 

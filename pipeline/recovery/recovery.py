@@ -24,8 +24,7 @@ from pipeline.checkpoints.checkpoint_directory import (
     keep_sources,
     refuse_other_topics,
 )
-from pipeline.config.sink_settings import SinkSettings, pairs
-from pipeline.config.sinks import KAFKA, make_resource_managers, read_sinks
+from pipeline.config.sink_settings import KAFKA, SinkSettings, make_resource_managers, pairs, read_sinks
 from pipeline.recovery.run_start import RunStart
 from pipeline.recovery.settlement import Settlement, SinkAccess, proven_by_spark
 from pipeline.recovery.sweep import Sweep, must_commit

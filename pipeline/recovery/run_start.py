@@ -30,7 +30,7 @@ from pipeline.checkpoints.checkpoint_directory import (
     with_sources,
 )
 from pipeline.checkpoints.damaged_logs import check_logs, written_by
-from pipeline.config.sinks import KAFKA, read_sinks, same_sinks
+from pipeline.config.sink_settings import KAFKA, read_sinks, same_sinks
 from pipeline.recovery.adoption import Adoption, goes_on_as, may_share_a_sink, said_of
 from pipeline.recovery.settlement import SinkAccess
 from resource_managers.topics.decision_log import DecisionLog

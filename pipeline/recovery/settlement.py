@@ -14,8 +14,14 @@ from lifecycle.errors import ResourceManagerError
 from lifecycle.events import EventType
 from lifecycle.identity import Handle, Marker
 from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, Unknown
-from pipeline.config.sink_settings import SinkSettings, connect, connect_databases
-from pipeline.config.sinks import SinkTarget, make_resource_managers, read_sinks
+from pipeline.config.sink_settings import (
+    SinkSettings,
+    SinkTarget,
+    connect,
+    connect_databases,
+    make_resource_managers,
+    read_sinks,
+)
 from pipeline.runtime.crash_points import NO_STEPS, CrashPoint, Steps
 from pipeline.runtime.event_sender import EventSender
 from resource_managers.database.connection import DatabaseConnection

@@ -17,8 +17,7 @@ from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
 from lifecycle.errors import DecisionVoid, IndoubtError, ResourceManagerError
 from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
-from pipeline.config.sink_settings import SinkSettings
-from pipeline.config.sinks import KAFKA, SinkTarget, make_resource_managers, read_sinks
+from pipeline.config.sink_settings import KAFKA, SinkSettings, SinkTarget, make_resource_managers, read_sinks
 from pipeline.recovery.settlement import Settlement, SinkAccess
 from resource_managers.global_transaction import COMMIT_LIMIT_S
 from resource_managers.protocol import OpenTransactionView

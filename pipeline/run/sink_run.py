@@ -31,7 +31,6 @@ from pipeline.runtime.event_sender import EventSender
 from pipeline.runtime.status_file import FAILED, STOPPED, SUPERSEDED, WRONG_SETTINGS
 from pipeline.sink.data_source import TwoPhaseCommitSink, write_updates
 from pipeline.sink.range_copy import copy_ranges
-from resource_managers.topics.creation import ensure_topic
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ class SinkRun:
         """
         self._connection.reach(REACH_LIMIT_S)
         if self._settings.lifecycle_topic:
-            ensure_topic(self._connection, self._settings.lifecycle_topic)
+            self._connection.ensure_topic(self._settings.lifecycle_topic)
         self._connection.require_topics(list(topics))
         self._recovery.verify(columns)
         self._source_ids = partial(self._ids_of, topics)

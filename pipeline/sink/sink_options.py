@@ -10,8 +10,7 @@ from typing import get_type_hints
 
 from lifecycle.errors import SettingsError
 from lifecycle.guarantees import DeliveryGuarantee
-from pipeline.config.sink_settings import SinkSettings, pairs
-from pipeline.config.sinks import make_resource_managers, read_sinks
+from pipeline.config.sink_settings import SinkSettings, make_resource_managers, pairs, read_sinks
 from pipeline.runtime.crash_points import CrashPoints, Steps
 from pipeline.runtime.event_sender import EventSender
 from pipeline.sink.replay import ReplayPlan

@@ -10,7 +10,6 @@ from lifecycle.backoff import Backoff
 from lifecycle.errors import IndoubtError, MalformedRecord, Unreachable
 from lifecycle.pipeline_orders import PipelineOrder, Run
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.creation import ensure_topic
 from resource_managers.topics.pipeline_order_topic import OrderReader
 
 log = logging.getLogger(__name__)
@@ -83,7 +82,7 @@ class OrderWatch:
         pauses = RETRY.pauses()
         while not self._stopping.is_set():
             try:
-                ensure_topic(self._connection, self._topic)
+                self._connection.ensure_topic(self._topic)
                 with OrderReader(self._connection, self._topic) as reader:
                     with self._lock:
                         self._waiting.clear()

@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 
 from lifecycle.clock import now_ms
 from lifecycle.errors import RecordTooLarge, Unreachable
-from resource_managers.kafka.equal_records import EqualRows
 from resource_managers.kafka.murmur2 import partitions_of
 from resource_managers.kafka.record_batch import (
     HEADER_BYTES,
     MOST_OVERHEAD_BYTES,
     MOST_RECORDS,
     NO_HEADERS,
+    EqualRows,
     Octets,
     Producer,
     encode_records,

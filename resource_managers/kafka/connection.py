@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import time
@@ -11,23 +12,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import KafkaException, TopicCollection
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from lifecycle.errors import MissingTopic, ResourceManagerError, SettingsError, Unreachable
+from lifecycle.settings_file import is_of_a_service
 from lifecycle.text_files import key_values
 from resource_managers.kafka import client_properties, oauth_properties
 from resource_managers.kafka.lost_connections import LostConnections
-from resource_managers.service_variables import is_of_a_service
 
 if TYPE_CHECKING:
     from resource_managers.kafka.oauth_tokens import TokenProvider
+
+log = logging.getLogger(__name__)
 
 ENVIRONMENT_PREFIX = "INDOUBT_KAFKA_"
 MAX_TIMEOUT_SETTING = "transaction.max.timeout.ms"
 ANSWER_LIMIT_S = 30.0
 TOPIC_LIMIT_S = 5.0
 """How long a topic may be unknown before it counts as missing."""
+MADE_WITHIN_S = 10.0
+RETENTION_MS = 7 * 24 * 3600 * 1000
+"""Of topics that are made here."""
 CALL_LIMIT_S = 60.0
 """How long one call to the broker (init, flush, marker) may take before the task fails."""
 RECONNECT_WITHIN_MS = 1_000
@@ -217,6 +223,28 @@ class KafkaConnection:
                     f"(kafka-topics.sh --create --topic {missing[0]}), or name another one"
                 )
             time.sleep(0.05)
+
+    def ensure_topic(self, topic: str) -> None:
+        """Create the topic if it is missing: one partition, kept for a week.
+
+        Raises Unreachable, and ResourceManagerError saying what to do where it may not be made.
+        """
+        admin = AdminClient(self.for_librdkafka(log_level=2), logger=log)
+        try:
+            there = admin.list_topics(timeout=MADE_WITHIN_S).topics
+        except KafkaException as error:
+            raise Unreachable(f"topics of {self.bootstrap_servers} cannot be listed: {error.args[0].str()}") from None
+        if topic in there:
+            return
+        new = NewTopic(topic, 1, -1, config={"retention.ms": str(RETENTION_MS)})
+        try:
+            admin.create_topics([new])[topic].result(MADE_WITHIN_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise ResourceManagerError(
+                    f"topic {topic!r} is missing and could not be made: {error.args[0].str()}; create it with one partition "
+                    f"(kafka-topics.sh --create --topic {topic} --partitions 1)"
+                ) from None
 
 
 def _connects(address: str) -> bool:

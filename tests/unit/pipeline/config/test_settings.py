@@ -10,8 +10,7 @@ import pytest
 from lifecycle.errors import SettingsError
 from lifecycle.guarantees import DeliveryGuarantee
 from pipeline.config.settings import PipelineSettings, add_file
-from pipeline.config.sink_settings import pairs
-from pipeline.config.sinks import make_resource_managers, read_sinks, same_sinks
+from pipeline.config.sink_settings import make_resource_managers, pairs, read_sinks, same_sinks
 from pipeline.sink.sink_options import SinkOptions
 from resource_managers.database.connection import DatabaseConnection
 from resource_managers.kafka.connection import KafkaConnection

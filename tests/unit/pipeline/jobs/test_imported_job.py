@@ -8,8 +8,7 @@ import pytest
 
 from lifecycle.errors import SettingsError
 from pipeline.config.settings import PipelineSettings
-from pipeline.jobs.imported_job import import_job
-from pipeline.jobs.job import find_job
+from pipeline.jobs.job import find_job, import_job
 from tests.unit.pipeline.config.test_settings import GOOD
 
 MODULE = """

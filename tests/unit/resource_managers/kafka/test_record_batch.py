@@ -12,10 +12,10 @@ from kafka.record.memory_records import MemoryRecords
 from lifecycle.errors import SettingsError
 from resource_managers.kafka.batch_builder import BatchBuilder
 from resource_managers.kafka.compression import CODECS, codec_named
-from resource_managers.kafka.equal_records import EqualRows
 from resource_managers.kafka.murmur2 import murmur2
 from resource_managers.kafka.record_batch import (
     MOST_RECORDS,
+    EqualRows,
     Producer,
     encode_records,
     frame_batch,

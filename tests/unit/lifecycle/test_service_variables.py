@@ -11,9 +11,9 @@ from collector.config import receivers, settings, tokens
 from collector.config.databases import PASSWORDS
 from collector.config.settings import FOREIGN_VARIABLES, TunableSettings
 from lifecycle.errors import SettingsError
+from lifecycle.settings_file import is_of_a_service
 from resource_managers.kafka.client_properties import TAKEN
 from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.service_variables import is_of_a_service
 
 NEEDED = ["--bootstrap-servers", "127.0.0.1:9092", "--directory", "d"]
 
