@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import Field, asdict, dataclass, fields
 from enum import Enum
+from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from lifecycle.errors import MalformedRecord, UnknownVersion
 from lifecycle.identity import Handle
 from lifecycle.json_record import read_object
 
 RECORD_VERSION = 1
+Record = TypeVar("Record")
 
 
 class Ruling(Enum):
@@ -166,11 +168,11 @@ def _to_fields(record: LogRecord) -> dict[str, Any]:
             value |= {"type": "decision", "ruling": record.ruling.value, "who": record.who}
             value |= {
                 "handles": [handle.to_json() for handle in record.handles],
-                **_batch_attempt(record.batch_attempt),
+                **asdict(record.batch_attempt),
             }
         case Outcome():
             value |= {"type": "outcome", "handles": list(record.handle_keys), "settled": record.settled.value}
-            value |= {"who": record.who, **_batch_attempt(record.batch_attempt)}
+            value |= {"who": record.who, **asdict(record.batch_attempt)}
         case CheckpointTakenOver():
             value |= {
                 "type": "checkpoint_taken_over",
@@ -206,50 +208,24 @@ def _from_fields(fields: dict[str, Any]) -> LogRecord:
         raise MalformedRecord(f"decision record: {error}") from None
 
 
-def _run_started(fields: dict[str, Any]) -> RunStarted:
-    return RunStarted(
-        prefix=_text(fields, "prefix"),
-        checkpoint_id=_text(fields, "checkpoint_id"),
-        run=_text(fields, "run"),
-        at_ms=_int(fields, "at_ms"),
-        writes_to=_texts(fields, "writes_to"),
-        recovers_in=_texts(fields, "recovers_in"),
-    )
+def _read(kind: type[Record], fields: dict[str, Any], **others: Any) -> Record:
+    """Return a record whose texts, numbers and lists of texts stand under their own names; ``others``: what does not."""
+    own = {
+        field.name: _PLAIN[str(field.type)](fields, field.name) for field in _FIELDS[kind] if field.name not in others
+    }
+    return kind(**own, **others)
 
 
 def _decision(fields: dict[str, Any]) -> Decision:
-    return Decision(
-        prefix=_text(fields, "prefix"),
-        batch_attempt=_read_batch_attempt(fields),
-        ruling=Ruling(fields["ruling"]),
-        handles=tuple(Handle.from_json(handle) for handle in _list(fields, "handles")),
-        who=_text(fields, "who"),
-        at_ms=_int(fields, "at_ms"),
-    )
+    handles = tuple(Handle.from_json(handle) for handle in _list(fields, "handles"))
+    batch_attempt = _read(BatchAttempt, fields)
+    return _read(Decision, fields, batch_attempt=batch_attempt, ruling=Ruling(fields["ruling"]), handles=handles)
 
 
 def _outcome(fields: dict[str, Any]) -> Outcome:
-    return Outcome(
-        prefix=_text(fields, "prefix"),
-        batch_attempt=_read_batch_attempt(fields),
-        handle_keys=_texts(fields, "handles"),
-        settled=Settled(fields["settled"]),
-        who=_text(fields, "who"),
-        at_ms=_int(fields, "at_ms"),
-    )
-
-
-def _checkpoint_taken_over(fields: dict[str, Any]) -> CheckpointTakenOver:
-    return CheckpointTakenOver(
-        prefix=_text(fields, "prefix"),
-        checkpoint_id=_text(fields, "checkpoint_id"),
-        attempt=_int(fields, "attempt"),
-        new_checkpoint_id=_text(fields, "new_checkpoint_id"),
-        sink=_text(fields, "sink"),
-        decisions=_text(fields, "decisions"),
-        location=_text(fields, "location"),
-        at_ms=_int(fields, "at_ms"),
-    )
+    batch_attempt = _read(BatchAttempt, fields)
+    keys, settled = _texts(fields, "handles"), Settled(fields["settled"])
+    return _read(Outcome, fields, batch_attempt=batch_attempt, handle_keys=keys, settled=settled)
 
 
 def _snapshot(fields: dict[str, Any]) -> Snapshot:
@@ -271,52 +247,24 @@ def _snapshot(fields: dict[str, Any]) -> Snapshot:
         )
     if kept and not 0 <= kept[0].offset <= kept[-1].offset < covers:
         raise MalformedRecord(f"decision record field 'kept' holds offsets outside 0 to {covers - 1}")
-    return Snapshot(
-        prefix=_text(fields, "prefix"),
-        begin=_int(fields, "begin"),
-        covers=covers,
-        kept=tuple(kept),
-        who=_text(fields, "who"),
-        at_ms=_int(fields, "at_ms"),
-    )
+    return _read(Snapshot, fields, kept=tuple(kept))
 
 
 def _part(fields: dict[str, Any]) -> Part:
-    part = Part(
-        prefix=_text(fields, "prefix"),
-        id=_text(fields, "id"),
-        index=_int(fields, "index"),
-        count=_int(fields, "count"),
-        data=_text(fields, "data"),
-        at_ms=_int(fields, "at_ms"),
-    )
+    part = _read(Part, fields)
     if not 0 <= part.index < part.count:
         raise MalformedRecord(f"decision record is part {part.index} of {part.count}")
     return part
 
 
 _READERS: dict[str, Callable[[dict[str, Any]], LogRecord]] = {
-    "run_started": _run_started,
+    "run_started": partial(_read, RunStarted),
     "decision": _decision,
     "outcome": _outcome,
-    "checkpoint_taken_over": _checkpoint_taken_over,
+    "checkpoint_taken_over": partial(_read, CheckpointTakenOver),
     "snapshot": _snapshot,
     "part": _part,
 }
-
-
-def _batch_attempt(batch_attempt: BatchAttempt) -> dict[str, Any]:
-    return {
-        "checkpoint_id": batch_attempt.checkpoint_id,
-        "batch": batch_attempt.batch,
-        "attempt": batch_attempt.attempt,
-    }
-
-
-def _read_batch_attempt(fields: dict[str, Any]) -> BatchAttempt:
-    return BatchAttempt(
-        checkpoint_id=_text(fields, "checkpoint_id"), batch=_int(fields, "batch"), attempt=_int(fields, "attempt")
-    )
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
@@ -342,3 +290,9 @@ def _texts(fields: dict[str, Any], name: str) -> tuple[str, ...]:
     if not all(isinstance(text, str) for text in found):
         raise MalformedRecord(f"decision record field {name!r} holds what is not text")
     return tuple(found)
+
+
+_PLAIN: dict[str, Callable[[dict[str, Any], str], Any]] = {"str": _text, "int": _int, "tuple[str, ...]": _texts}
+_FIELDS: dict[type, tuple[Field[Any], ...]] = {
+    kind: fields(kind) for kind in (BatchAttempt, RunStarted, Decision, Outcome, CheckpointTakenOver, Snapshot, Part)
+}
