@@ -11,11 +11,11 @@ directory, which may never write there again by itself.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from lifecycle.clock import now_ms
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import CheckpointTakenOver, RunStarted
 from lifecycle.errors import IndoubtError, SettingsError
@@ -55,9 +55,7 @@ class Adoption:
             return
         check_history(self._directory.location, before, self._directory.progress(), self._log.read_to_end())
         # The old checkpoint id's, in its own log: from here on nothing that its driver decides counts, whatever its prefix.
-        started = RunStarted(
-            prefix=self._settings.prefix, checkpoint_id=before.checkpoint_id, run=run, at_ms=time.time_ns() // 1_000_000
-        )
+        started = RunStarted(prefix=self._settings.prefix, checkpoint_id=before.checkpoint_id, run=run, at_ms=now_ms())
         self._attempt = self._log.start_run(started)
         ledger = self._log.read_to(self._attempt)
         if self._directory.read() != before:
@@ -99,7 +97,7 @@ class Adoption:
                 sink=identity.sink,
                 decisions=identity.decisions,
                 location=identity.location,
-                at_ms=time.time_ns() // 1_000_000,
+                at_ms=now_ms(),
             )
         )
         over = ledger.taken_over(before.checkpoint_id)

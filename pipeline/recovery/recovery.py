@@ -6,13 +6,13 @@ Never called from ``streamWriter``, which also runs in the commit worker, once a
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
 import pyarrow as pa
 
+from lifecycle.clock import now_ms
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import Decision, RunStarted, Settled
 from lifecycle.errors import DecisionLogUnreadable, SettingsError
@@ -214,7 +214,7 @@ def keep_short(decisions: DecisionLog, settings: SinkSettings, checkpoint_id: st
     try:
         ledger = decisions.read_to_end()
         newest = decisions.newest_snapshot
-        age_ms = time.time() * 1000 - newest.at_ms if newest else None
+        age_ms = now_ms() - newest.at_ms if newest else None
         is_due = age_ms is None or age_ms >= settings.decisions_snapshot_interval_ms
         if not is_due or ledger.newer_run(settings.prefix, checkpoint_id, attempt) is not None:
             return False

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
+from lifecycle.clock import now_ms
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import RunStarted
 from lifecycle.errors import MalformedRecord, SettingsError
@@ -233,7 +233,7 @@ class RunStart:
             prefix=identity.prefix,
             checkpoint_id=identity.checkpoint_id,
             run=run,
-            at_ms=time.time_ns() // 1_000_000,
+            at_ms=now_ms(),
             writes_to=writes_to,
             recovers_in=tuple(dict.fromkeys((*writes_to, KAFKA, *self._access.databases))),
         )

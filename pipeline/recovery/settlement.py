@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self, assert_never
 
+from lifecycle.clock import now_ms
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Settled
 from lifecycle.errors import ResourceManagerError
@@ -141,7 +141,7 @@ class Settlement:
             handle_keys=tuple(handle.key for handle in handles),
             settled=how,
             who=self._who,
-            at_ms=time.time_ns() // 1_000_000,
+            at_ms=now_ms(),
         )
 
     def _outcomes(

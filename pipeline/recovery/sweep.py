@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Collection, Sequence
 
 from lifecycle.branch_id import BranchId
+from lifecycle.clock import now_ms
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
 from lifecycle.errors import DecisionVoid, IndoubtError, ResourceManagerError
@@ -171,7 +171,7 @@ class Sweep:
             ruling=Ruling.ABORT,
             handles=(),
             who=f"sweep after run {attempt}",
-            at_ms=time.time_ns() // 1_000_000,
+            at_ms=now_ms(),
         )
         with contextlib.suppress(DecisionVoid):  # It was decided before: what it lists is committed at the next start.
             self._log.decide(decision)

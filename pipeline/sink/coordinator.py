@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Sequence
 from typing import assert_never
 
+from lifecycle.clock import now_ms
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
 from lifecycle.errors import DecisionLogUnreadable, IndoubtError, ResourceManagerError
 from lifecycle.events import EventType
@@ -68,13 +68,13 @@ class Coordinator:
                 steps.reach(CrashPoint.AFTER_DECISION)
                 self._commit(handles, batch, steps)
         steps.reach(CrashPoint.AFTER_COMMIT)
-        now_ms = time.time_ns() // 1_000_000
+        ended_ms = now_ms()
         self._events.checkpoint(
             EventType.CHECKPOINT_COMPLETED,
             batch,
             rows=rows,
             bytes=sum(message.bytes for message in messages),
-            duration_ms=now_ms - min((message.started_at_ms for message in messages), default=now_ms),
+            duration_ms=ended_ms - min((message.started_at_ms for message in messages), default=ended_ms),
         )
 
     def abort(self, messages: Sequence[SlotMessage], batch: int) -> None:
@@ -130,7 +130,7 @@ class Coordinator:
             ruling=Ruling.COMMIT,
             handles=tuple(handles),
             who=f"run {self._options.attempt}",
-            at_ms=time.time_ns() // 1_000_000,
+            at_ms=now_ms(),
         )
         offset = _decision_log(self._options).decide(decision)
         for handle in handles:
@@ -161,7 +161,7 @@ class Coordinator:
             handle_keys=tuple(committed),
             settled=Settled.COMMITTED,
             who=f"run {self._options.attempt}",
-            at_ms=time.time_ns() // 1_000_000,
+            at_ms=now_ms(),
         )
         try:
             _decision_log(self._options).append_soon(record)

@@ -11,6 +11,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from lifecycle.clock import now_ms
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decision_parts import encode_within
 from lifecycle.decisions import Decision, DecisionRecord, Outcome, RunStarted, Snapshot
@@ -193,7 +194,7 @@ class DecisionLog:
             covers=ledger.next_offset,
             kept=ledger.kept(),
             who=who,
-            at_ms=time.time_ns() // 1_000_000,
+            at_ms=now_ms(),
         )
         offset, _ = self.append_and_read(snapshot)
         if self._reader.snapshot != snapshot:
@@ -209,7 +210,7 @@ class DecisionLog:
         """
         self._after_fork()
         first, _ = self._log_topic.ends()
-        kept = self._log_topic.first_since(time.time_ns() // 1_000_000 - keep_ms)
+        kept = self._log_topic.first_since(now_ms() - keep_ms)
         wanted = before if kept is None else min(before, kept)
         if wanted <= first:
             return first

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from lifecycle.clock import now_ms
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decision_parts import RecordAssembly
 from lifecycle.decisions import Snapshot
@@ -245,8 +246,8 @@ class DecisionLogReader:
     def _starts(self, first: int, end: int) -> Iterator[int]:
         """Yield offsets ever further back, by the time of their records; the last one is the first of the log."""
         back_ms, start = FIRST_STEP_MS, end
-        while start > first and back_ms < time.time() * 1000:
-            since = self._topic.first_since(int(time.time() * 1000) - back_ms)
+        while start > first and back_ms < now_ms():
+            since = self._topic.first_since(now_ms() - back_ms)
             start = end if since is None else since
             yield max(first, start)
             back_ms *= FURTHER_BACK

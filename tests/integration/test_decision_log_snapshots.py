@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from lifecycle.clock import now_ms
 from lifecycle.decision_parts import encode_within
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
 from lifecycle.errors import DecisionLogUnreadable
@@ -162,9 +163,9 @@ def test_a_snapshot_is_found_however_long_ago_it_was(connection, topic, monkeypa
     log.snapshot("p", "old")
     last = log.append(commit(attempt, 5))
     log.snapshot("p", "new")
-    now = time.time()
+    later_ms = now_ms() + 5 * 3_600_000
     monkeypatch.setattr(decision_log_reader, "SHORT_LOG", 0)
-    monkeypatch.setattr(decision_log_reader.time, "time", lambda: now + 5 * 3600)
+    monkeypatch.setattr(decision_log_reader, "now_ms", lambda: later_ms)
     assert _who_wrote_where_it_begins(connection, topic, None) == "new"
     assert _who_wrote_where_it_begins(connection, topic, last - 1) == "old", "the new one says what comes later"
 
