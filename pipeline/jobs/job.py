@@ -166,18 +166,25 @@ def check_isolation(rows: DataFrame) -> None:
 
     Spark's source shows them by default, and nobody can set another default for a session. Raises SettingsError.
     """
-    leaves = rows._jdf.queryExecution().analyzed().collectLeaves()
-    for at in range(leaves.size()):
-        leaf = leaves.apply(at)
-        if leaf.getClass().getSimpleName() != "StreamingRelationV2" or leaf.sourceName() != "kafka":
-            continue
-        if leaf.extraOptions().get(ISOLATION) != READ_COMMITTED:
-            topics = [leaf.extraOptions().get(name) for name in ("subscribe", "subscribePattern", "assign")]
+    for options in kafka_sources(rows):
+        if options.get(ISOLATION) != READ_COMMITTED:
+            topics = [options.get(name) for name in ("subscribe", "subscribepattern", "assign")]
             raise SettingsError(
                 f"the rows come from a Kafka source ({next(filter(None, topics), 'unknown topics')}) that shows records of "
                 "aborted and open transactions, which would be written as if they were committed: add "
                 f'.option("{ISOLATION}", "{READ_COMMITTED}") to its spark.readStream'
             )
+
+
+def kafka_sources(rows: DataFrame) -> list[dict[str, str]]:
+    """Return the options of each stream from Kafka that ``rows`` are made of, their names in lower case as Spark reads them."""
+    leaves: Any = rows._jdf.queryExecution().analyzed().collectLeaves()
+    found = []
+    for place in range(leaves.size()):
+        leaf = leaves.apply(place)
+        if leaf.getClass().getSimpleName() == "StreamingRelationV2" and leaf.sourceName() == "kafka":
+            found.append({str(name).lower(): str(value) for name, value in dict(leaf.extraOptions()).items()})
+    return found
 
 
 def _cannot_import(job: str, module: str, error: Exception) -> SettingsError:

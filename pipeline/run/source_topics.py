@@ -14,6 +14,7 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark.sql import DataFrame
 
 from lifecycle.errors import Unreachable
+from pipeline.jobs.job import kafka_sources
 
 OF_KAFKA = "kafka."
 NONE = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -27,7 +28,7 @@ class SourceTopics:
     def __init__(self, rows: DataFrame) -> None:
         self._jvm: Any = rows.sparkSession._jvm
         self._sources = [
-            (self._admin(options), options) for options in _kafka_sources(rows) if "kafka.bootstrap.servers" in options
+            (self._admin(options), options) for options in kafka_sources(rows) if "kafka.bootstrap.servers" in options
         ]
 
     def ids(self) -> dict[str, set[str]]:
@@ -70,15 +71,3 @@ class SourceTopics:
         if "assign" in options:
             return topic in json.loads(options["assign"])
         return topic in [name.strip() for name in options.get("subscribe", "").split(",")]
-
-
-def _kafka_sources(rows: DataFrame) -> list[dict[str, str]]:
-    """Return the options of each stream from Kafka, their names in lower case as Spark reads them."""
-    plan: Any = rows._jdf.queryExecution().analyzed()
-    leaves = plan.collectLeaves()
-    found = []
-    for place in range(leaves.size()):
-        leaf = leaves.apply(place)
-        if leaf.getClass().getSimpleName() == "StreamingRelationV2" and leaf.sourceName() == "kafka":
-            found.append({str(name).lower(): str(value) for name, value in dict(leaf.extraOptions()).items()})
-    return found
