@@ -109,7 +109,6 @@ class MySqlSession(DatabaseSession):
         return "mariadb" in self._driver.get_server_info().lower()
 
     def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement with ``%s`` parameters; return its rows."""
         with self._classified(statement.split(maxsplit=1)[0]), self._driver.cursor() as cursor:
             cursor.execute(statement, tuple(parameters))
             return list(cursor.fetchall())
@@ -178,13 +177,11 @@ class MySqlSession(DatabaseSession):
         writers.take_slot(self, mine, self._lock_s)
 
     def start(self, branch: BranchId) -> None:
-        """XA START."""
         xid = XaXid.of(branch)
         self.query(f"xa start {xid.literal}")
         self._branch = xid
 
     def prepare(self) -> None:
-        """XA END, XA PREPARE."""
         assert self._branch is not None, "prepare follows start"
         self.query(f"xa end {self._branch.literal}")
         self.query(f"xa prepare {self._branch.literal}")

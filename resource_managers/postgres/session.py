@@ -124,7 +124,6 @@ class PostgresSession(DatabaseSession):
         return self._driver.info.backend_pid == self.process
 
     def query(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement with ``%s`` parameters; return its rows."""
         with self._classified(statement.split(maxsplit=1)[0]):
             cursor = self._driver.execute(statement, tuple(parameters) or None)
             return list(cursor.fetchall()) if cursor.description else []
@@ -203,12 +202,10 @@ class PostgresSession(DatabaseSession):
             self._driver.execute(LIMITS, (self._lock_timeout,))
 
     def prepare(self) -> None:
-        """PREPARE TRANSACTION."""
         with self._classified("prepare transaction"):
             self._driver.tpc_prepare()
 
     def undo(self) -> None:
-        """Roll back what this session has open."""
         with self._classified("rollback"):
             if self._branch is not None:
                 self._driver.tpc_rollback()
@@ -264,7 +261,6 @@ class PostgresSession(DatabaseSession):
         return with_timeline(f"system {system}", int(timeline, 16)) if system and timeline else ""
 
     def clock_ms(self) -> int:
-        """Return clock_timestamp()."""
         ((at_ms,),) = self.query("select (extract(epoch from clock_timestamp()) * 1000)::bigint")
         return int(at_ms)
 
@@ -276,16 +272,13 @@ class PostgresSession(DatabaseSession):
         return {str(database): int(count) for database, count in rows}
 
     def branch_locks(self) -> dict[str, BranchLocks]:
-        """Return what pg_locks says of each prepared transaction."""
         return locks.branch_locks(self)
 
     def commit_prepared(self, transaction: str) -> None:
-        """COMMIT PREPARED."""
         with self._classified("commit prepared"):
             self._driver.tpc_commit(_gid(transaction))
 
     def rollback_prepared(self, transaction: str) -> None:
-        """ROLLBACK PREPARED."""
         with self._classified("rollback prepared"):
             self._driver.tpc_rollback(_gid(transaction))
 
