@@ -135,21 +135,13 @@ class ResourceManagers(Settlers[ResourceManager]):
         Raises ZombieWriter, ResourceManagerError.
         """
         wanted = {name: m for name, m in self._managers.items() if names is None or name in names}
-        answers = side_by_side({name: partial(manager.begin, slot) for name, manager in wanted.items()})
-        opened = {name: answer for name, answer in answers.items() if not isinstance(answer, Exception)}
-        if len(opened) < len(answers):
-            _abort(opened)
-        return GlobalTransaction(_or_raise(answers), self)
+        return GlobalTransaction(_all_opened({name: partial(m.begin, slot) for name, m in wanted.items()}), self)
 
     def begin_without_transaction(self, guarantee: DeliveryGuarantee) -> PlainWriters:
         """Return a writer to all sinks for at_least_once or none. Raises ResourceManagerError."""
-        answers = side_by_side(
-            {name: partial(manager.begin_without_transaction, guarantee) for name, manager in self._managers.items()}
+        return PlainWriters(
+            _all_opened({name: partial(m.begin_without_transaction, guarantee) for name, m in self._managers.items()})
         )
-        opened = {name: answer for name, answer in answers.items() if not isinstance(answer, Exception)}
-        if len(opened) < len(answers):
-            _abort(opened)
-        return PlainWriters(_or_raise(answers))
 
     def recover(self, prefix: str, names: Collection[str] | None = None) -> list[OpenTransactionView]:
         """Return what this prefix left open anywhere, or in those of ``names``. Raises the first error after all were asked."""
@@ -161,6 +153,15 @@ class ResourceManagers(Settlers[ResourceManager]):
         """Return every transaction that any of them knows. Raises the first error after all were asked."""
         answers = side_by_side({name: manager.list_transactions for name, manager in self._managers.items()})
         return [view for views in _or_raise(answers).values() for view in views]
+
+
+def _all_opened(begin: Mapping[str, Callable[[], T]]) -> dict[str, T]:
+    """Return what was opened in each resource manager; when one refuses, abort all and raise the first error."""
+    answers = side_by_side(begin)
+    opened = {name: answer for name, answer in answers.items() if not isinstance(answer, Exception)}
+    if len(opened) < len(answers):
+        _abort(opened)
+    return _or_raise(answers)
 
 
 def _or_raise(answers: Mapping[str, T | Exception]) -> dict[str, T]:
