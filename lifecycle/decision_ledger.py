@@ -10,7 +10,6 @@ run of that checkpoint id started since who says so started its own: every later
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lifecycle.decisions import (
@@ -320,11 +319,3 @@ class DecisionLedger:
             if decision.batch_attempt.batch == self._last_batch[decision.batch_attempt.checkpoint_id]
             and handle.key not in self._outcomes
         ]
-
-
-def fold(records: Iterable[tuple[int, DecisionRecord]]) -> DecisionLedger:
-    """Return the ledger of (offset, record) pairs given in log order."""
-    ledger = DecisionLedger()
-    for offset, record in records:
-        ledger.apply(offset, record)
-    return ledger

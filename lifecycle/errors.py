@@ -4,7 +4,6 @@ IndoubtError
 ├── SettingsError             a setting is missing, unknown or wrong
 ├── MalformedRecord           a record read from outside cannot be understood
 │   └── UnknownVersion        … because its format version is newer than this program
-├── IllegalTransition         a transaction was asked to move to a state that its state forbids
 ├── ResourceManagerError      a broker or database refused or could not be reached
 │   ├── Unreachable           … no answer within the limit
 │   ├── MissingTopic          … a topic that is needed does not exist
@@ -37,14 +36,6 @@ class MalformedRecord(IndoubtError):
 
 class UnknownVersion(MalformedRecord):
     """A record has a format version that this program does not know."""
-
-
-class IllegalTransition(IndoubtError):
-    """A transaction was asked to move to a state that cannot follow the one it has."""
-
-    def __init__(self, transaction: str, from_: object, to: object) -> None:
-        super().__init__(f"transaction {transaction} cannot move from {from_} to {to}")
-        self.transaction, self.from_, self.to = transaction, from_, to
 
 
 class ResourceManagerError(IndoubtError):

@@ -14,7 +14,6 @@ from typing import Any
 from lifecycle.errors import MalformedRecord, UnknownVersion
 from lifecycle.json_record import read_object
 
-TOPIC = "pipeline_orders"
 RECORD_VERSION = 1
 
 

@@ -1,10 +1,8 @@
-"""States of a transaction, and which may follow which."""
+"""States of a transaction."""
 
 from __future__ import annotations
 
 from enum import Enum
-
-from lifecycle.errors import IllegalTransition
 
 
 class TransactionState(Enum):
@@ -40,32 +38,5 @@ class TransactionState(Enum):
         return self in IN_DOUBT
 
 
-_S = TransactionState
-
-PREDECESSORS: dict[TransactionState, frozenset[TransactionState | None]] = {
-    _S.OPEN: frozenset({None}),
-    _S.PREPARED: frozenset({_S.OPEN, None}),
-    _S.DECIDED: frozenset({_S.PREPARED, _S.OPEN, None}),
-    _S.COMMITTING: frozenset({_S.OPEN, _S.PREPARED, _S.DECIDED, None}),
-    _S.COMMITTED: frozenset({_S.OPEN, _S.PREPARED, _S.DECIDED, _S.COMMITTING, None}),
-    _S.ABORTING: frozenset({_S.OPEN, _S.PREPARED, _S.DECIDED, None}),
-    _S.ABORTED: frozenset({_S.OPEN, _S.PREPARED, _S.ABORTING, None}),
-    _S.LOST: frozenset({_S.DECIDED, _S.ABORTING, None}),
-    _S.ENDED: frozenset({_S.OPEN, _S.PREPARED, None}),
-}
-"""Legal predecessors of each state. None: an observer may join late and see a transaction in any state first."""
-
-FINAL = frozenset({_S.COMMITTED, _S.ABORTED, _S.LOST, _S.ENDED})
-IN_DOUBT = frozenset({_S.PREPARED, _S.DECIDED})
-
-
-def may_follow(from_: TransactionState | None, to: TransactionState) -> bool:
-    """Say whether a transaction in state ``from_`` (None: never seen) may move to ``to``."""
-    return from_ in PREDECESSORS[to]
-
-
-def follow(transaction: str, from_: TransactionState | None, to: TransactionState) -> TransactionState:
-    """Return ``to``. Raises IllegalTransition when it may not follow ``from_``."""
-    if not may_follow(from_, to):
-        raise IllegalTransition(transaction, from_, to)
-    return to
+FINAL = frozenset({TransactionState.COMMITTED, TransactionState.ABORTED, TransactionState.LOST, TransactionState.ENDED})
+IN_DOUBT = frozenset({TransactionState.PREPARED, TransactionState.DECIDED})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-EMPTY, DEAD = "Empty", "Dead"
+EMPTY = "Empty"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

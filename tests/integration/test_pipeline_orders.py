@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 
 from demo.broker import Broker
-from lifecycle.pipeline_orders import TOPIC, PipelineAction, PipelineOrder, Run, encode
+from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run, encode
 from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import PIPELINE_ORDER_LIMIT, running
@@ -73,7 +73,7 @@ def test_a_pipeline_with_a_frozen_driver_restarts_and_stops_by_order(
         late = Run(prefix=name, checkpoint_id=pipeline.status["checkpoint_id"], attempt=first)
         order = PipelineOrder(run=late, action=PipelineAction.STOP, who="anna", reason="old", id="old", at_ms=0)
         producer = Producer(connection.for_librdkafka())
-        producer.produce(TOPIC, encode(order), key=name)
+        producer.produce("pipeline_orders", encode(order), key=name)
         assert producer.flush(30) == 0
         wait_until("the old order is ignored", lambda: "order old (stop by anna) is ignored" in pipeline.log)
         produce(connection, source, values(500, 500))

@@ -19,7 +19,7 @@ from resource_managers.kafka.record_batch import HEADER_BYTES
 Octets = npt.NDArray[np.uint8]
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_MAGIC, _MAGIC_PLACE = 2, 16
+_MAGIC = 2
 _LENGTH_FROM = 12
 """A batch's length counts from here, its checksum from CHECKSUM_FROM."""
 _CHECKSUM_FROM = 21

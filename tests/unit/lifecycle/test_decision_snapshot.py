@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifecycle.decision_ledger import DecisionLedger, fold
+from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import (
     BatchAttempt,
     CheckpointTakenOver,
@@ -21,6 +21,7 @@ from lifecycle.decisions import (
     decode,
     encode,
 )
+from tests.unit.lifecycle.ledgers import fold
 from tests.unit.lifecycle.test_decisions import decision, outcome, run, taken_over
 from tests.unit.lifecycle.test_identity import HANDLE
 

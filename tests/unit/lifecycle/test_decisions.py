@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from lifecycle.decision_ledger import DecisionLedger, fold
+from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import (
     BatchAttempt,
     CheckpointTakenOver,
@@ -23,6 +23,7 @@ from lifecycle.decisions import (
     encode,
 )
 from lifecycle.errors import MalformedRecord, UnknownVersion
+from tests.unit.lifecycle.ledgers import fold
 from tests.unit.lifecycle.test_identity import HANDLE
 
 

@@ -15,11 +15,12 @@ from collector.records.observations import DecisionSeen, FoldedRecord, Observed,
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views.current_state import CurrentState
 from collector.views.replay import DECISIONS_OF_EACH
-from lifecycle.decision_ledger import DecisionLedger, fold
+from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decision_parts import encode_within
 from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled, Snapshot, encode
 from lifecycle.errors import DecisionLogUnreadable
 from tests.unit.collector.observations import T0, checkpoint_taken_over, handle
+from tests.unit.lifecycle.ledgers import fold
 
 TOPIC = "transaction_decisions"
 BYTES = 2_000
