@@ -6,19 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import Enum
 
 from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import Settled
 from lifecycle.errors import NotDeterministic
 from lifecycle.identity import Handle
-
-
-class SlotAction(Enum):
-    """What a task does with the rows it drained."""
-
-    PREPARE = "prepare"
-    SKIP = "skip"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +37,16 @@ class ReplayPlan:
         """Return the resource managers in which something is missing."""
         return tuple(name for name, branch in self.branches.items() if branch.missing)
 
-    def action(self, resource_manager: str, fingerprint: str) -> SlotAction:
-        """Say what a slot with these rows does there. Raises NotDeterministic when the batch never held them.
+    def is_missing(self, resource_manager: str, fingerprint: str) -> bool:
+        """Say whether a slot with these rows is to write them there. Raises NotDeterministic when the batch never held them.
 
         Missing wins: with equal fingerprints the driver lists only as many handles as are missing.
         """
         branch = self.branches[resource_manager]
         if fingerprint in branch.missing:
-            return SlotAction.PREPARE
+            return True
         if fingerprint in branch.committed:
-            return SlotAction.SKIP
+            return False
         raise NotDeterministic(
             f"batch {self.batch} was decided before, and a slot now holds rows (fingerprint {fingerprint}) that it did "
             "not hold then: the query is not deterministic, so what was lost cannot be replayed. Committed rows are "
@@ -64,7 +56,7 @@ class ReplayPlan:
 
     def skipped(self, fingerprint: str) -> tuple[str, ...]:
         """Return the resource managers that a slot with these rows writes nothing to. Raises NotDeterministic."""
-        return tuple(name for name in self.branches if self.action(name, fingerprint) is SlotAction.SKIP)
+        return tuple(name for name in self.branches if not self.is_missing(name, fingerprint))
 
     def choose(self, prepared: Sequence[Handle], slots: Iterable[str]) -> tuple[list[Handle], list[Handle]]:
         """Return (handles to list in the decision, surplus to roll back): as many per fingerprint as are missing.

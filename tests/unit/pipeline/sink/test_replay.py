@@ -8,7 +8,7 @@ from lifecycle.decision_ledger import DecisionLedger
 from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
 from lifecycle.errors import NotDeterministic
 from lifecycle.identity import Handle
-from pipeline.sink.replay import BranchPlan, ReplayPlan, SlotAction, plan_replay
+from pipeline.sink.replay import BranchPlan, ReplayPlan, plan_replay
 
 
 def handle(slot: int, fingerprint: str, epoch: int = 0, held_by: str = "kafka") -> Handle:
@@ -70,20 +70,20 @@ def test_a_handle_lost_twice_is_still_missing_once():
 
 CASES = [
     # committed, missing, fingerprint of the slot -> what it does
-    (("a",), ("b",), "b", SlotAction.PREPARE),
-    (("a",), ("b",), "a", SlotAction.SKIP),
-    (("a",), ("a",), "a", SlotAction.PREPARE),  # missing wins over a committed slot with the same rows
+    (("a",), ("b",), "b", True),
+    (("a",), ("b",), "a", False),
+    (("a",), ("a",), "a", True),  # missing wins over a committed slot with the same rows
 ]
 
 
 @pytest.mark.parametrize(("committed", "missing", "now", "expected"), CASES)
 def test_a_slot_does_what_its_fingerprint_says(committed, missing, now, expected):
-    assert kafka_plan(committed, missing).action("kafka", now) is expected
+    assert kafka_plan(committed, missing).is_missing("kafka", now) is expected
 
 
 def test_rows_that_the_batch_never_held_fail_and_say_so():
     with pytest.raises(NotDeterministic, match="not deterministic"):
-        kafka_plan(("a",), ("b",)).action("kafka", "c")
+        kafka_plan(("a",), ("b",)).is_missing("kafka", "c")
 
 
 def test_the_driver_lists_the_missing_handles_and_returns_the_surplus():
