@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from app.components.links_and_buttons import FILTER, link, order_button
+from app.components.links_and_buttons import FILTER, card_with_buttons, link, order_button
 from app.components.markup import Html, el
 from app.components.partition_name import partition_links
 from app.components.time_text import amount, since, time_left, time_left_bar
@@ -36,15 +36,8 @@ def card(item: Attention) -> Html:
         said.append(el("div", "waits: ", _waits(item), class_="facts-line"))
     said.append(el("div", *_facts(item), class_="facts-line"))
     said.append(el("div", el("small", "without action: "), item.consequence, class_="consequence"))
-    return el(
-        "article",
-        el("div", *said, class_="said"),
-        left_of(item.since_ms, item.deadline_ms),
-        el("div", *remedies(item), class_="remedies"),
-        class_=f"card {tone.value}",
-        data_item="",
-        tabindex="-1",
-    )
+    left = left_of(item.since_ms, item.deadline_ms)
+    return card_with_buttons(tone, el("div", *said, class_="said"), left, buttons=remedies(item))
 
 
 def object_path(item: Attention) -> str:

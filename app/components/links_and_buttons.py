@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.components.markup import Html, el
+from app.components.verdict_signs import Tone
 from lifecycle.orders import Action
 
 FILTER = "filter"
@@ -105,6 +106,12 @@ def order_button(word: str, action: Action, subject: str, keys: Sequence[str], *
         data_order=action.value,
         data_click=json.dumps(click),
     )
+
+
+def card_with_buttons(tone: Tone, *children: object, buttons: Sequence[object]) -> Html:
+    """Return a card that the keys of static/keys.js find (data-item), with its buttons at its end."""
+    remedies = el("div", *buttons, class_="remedies")
+    return el("article", *children, remedies, class_=f"card {tone.value}", data_item="", tabindex="-1")
 
 
 def silence_button(word: str, *, alert: str = "", number: int | None = None) -> Html:

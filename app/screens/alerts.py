@@ -13,7 +13,7 @@ from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.attention_card import remedies
-from app.components.links_and_buttons import link, silence_button
+from app.components.links_and_buttons import card_with_buttons, link, silence_button
 from app.components.markup import Html, el, widget_token
 from app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
 from app.components.tables import table
@@ -122,19 +122,14 @@ def _group_card(
     _, tone, _ = _severity(min((alert.severity for alert in loud), default=""))
     item = next((needs[alert.key] for alert in loud if alert.key in needs and _is_about(needs[alert.key], alert)), None)
     opening = link(_page_of(about[0]), "Open", class_="press", is_opening=True)
-    return el(
-        "article",
-        el(
-            "div",
-            el("div", el("b", group, class_="name"), class_="title"),
-            *[_alert(alert, silences.get(alert.silenced_by or -1)) for alert in about],
-            class_="said",
-        ),
-        el("div", *(remedies(item) if item is not None else [opening]), class_="remedies"),
-        class_=f"card {tone.value if loud else Tone.CALM.value}",
-        data_item="",
-        tabindex="-1",
+    said = el(
+        "div",
+        el("div", el("b", group, class_="name"), class_="title"),
+        *[_alert(alert, silences.get(alert.silenced_by or -1)) for alert in about],
+        class_="said",
     )
+    buttons = remedies(item) if item is not None else [opening]
+    return card_with_buttons(tone if loud else Tone.CALM, said, buttons=buttons)
 
 
 def _is_about(item: Attention, alert: AlertRow) -> bool:
@@ -195,14 +190,8 @@ def _silence_card(silence: SilenceRow) -> Html:
     parts = [part for code in matchers for part in (code, " ")]
     title = el("div", f"Silence {silence.silence}: ", *parts, class_="title")
     until = el("span", "until ", exact(silence.ends_at_ms), f", by {silence.author}: {silence.reason}")
-    return el(
-        "article",
-        el("div", title, el("div", until, class_="facts-line"), class_="said"),
-        el("div", silence_button("End", number=silence.silence), class_="remedies"),
-        class_="card calm",
-        data_item="",
-        tabindex="-1",
-    )
+    said = el("div", title, el("div", until, class_="facts-line"), class_="said")
+    return card_with_buttons(Tone.CALM, said, buttons=[silence_button("End", number=silence.silence)])
 
 
 def _receivers(receivers: Rows[ReceiverRow]) -> Html:

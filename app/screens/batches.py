@@ -12,7 +12,7 @@ from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.attention_card import left_of, remedy_buttons
-from app.components.links_and_buttons import link, order_button
+from app.components.links_and_buttons import card_with_buttons, link, order_button
 from app.components.markup import Html, el, widget_token
 from app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
 from app.components.tables import table
@@ -124,15 +124,8 @@ def _card(batch: BatchRow, needs: Attention | None) -> Html:
     settle = order_button("Settle", Action.SETTLE, "batch", [batch.key], is_main=batch.settle == COMMIT)
     orders = [settle] if batch.settle else remedy_buttons(needs) if needs is not None else []
     opening = link(page_paths.batch(batch.pipeline, batch.batch), "Open", class_="press", is_opening=True)
-    return el(
-        "article",
-        text,
-        left_of(batch.opened_at_ms, batch.deadline_ms),
-        el("div", *orders, opening, class_="remedies"),
-        class_=f"card {tone.value}",
-        data_item="",
-        tabindex="-1",
-    )
+    left = left_of(batch.opened_at_ms, batch.deadline_ms)
+    return card_with_buttons(tone, text, left, buttons=[*orders, opening])
 
 
 def side_text(side: BatchSideRow) -> str:

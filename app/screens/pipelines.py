@@ -10,7 +10,7 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorClient
 from app.components import downloads
-from app.components.links_and_buttons import link, order_button
+from app.components.links_and_buttons import card_with_buttons, link, order_button
 from app.components.markup import Html, el, widget_token
 from app.components.pipeline_standing import PipelineStanding
 from app.components.tables import table
@@ -87,14 +87,7 @@ def _card(standing: PipelineStanding) -> Html:
         *pipeline_buttons(pipeline, standing.needs, is_main=standing.needs is not None),
         link(page_paths.pipeline(pipeline.pipeline), "Open", class_="press", is_opening=True),
     ]
-    return el(
-        "article",
-        text,
-        el("div", *buttons, class_="remedies"),
-        class_=f"card {standing.tone.value}",
-        data_item="",
-        tabindex="-1",
-    )
+    return card_with_buttons(standing.tone, text, buttons=buttons)
 
 
 def _jobs(client: CollectorClient) -> RegionContent:

@@ -14,7 +14,7 @@ from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.application_name import application_name
 from app.components.cut_name import cut
-from app.components.links_and_buttons import chip, link
+from app.components.links_and_buttons import card_with_buttons, chip, link
 from app.components.markup import Html, el, widget_token
 from app.components.order_buttons import order_buttons
 from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
@@ -135,14 +135,8 @@ def _card(transaction: TransactionRow) -> Html:
     name = next(iter(transaction.partitions), "")
     opening = link(_page_of(name), "Open", class_="press", is_opening=True)
     buttons = order_buttons(TransactionGroup(transactions=(transaction,)))
-    return el(
-        "article",
-        el("div", title, open_for, facts, class_="said facts"),
-        el("div", *buttons, opening, class_="remedies"),
-        class_=f"card {VERDICT_SIGNS[transaction.verdict][1].value}",
-        data_item="",
-        tabindex="-1",
-    )
+    said = el("div", title, open_for, facts, class_="said facts")
+    return card_with_buttons(VERDICT_SIGNS[transaction.verdict][1], said, buttons=[*buttons, opening])
 
 
 def _page_of(topic_partition: str) -> str:

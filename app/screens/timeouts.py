@@ -11,7 +11,7 @@ from app import live
 from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components import downloads
-from app.components.links_and_buttons import link
+from app.components.links_and_buttons import card_with_buttons, link
 from app.components.markup import Html, el, join, widget_token
 from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
 from app.components.time_text import duration, since, time_left
@@ -74,12 +74,8 @@ def _card(timeout: TimeoutRow, zone: tzinfo) -> Html:
     oldest = timeout.oldest_key and link(
         page_paths.transaction(timeout.oldest_key), "Oldest open", class_="press", is_opening=True
     )
-    buttons = el(
-        "div",
-        oldest or link(page_paths.pipeline(timeout.pipeline), "Open", class_="press", is_opening=True),
-        class_="remedies",
-    )
-    return el("article", text, buttons, class_=f"card {tone.value}", data_item="", tabindex="-1")
+    button = oldest or link(page_paths.pipeline(timeout.pipeline), "Open", class_="press", is_opening=True)
+    return card_with_buttons(tone, text, buttons=[button])
 
 
 def _strip(timeout: TimeoutRow) -> Html:

@@ -11,7 +11,7 @@ from app.client.collector_client import CollectorClient
 from app.components.attention_card import remedy_buttons
 from app.components.facts import evidence_list
 from app.components.incident_note import alert_note
-from app.components.links_and_buttons import link, silence_button
+from app.components.links_and_buttons import card_with_buttons, link, silence_button
 from app.components.markup import Html, el
 from app.components.time_text import at, since
 from app.components.verdict_signs import UNKNOWN_SIGN, badge
@@ -82,11 +82,4 @@ def _head(alert: AlertRow, silence: SilenceRow | None, card: Attention | None) -
         buttons.append(silence_button("Silence", alert=alert.key))
     elif silence is not None and silence.is_active:
         buttons.append(silence_button("End the silence", number=silence.silence))
-    return el(
-        "article",
-        said,
-        el("div", *buttons, class_="remedies"),
-        class_=f"card {tone.value}",
-        data_item="",
-        tabindex="-1",
-    )
+    return card_with_buttons(tone, said, buttons=buttons)

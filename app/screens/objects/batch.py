@@ -10,7 +10,7 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorClient
 from app.components.incident_note import batch_note
-from app.components.links_and_buttons import link, order_button
+from app.components.links_and_buttons import card_with_buttons, link, order_button
 from app.components.markup import Html, el
 from app.components.tables import table
 from app.components.time_text import amount, at, duration, since
@@ -141,9 +141,7 @@ def _attempt(batch: BatchRow) -> Html:
         f"Settle: {batch.settle}", Action.SETTLE, "batch", [batch.key], is_main=batch.settle == "commit"
     )
     rows = [transaction_cells(transaction) for transaction in batch.transactions]
-    card = el(
-        "article", said, el("div", settle, class_="remedies"), class_=f"card {tone.value}", data_item="", tabindex="-1"
-    )
+    card = card_with_buttons(tone, said, buttons=[settle])
     return el("section", card, table(SIBLING_HEAD, rows))
 
 

@@ -12,11 +12,11 @@ from app.client.collector_client import CollectorClient, CollectorError, Failure
 from app.components.application_name import application_name
 from app.components.facts import evidence_list
 from app.components.incident_note import partition_note
-from app.components.links_and_buttons import link, order_button
+from app.components.links_and_buttons import card_with_buttons, link, order_button
 from app.components.markup import Html, el
 from app.components.tables import table
 from app.components.time_text import amount, at, duration, since
-from app.components.verdict_signs import UNKNOWN_SIGN, badge, verdict_badge
+from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge, verdict_badge
 from app.dialogs.button_clicks import show_region
 from app.regions.region_content import Query, RegionContent
 from app.screens.objects.object_sections import (
@@ -140,6 +140,4 @@ def _hanging(row: HangingRow) -> Html:
         buttons.append(order_button("Commit", Action.COMMIT, "transactions", [row.key], is_main=True))
     if row.may_abort:
         buttons.append(order_button("Abort", Action.ABORT, "transactions", [row.key]))
-    return el(
-        "article", said, el("div", *buttons, class_="remedies"), class_="card urgent", data_item="", tabindex="-1"
-    )
+    return card_with_buttons(Tone.URGENT, said, buttons=buttons)

@@ -15,7 +15,7 @@ from app.client.collector_rows import Rows
 from app.components import brush
 from app.components.charts import waiting_chart
 from app.components.incident_note import application_note
-from app.components.links_and_buttons import link
+from app.components.links_and_buttons import card_with_buttons, link
 from app.components.markup import Html, el
 from app.components.pipeline_standing import PipelineStanding
 from app.components.tables import table
@@ -140,8 +140,7 @@ def _pipeline(standing: PipelineStanding) -> Html:
         class_="said",
     )  # fmt: skip
     buttons = pipeline_buttons(row, standing.needs, is_main=True)
-    return el("article", said, el("div", *buttons, class_="remedies"), class_=f"card {standing.tone.value}", data_item="",
-              tabindex="-1")  # fmt: skip
+    return card_with_buttons(standing.tone, said, buttons=buttons)
 
 
 def _job(job: JobRow) -> Html:

@@ -12,7 +12,7 @@ from app.client.collector_client import CollectorClient, CollectorError, Failure
 from app.components.facts import decision, evidence_list, facts
 from app.components.key_name import key_link
 from app.components.life_line import life_line
-from app.components.links_and_buttons import link, order_button
+from app.components.links_and_buttons import card_with_buttons, link, order_button
 from app.components.markup import Html, el, join
 from app.components.partition_name import partition_link
 from app.components.tables import table
@@ -133,9 +133,8 @@ def _head(detail: TransactionDetailRow, needs: Attention | None) -> Html:
         el("div", *_times(detail), class_="facts-line"),
         needs is not None and el("div", el("small", "without action: "), needs.consequence, class_="consequence"),
     ]
-    tone = VERDICT_SIGNS[detail.verdict][1].value
-    return el("article", el("div", *said, class_="said"), el("div", *_buttons(detail, needs), class_="remedies"),
-              class_=f"card {tone}", data_item="", tabindex="-1")  # fmt: skip
+    tone = VERDICT_SIGNS[detail.verdict][1]
+    return card_with_buttons(tone, el("div", *said, class_="said"), buttons=_buttons(detail, needs))
 
 
 def _times(detail: TransactionDetailRow) -> list[object]:
