@@ -22,7 +22,6 @@ from lifecycle.rows.status import Status
 
 SHARED_FOR_S = 0.25
 """A tab may reuse another tab's answer for this long: half of the shortest refresh interval."""
-URGENT_EVERY_S = 0.5
 LIVE_EVERY_S = 1.0
 CHARTS_EVERY_S = 5.0
 

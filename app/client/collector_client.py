@@ -165,10 +165,10 @@ class CollectorClient:
         path = f"/api/v1/transactions/{quote(key, safe='')}/events"
         return self._rows(path, partial(read_row, RawEventRow), {"limit": str(limit)})
 
-    def earlier(self, key: str, *, limit: int = 20) -> Rows[EndedTransactionRow]:
-        """Return the transactions of the same id that began before this one, newest first."""
+    def earlier(self, key: str) -> Rows[EndedTransactionRow]:
+        """Return the 20 transactions of the same id that began last before this one, newest first."""
         path = f"/api/v1/transactions/{quote(key, safe='')}/earlier"
-        return self._rows(path, partial(read_row, EndedTransactionRow), {"limit": str(limit)})
+        return self._rows(path, partial(read_row, EndedTransactionRow), {"limit": "20"})
 
     def search(self, *, limit: int = 100, **filters: str) -> FoundPage:
         """Return a page of a search over all history, newest opening first; ``after``: what the page before it had as ``next``."""

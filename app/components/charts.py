@@ -13,6 +13,8 @@ from lifecycle.rows.series import ApplicationSeries, CheckpointGap, CheckpointGa
 
 HEIGHT_PX = 220
 LOST = "#c92a2a"
+NAME_CHARACTERS, REASON_CHARACTERS = 40, 80
+"""Of a name and of a reason, at most so many are shown."""
 
 TIME_TICKS = [
     {"dtickrange": [None, 59_999], "value": "%H:%M:%S"},
@@ -135,14 +137,14 @@ def chart_moment(at_ms: int, zone: tzinfo) -> datetime:
     return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone).replace(tzinfo=None)
 
 
-def _shortened(name: str, most: int = 40) -> str:
+def _shortened(name: str) -> str:
     """Return a name that fits: cut in the middle, because its end tells it from its siblings."""
-    end = most // 2
-    return _escaped(name if len(name) <= most else f"{name[: most - 1 - end]}…{name[-end:]}")
+    end = NAME_CHARACTERS // 2
+    return _escaped(name if len(name) <= NAME_CHARACTERS else f"{name[: NAME_CHARACTERS - 1 - end]}…{name[-end:]}")
 
 
-def _begun(sentence: str, most: int = 80) -> str:
-    return _escaped(sentence if len(sentence) <= most else f"{sentence[: most - 1]}…")
+def _begun(sentence: str) -> str:
+    return _escaped(sentence if len(sentence) <= REASON_CHARACTERS else f"{sentence[: REASON_CHARACTERS - 1]}…")
 
 
 def _escaped(text: str) -> str:

@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import httpx
@@ -65,10 +65,8 @@ class RegionServer:
     It asks the collector only while somebody watches.
     """
 
-    def __init__(
-        self, settings: Settings, regions: Mapping[str, Render], clock: Callable[[], float] = time.time
-    ) -> None:
-        self._settings, self._regions, self._clock = settings, dict(regions), clock
+    def __init__(self, settings: Settings, regions: Mapping[str, Render]) -> None:
+        self._settings, self._regions = settings, dict(regions)
         # The regions of one rendering share the collector's answers, which are forgotten before the next.
         self._client = CollectorClient(settings, shared_for_s=REFRESH_S)
         self._views: dict[tuple[str, frozenset[tuple[str, str]]], _View] = {}
@@ -165,7 +163,7 @@ class RegionServer:
     def _message(self, view: _View, seen: int) -> str:
         facts = _json(
             {
-                "now_ms": int((self._clock() + self._ahead_s) * 1000),
+                "now_ms": int((time.time() + self._ahead_s) * 1000),
                 "as_of_ms": None if self._answered_at is None else int((self._answered_at + self._ahead_s) * 1000),
                 "lost": self._lost,
             }
@@ -185,7 +183,7 @@ class RegionServer:
             try:
                 self._client.forget()
                 status = await asyncio.to_thread(self._client.status)
-                self._ahead_s = status.now_ms / 1000 - self._clock()
+                self._ahead_s = status.now_ms / 1000 - time.time()
                 async with contextlib.aclosing(change_stream(self._settings)) as stream:
                     async for has_changed in stream:
                         await self._answered()
@@ -247,7 +245,7 @@ class RegionServer:
             self._changed.notify_all()
 
     async def _answered(self) -> None:
-        self._answered_at = self._clock()
+        self._answered_at = time.time()
         if self._lost:
             self._lost = ""
             self._mark_due()

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,14 +54,14 @@ class Sealed:
 class Sessions:
     """Begins, reads and ends sessions. Used by the server's event loop alone."""
 
-    def __init__(self, sealed: Sealed, length_s: float, clock: Callable[[], float] = time.time) -> None:
-        self._sealed, self.length_s, self._clock = sealed, length_s, clock
+    def __init__(self, sealed: Sealed, length_s: float) -> None:
+        self._sealed, self.length_s = sealed, length_s
         self._signed_out: dict[str, float] = {}
         self._changed = asyncio.Event()
 
     def begin(self, person: Person) -> Session:
         """Return a new session of a person."""
-        return Session(person=person, id=secrets.token_urlsafe(12), ends_at_s=self._clock() + self.length_s)
+        return Session(person=person, id=secrets.token_urlsafe(12), ends_at_s=time.time() + self.length_s)
 
     def text(self, session: Session) -> str:
         """Return the session as the text of its cookie."""
@@ -83,7 +83,7 @@ class Sessions:
 
     def end(self, session: Session) -> None:
         """Sign out: the cookie counts no more, and ``over`` returns at once."""
-        now_s = self._clock()
+        now_s = time.time()
         self._signed_out = {id_: ends_at_s for id_, ends_at_s in self._signed_out.items() if ends_at_s > now_s}
         self._signed_out[session.id] = session.ends_at_s
         self._changed.set()
@@ -94,7 +94,7 @@ class Sessions:
         while not self._is_over(session):
             changed = self._changed
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), max(0.0, session.ends_at_s - self._clock()))
+                await asyncio.wait_for(changed.wait(), max(0.0, session.ends_at_s - time.time()))
 
     def _is_over(self, session: Session) -> bool:
-        return session.ends_at_s <= self._clock() or session.id in self._signed_out
+        return session.ends_at_s <= time.time() or session.id in self._signed_out

@@ -15,6 +15,7 @@ from app import live
 from app.client import kept_answers
 from app.client.collector_client import CollectorClient
 from app.client.kept_answers import KeptAnswers
+from app.dialogs import order_dialog
 from app.settings import COLLECTOR_URL, TOKEN, Settings
 from collector.api.auth.authentication import Caller
 from collector.api.auth.rate_limits import RequestLimits
@@ -129,7 +130,7 @@ def test_fifty_open_tabs_of_one_app_stay_within_the_limit_of_its_token() -> None
     begin_s = clock.now_s
     while clock.now_s < begin_s + 60:
         for tab in range(TABS):
-            clock.now_s += live.URGENT_EVERY_S / TABS
+            clock.now_s += order_dialog.LOOK_S / TABS
             for path in (*paths, f"/api/v1/transactions/{tab}"):
                 requests.get(path, ask)
     assert asked / 60 < 300
