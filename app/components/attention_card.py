@@ -6,7 +6,7 @@ from datetime import UTC
 
 from app.components.links_and_buttons import FILTER, card_with_buttons, link, order_button
 from app.components.markup import Html, el
-from app.components.partition_name import partition_links
+from app.components.object_names import partition_links
 from app.components.time_text import amount, since, time_left, time_left_bar
 from app.components.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
 from lifecycle import page_paths

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC
 
-from app.components.cut_name import cut
 from app.components.markup import Html, el
+from app.components.object_names import cut
 from app.components.time_text import ago, at, duration, since
 from lifecycle.rows.attention import WaitingGroup
 from lifecycle.rows.transactions import TransactionDetailRow

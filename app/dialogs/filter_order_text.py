@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from app.components.key_name import key_text
 from app.components.markup import Html, el
+from app.components.object_names import key_text
 from app.components.verdict_signs import verdict_badge
 from app.dialogs.order_text import fact_line
 from lifecycle.counted_nouns import counted

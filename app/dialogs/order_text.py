@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 
-from app.components.key_name import key_text
 from app.components.markup import Html, el
+from app.components.object_names import key_text
 from app.components.tables import table
 from app.components.time_text import amount, clock_time, duration, time_left
 from app.components.transaction_groups import rows_held

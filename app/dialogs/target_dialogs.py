@@ -9,8 +9,8 @@ from typing import TypeVar
 from app import live
 from app.client.collector_client import CollectorError
 from app.client.collector_rows import Orderable
-from app.components.key_name import key_text
 from app.components.markup import Html, el
+from app.components.object_names import key_text
 from app.components.time_text import ago, duration
 from app.dialogs.order_dialog import AskedOrder, OrderDialog
 from app.dialogs.order_text import refusal_text, rows_that

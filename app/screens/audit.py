@@ -9,8 +9,8 @@ import streamlit as st
 from app import live
 from app.client.audit_entries import AuditEntry
 from app.components import downloads
-from app.components.key_name import key_link
 from app.components.markup import Html, el
+from app.components.object_names import key_link
 from app.components.paging import page_of
 from app.components.sorting import Sorting
 from app.components.tables import table

@@ -14,11 +14,10 @@ import streamlit as st
 from app import live
 from app.client.collector_rows import Rows
 from app.components import downloads
-from app.components.cut_name import cut
 from app.components.links_and_buttons import link
 from app.components.markup import Html, el
+from app.components.object_names import cut, partition_link
 from app.components.paging import after_in_address, first_page, go_further, page_of
-from app.components.partition_name import partition_link
 from app.components.sorting import Sorting
 from app.components.tables import table
 from app.components.time_text import amount, written

@@ -14,9 +14,9 @@ from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components import downloads
 from app.components.attention_card import remedy_buttons
-from app.components.cut_name import cut
 from app.components.links_and_buttons import chip, link
 from app.components.markup import Html, el
+from app.components.object_names import cut
 from app.components.order_buttons import filter_order_buttons, order_buttons
 from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
 from app.components.time_text import amount, since, time_left, time_left_bar

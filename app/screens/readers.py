@@ -12,10 +12,9 @@ from app import live
 from app.client.collector_client import CollectorClient
 from app.client.collector_rows import Rows
 from app.components import downloads
-from app.components.application_name import application_name
-from app.components.cut_name import cut
 from app.components.links_and_buttons import card_with_buttons, chip, link
 from app.components.markup import Html, el, widget_token
+from app.components.object_names import application_name, cut
 from app.components.order_buttons import order_buttons
 from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
 from app.components.time_text import amount, since

@@ -13,8 +13,8 @@ from app.client.collector_rows import FoundPage
 from app.components import downloads
 from app.components.links_and_buttons import link
 from app.components.markup import Html, el
+from app.components.object_names import partition_links
 from app.components.paging import AFTER, after_in_address, choose_rows, first_page, older_and_newest, rows_a_page
-from app.components.partition_name import partition_links
 from app.components.tables import table
 from app.components.time_text import amount, duration, moment_ms, since, written
 from app.components.verdict_signs import certainty_badge, state_text

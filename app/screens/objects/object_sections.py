@@ -13,10 +13,9 @@ from app.client.audit_entries import AuditEntry
 from app.client.collector_client import CollectorClient
 from app.components import viewer_choices
 from app.components.attention_card import card
-from app.components.key_name import key_link, key_text
 from app.components.links_and_buttons import link
 from app.components.markup import Html, el, widget_token
-from app.components.partition_name import partition_links
+from app.components.object_names import key_link, key_text, partition_links
 from app.components.tables import table
 from app.components.time_text import ago, amount, at, duration, since, time_left, written
 from app.components.verdict_signs import state_text, verdict_badge

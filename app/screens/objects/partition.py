@@ -9,11 +9,11 @@ import streamlit as st
 
 from app import live
 from app.client.collector_client import CollectorClient, CollectorError, Failure
-from app.components.application_name import application_name
 from app.components.facts import evidence_list
 from app.components.incident_note import partition_note
 from app.components.links_and_buttons import card_with_buttons, link, order_button
 from app.components.markup import Html, el
+from app.components.object_names import application_name
 from app.components.tables import table
 from app.components.time_text import amount, at, duration, since
 from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge, verdict_badge

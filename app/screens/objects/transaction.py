@@ -10,11 +10,10 @@ import streamlit as st
 from app import live
 from app.client.collector_client import CollectorClient, CollectorError, Failure
 from app.components.facts import decision, evidence_list, facts
-from app.components.key_name import key_link
 from app.components.life_line import life_line
 from app.components.links_and_buttons import card_with_buttons, link, order_button
 from app.components.markup import Html, el, join
-from app.components.partition_name import partition_link
+from app.components.object_names import key_link, partition_link
 from app.components.tables import table
 from app.components.time_text import amount, at, duration, since, time_left
 from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge

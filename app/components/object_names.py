@@ -1,16 +1,24 @@
-"""Keys as people read them: the name that an application gave, with producer id and epoch small, and a link to its page."""
+"""Names of applications, partitions and transactions as markup: cut where they are long, each with a link to its page.
+
+A key is shown as people read it: the name that an application gave, with producer id and epoch small.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from app.components.links_and_buttons import link
-from app.components.markup import Html, el
+from app.components.markup import Html, el, join
 from lifecycle import page_paths
+from lifecycle.application import Application, ApplicationKind
 from lifecycle.orders import HANGING_KEY, PIPELINE_KEY
 from lifecycle.resource_manager_kinds import KINDS
 
+CUT_FROM = 24
+TAIL = 12
+"""Characters: of a name that is longer, the last ones always stay visible."""
 _KAFKA = re.compile(r"kafka:(?P<name>.+):(?P<producer>\d+):(?P<epoch>-?\d+)(@\d+)?", re.DOTALL)
 _HANGING = re.compile(rf"{HANGING_KEY}(?P<topic>.+)-(?P<number>\d+):(?P<producer>\d+):(?P<epoch>-?\d+):\d+", re.DOTALL)
 _BATCH = re.compile(r"(?P<pipeline>[^/]+)/[^/]+/(?P<number>\d+)/(?P<attempt>\d+)")
@@ -59,3 +67,32 @@ def key_link(key: str) -> Html:
     if not said.path:
         return key_text(key)
     return el("span", link(said.path, el("code", said.name)), said.detail and el("small", f" {said.detail}"))
+
+
+def cut(name: str, element: str) -> Html:
+    """Return the name in an element of this kind; the style sheet cuts it where there is no room, its hint is the whole name."""
+    if len(name) <= CUT_FROM:
+        return el(element, name)
+    begins, ends = el("span", name[:-TAIL], class_="begins"), el("span", name[-TAIL:], class_="ends")
+    return el(element, begins, ends, class_="cut", title=name)
+
+
+def application_name(application: Application | None) -> Html:
+    """Return the application as a link, with its kind where one is known; nothing without an application."""
+    if application is None:
+        return el("small")
+    known = application.kind is not ApplicationKind.OTHER
+    kind = f" {application.kind.value}" if known else ""
+    return el("small", "of ", link(page_paths.pipeline(application.name), cut(application.name, "span")), kind)
+
+
+def partition_link(name: str) -> Html:
+    """Return a link to the page of a partition that is called ``topic-number``."""
+    topic, _, number = name.rpartition("-")
+    is_one = topic and number.isascii() and number.isdecimal()
+    return link(page_paths.partition(topic, int(number)), name) if is_one else el("code", name)
+
+
+def partition_links(names: Iterable[str]) -> Html:
+    """Return links to several, with commas between them."""
+    return join([part for name in names for part in (", ", partition_link(name))][1:])
