@@ -29,7 +29,7 @@ from types import FrameType
 import uvicorn
 
 from collector.alerting.service import AlertService, alert_settings
-from collector.api import alert_routes, backup_routes, standing_order_routes
+from collector.api import alert_routes, standing_order_routes
 from collector.api.app import application, server_config
 from collector.api.auth.authentication import KnownTokens
 from collector.api.auth.rate_limits import RequestLimits
@@ -222,7 +222,6 @@ def serve(
     )
     samples = TimeSamples(current, store, dependencies.partitions, dependencies.observers)
     app = application(dependencies)
-    backup_routes.serve(app, dependencies)
     standing_order_routes.serve(app, dependencies, standing)
     alert_routes.serve(
         app, dependencies, alerts, tunable.metrics_access, tunable.metrics_pipelines, standing=standing.report

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import uvicorn
@@ -25,6 +28,7 @@ from collector.api.paging import first
 from collector.api.request_body import json_object
 from collector.api.table_routes import MAX_LIMIT, Limit, Table, row_answer, table_answer
 from collector.config.tls import TlsFiles
+from collector.history.store import StoreFailed
 from collector.records import orders
 from collector.records.orders import FirstAnswer, Order, OrderResult
 from collector.runtime.clock import now_ms
@@ -35,6 +39,8 @@ from lifecycle.rows.orders import OrderPreview, OrderRun
 from lifecycle.rows.overview import Overview
 from lifecycle.rows.status import HistoryStatus, ObserverRow, Status
 
+BACKUPS = "backups"
+"""The directory beside history that copies of it go to."""
 IdempotencyKey = Annotated[str | None, Header(pattern=f"^{IDEMPOTENCY_KEY}$")]
 
 
@@ -63,6 +69,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
     app.state.dependencies = dependencies
     app.add_middleware(RequestGuard)
     handle_errors(app)
+    one_backup = threading.Lock()
     counted = dependencies.refresher.add(cached_counts(dependencies.current, dependencies.store))
 
     @app.get("/api/v1/health", response_model=dict[str, bool])
@@ -124,6 +131,14 @@ def application(dependencies: ApiDependencies) -> FastAPI:
         _require_operator(dependencies, orders.order_of_run(found), caller)
         return row_answer(_known(dependencies.order_runs.stop_run(run, caller.name), run))
 
+    @app.post("/api/v1/backup")
+    def backup(caller: KnownCaller) -> dict[str, Any]:
+        if caller.role is not Role.OPERATOR:
+            why = f"{caller.name} is a viewer: a backup needs an operator"
+            raise HTTPException(403, f"{why} (audit {_audit_backup(dependencies, caller, 'refused', why)})")
+        with one_backup:
+            return _backup(dependencies, caller)
+
     table_routes.serve(app, dependencies)
     object_routes.serve(app, dependencies)
     search_routes.serve(app, dependencies)
@@ -177,6 +192,22 @@ def _require_operator(dependencies: ApiDependencies, order: Order, caller: Calle
         )
         audit = dependencies.actions.refuse(order, caller.name, why)
         raise HTTPException(403, f"{why} (audit {audit})")
+
+
+def _backup(dependencies: ApiDependencies, caller: Caller) -> dict[str, Any]:
+    started = time.monotonic()
+    try:
+        made = dependencies.store.back_up(dependencies.store.path.parent / BACKUPS, datetime.now(UTC))
+    except StoreFailed as error:
+        _audit_backup(dependencies, caller, "failed", str(error))
+        raise
+    took_ms = round((time.monotonic() - started) * 1000)
+    audit = _audit_backup(dependencies, caller, "accepted", f"{made.path.name}, {made.bytes} bytes")
+    return {"audit": audit, "file": f"{BACKUPS}/{made.path.name}", "bytes": made.bytes, "took_ms": took_ms}
+
+
+def _audit_backup(dependencies: ApiDependencies, caller: Caller, outcome: str, detail: str) -> int:
+    return dependencies.store.append_audit((now_ms(), caller.name, "backup", "[]", "", outcome, detail, "[]"))
 
 
 def _observer_row(status: ObserverStatus) -> ObserverRow:

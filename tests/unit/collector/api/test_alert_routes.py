@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from collector.alerting.evaluator import ShownAlert
 from collector.alerting.service import AlertService
 from collector.alerting.state_machine import AlertState
-from collector.api import alert_routes, backup_routes, standing_order_routes
+from collector.api import alert_routes, standing_order_routes
 from collector.api.app import application
 from collector.api.dependencies import ApiDependencies
 from collector.api.pipeline_labels import PipelineLabels
@@ -84,7 +84,6 @@ class AlertApi(Api):
         self.alerts = AlertService(self.current, self.store, self.served.assessor, TunableSettings(), receivers)
         app = application(self.served)
         alert_routes.serve(app, self.served, self.alerts, access, MAX_PIPELINES)
-        backup_routes.serve(app, self.served)
         self.standing = self.standing_orders()
         standing_order_routes.serve(app, self.served, self.standing)
         self.client = TestClient(app, raise_server_exceptions=False, client=("127.0.0.1", 50_000))

@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector.api import backup_routes
+from collector.api.app import BACKUPS
 from collector.history.store import Store, StoreFailed
 from tests.unit.collector.api.served_api import OPERATOR, VIEWER
 from tests.unit.collector.api.test_alert_routes import AlertApi
@@ -74,5 +74,5 @@ def test_operators_alone_have_backups_made_and_each_is_audited(tmp_path: Path) -
         assert file.execute("select count(*) from schema_version").fetchall() == [(1,)]
     rows = api.store.rows("select who, action, outcome from audit order by audit desc limit 2")
     assert rows == [("anna", "backup", "accepted"), ("ben", "backup", "refused")]
-    assert made["file"].startswith(backup_routes.DIRECTORY + "/")
+    assert made["file"].startswith(BACKUPS + "/")
     api.store.close()
