@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from collector.history.store import Store, StoreFailed
+from collector.orders import order_runs
 from collector.orders.audit import AuditRow, OrderHistory
 from collector.orders.bulk_selection import PART, Previews
-from collector.orders.order_runs import CUT_SHORT, KEPT_S, MOST_KEPT, OrderRuns
+from collector.orders.order_runs import CUT_SHORT, KEPT_S, OrderRuns
 from collector.orders.service import Actions
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.orders import FirstAnswer, Order, OrderOutcome, OrderResult, Step, StepOutcome
@@ -330,15 +331,18 @@ def test_a_dry_run_needs_no_text_and_leaves_nothing_to_tell(collector: Collector
     assert store.rows("select count(*) from order_answers") == [(0,)]
 
 
-def test_runs_that_are_over_are_listed_for_an_hour_and_no_more_than_a_hundred(collector: Collector) -> None:
+def test_runs_that_are_over_are_listed_for_an_hour_and_no_more_than_are_kept(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(order_runs, "MOST_KEPT", 3)
     order = collector.order(dry_run=True, idempotency_key="")
     first = collector.over(collector.runs.begin(order, "anna"))
-    for second in range(1, MOST_KEPT + 2):
+    for second in range(1, 5):
         collector.now_s = float(second)
         last = collector.over(collector.runs.begin(order, "anna"))
     assert collector.runs.find(first.run) is None, "the next run is enough to forget it"
     listed = collector.runs.all()
-    assert (len(listed), listed[0].run) == (MOST_KEPT, last.run)
+    assert (len(listed), listed[0].run) == (3, last.run)
     collector.now_s += KEPT_S
     assert collector.runs.all() == []
 
