@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Iterator
@@ -31,6 +32,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Have every broker of this run be of that release."""
     Broker.jars = config.getoption("--kafka-jars") or Broker.jars
     Broker.transaction_version = config.getoption("--transaction-version")
+
+
+def pytest_collection_finish() -> None:
+    """Have the garbage collector leave the nine thousand tests alone: they are all kept until the end."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import fastapi.routing
 from fastapi.testclient import TestClient
 
 from collector.api.app import application
@@ -49,6 +50,8 @@ VIEWER = {"Authorization": "Bearer viewer-token"}
 PAGES = {"Authorization": "Bearer pages-token"}
 """Of an app that signs persons in."""
 NOBODY = KafkaConnection("127.0.0.1:1")
+# The schema of an answer's type is made once, not for each API: that takes longer than most tests of it.
+fastapi.routing.create_model_field = cache(fastapi.routing.create_model_field)
 
 
 def observed(number: int, observation: Observation, raw: str = "", source: str = "test") -> Observed:
