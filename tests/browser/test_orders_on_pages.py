@@ -18,7 +18,7 @@ from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.kafka.resource_manager import KafkaResourceManager
 from tests.browser.demo_process import DemoProcess, wait_for
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(900)]
 SHOWN_LIMIT_MS = 45_000
 READ_LIMIT_S = 45.0
 RESTART_LIMIT_MS = 120_000
@@ -63,7 +63,6 @@ def cause(page: Page, fault: str) -> None:
     button.click()
 
 
-@pytest.mark.long
 def test_abort_of_a_foreign_transaction_lets_readers_go_on(page: Page, demo: DemoProcess) -> None:
     open_demo(page, demo)
     cause(page, "abandoned-producer")
@@ -94,7 +93,6 @@ def test_abort_of_a_foreign_transaction_lets_readers_go_on(page: Page, demo: Dem
     expect_audited(page, "abort", "its application is dead, the owner agreed")
 
 
-@pytest.mark.long
 def test_restart_of_a_frozen_driver_writes_no_row_twice(page: Page, demo: DemoProcess) -> None:
     open_demo(page, demo)
     cause(page, "freeze-after-decision")
@@ -117,7 +115,6 @@ def test_restart_of_a_frozen_driver_writes_no_row_twice(page: Page, demo: DemoPr
     assert len(keys) == len(set(keys)), "the replay of a batch that was committed by hand wrote its rows again"
 
 
-@pytest.mark.long
 def test_a_pipeline_is_stopped_and_started_and_writes_no_row_twice(page: Page, demo: DemoProcess) -> None:
     open_demo(page, demo)
     running = [part for process in demo.running(JOB) for part in (process, *process.children(recursive=True))]

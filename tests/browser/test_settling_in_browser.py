@@ -14,7 +14,7 @@ from tests.integration.kafka_fixtures import wait_until
 from tests.integration.pipeline_process import read_committed
 from tests.integration.reported_pipeline import ReportedPipeline
 
-pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 
 def settle(page: Page, button: Locator, reason: str, result: str) -> None:
@@ -44,6 +44,7 @@ def test_a_decided_batch_is_settled_and_readers_get_its_rows(page: Page, stuck: 
                lambda: {b"row-0", b"row-1"} <= set(read_committed(stuck.connection, stuck.topic)), LIMIT_S)  # fmt: skip
 
 
+@pytest.mark.long
 def test_an_undecided_batch_is_settled_on_its_page_and_its_rows_are_gone(page: Page, stuck: StuckCluster) -> None:
     pipeline = ReportedPipeline(stuck.connection, stuck.lifecycle_topic, TIMEOUT_MS)
     # Three of its intervals may pass without a heartbeat; without this event an interval counts as 10 s.
@@ -70,6 +71,7 @@ def silence_form(page: Page, reason: str) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0, timeout=SHOWN_LIMIT_MS)
 
 
+@pytest.mark.long
 def test_an_alert_is_silenced_and_its_silence_is_ended(page: Page, stuck: StuckCluster) -> None:
     def silenced_by(key: str) -> int | None:
         return next(row["silenced_by"] for row in stuck.collector.rows("alerts") if row["key"] == key)

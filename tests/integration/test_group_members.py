@@ -137,6 +137,7 @@ def test_a_member_keeps_it_in_progress_and_an_empty_group_makes_it_abort(
     collector.wait_for(instance.id, state="aborted")
 
 
+@pytest.mark.long
 def test_another_process_in_the_group_shows_that_the_owner_is_gone(
     collector: CollectorProcess, connection: KafkaConnection, application: tuple[str, str]
 ) -> None:
