@@ -1,6 +1,8 @@
-"""The collector: it gathers what brokers, databases and checkpoints say, keeps it, judges it, alerts, and acts.
+"""The collector: it observes brokers, databases and checkpoints, keeps what they say, judges it, notifies, and acts.
 
-The packages stand in the order in which an event passes through them: ``runtime``, ``config``, ``records``, ``history``
-and ``state``, ``verdicts``, ``views``, ``sources``, ``assess``, ``alerting``, ``orders``, ``standing_orders``, ``api``, ``cli``.
-Each imports only those before it; ``service.py`` puts them together. Begin with ``service.py``, then docs/architecture.md.
+The packages stand in the order in which an observation passes through them: ``observe`` reads it, ``facts`` folds it and
+``history`` keeps it, ``verdicts`` and ``assess`` judge it, ``notify`` tells receivers, ``act`` carries out orders, ``serve``
+answers. ``records`` holds the values that all of them share, ``views`` what is asked of memory and history together. Each
+imports only those below it (the layers in pyproject.toml); ``service.py`` puts them together. Begin there, then read
+docs/architecture.md.
 """

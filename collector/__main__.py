@@ -20,11 +20,11 @@ def main() -> int:
         print(f"indoubt {VERSION}")
         return 0
     if first == "token":
-        from collector.cli import tokens
+        from collector.serve.cli import tokens
 
         return tokens.main(arguments[1:])
     if first != "serve" and not first.startswith("-"):
-        from collector.cli import main as command_line
+        from collector.serve.cli import main as command_line
 
         if first in command_line.COMMANDS:
             return command_line.main(arguments)

@@ -28,13 +28,19 @@ from types import FrameType
 
 import uvicorn
 
-from collector.alerting.service import AlertService, alert_settings
-from collector.api import alert_routes, standing_order_routes
-from collector.api.app import application, server_config
-from collector.api.auth.authentication import KnownTokens
-from collector.api.auth.rate_limits import RequestLimits
-from collector.api.dependencies import ApiDependencies
-from collector.api.event_stream import Changes
+from collector.act.orders import database_participant
+from collector.act.orders.audit import OrderHistory
+from collector.act.orders.bulk_selection import Previews
+from collector.act.orders.hanging import HangingOrders
+from collector.act.orders.order_runs import OrderRuns
+from collector.act.orders.outcome_probes import OutcomeProbes
+from collector.act.orders.outcome_resolver import OutcomeResolver, Probe
+from collector.act.orders.participants import KafkaParticipant, Participants
+from collector.act.orders.pipelines import KIND, PipelineOrders
+from collector.act.orders.plan import OrderContext
+from collector.act.orders.service import Actions
+from collector.act.standing_orders.own_checks import News, Owners
+from collector.act.standing_orders.service import StandingOrderService
 from collector.assess.assessment import Surroundings
 from collector.assess.assessor import Assessor
 from collector.assess.rules.losses import RecentLosses
@@ -43,32 +49,26 @@ from collector.config.settings import Settings, TransactionSource
 from collector.history import retention
 from collector.history.retention import Maintenance
 from collector.history.store import Store
-from collector.orders import database_participant
-from collector.orders.audit import OrderHistory
-from collector.orders.bulk_selection import Previews
-from collector.orders.hanging import HangingOrders
-from collector.orders.order_runs import OrderRuns
-from collector.orders.outcome_probes import OutcomeProbes
-from collector.orders.outcome_resolver import OutcomeResolver, Probe
-from collector.orders.participants import KafkaParticipant, Participants
-from collector.orders.pipelines import KIND, PipelineOrders
-from collector.orders.plan import OrderContext
-from collector.orders.service import Actions
+from collector.notify.service import AlertService, alert_settings
+from collector.observe.aborted_offsets import AbortedOffsets
+from collector.observe.clocks import Clocks
+from collector.observe.cluster_id import ClusterName
+from collector.observe.databases import database_observers
+from collector.observe.decision_log import DecisionTopic
+from collector.observe.lifecycle_topic import LifecycleTopic
+from collector.observe.partitions import Partitions
+from collector.observe.source import Observer, ObserverStatus
+from collector.observe.time_samples import TimeSamples
+from collector.observe.transaction_polling import TransactionPolling
+from collector.observe.transaction_state_log import TransactionLog
 from collector.runtime.clock import now_ms
 from collector.runtime.timed_cache import Refresher
-from collector.sources.aborted_offsets import AbortedOffsets
-from collector.sources.clocks import Clocks
-from collector.sources.cluster_id import ClusterName
-from collector.sources.databases import database_observers
-from collector.sources.decision_log import DecisionTopic
-from collector.sources.lifecycle_topic import LifecycleTopic
-from collector.sources.partitions import Partitions
-from collector.sources.source import Observer, ObserverStatus
-from collector.sources.time_samples import TimeSamples
-from collector.sources.transaction_polling import TransactionPolling
-from collector.sources.transaction_state_log import TransactionLog
-from collector.standing_orders.own_checks import News, Owners
-from collector.standing_orders.service import StandingOrderService
+from collector.serve.api import alert_routes, standing_order_routes
+from collector.serve.api.app import application, server_config
+from collector.serve.api.auth.authentication import KnownTokens
+from collector.serve.api.auth.rate_limits import RequestLimits
+from collector.serve.api.dependencies import ApiDependencies
+from collector.serve.api.event_stream import Changes
 from collector.views import aborts_and_losses
 from collector.views.current_state import CurrentState
 from collector.views.loading import Loading
@@ -259,20 +259,20 @@ def _observers(
     found.append(Clocks(current, connection, broker))
     # What needs libraries of its own is imported where it is wanted.
     if settings.checkpoints:
-        from collector.sources.spark_checkpoint import SparkCheckpoint
+        from collector.observe.spark_checkpoint import SparkCheckpoint
     for name, location in settings.checkpoints.items():
         is_local = location.startswith("file://") or "://" not in location
         interval_ms = LOCAL_POLLING_MS if is_local else tunable.remote_checkpoint_polling_ms
         found.append(SparkCheckpoint(current, store, name, location, interval_ms=interval_ms))
     found.append(AbortedOffsets(current, store, KafkaRecordOffsets(connection)))
     if settings.flink:
-        from collector.sources.flink_rest import FlinkRest
+        from collector.observe.flink_rest import FlinkRest
     for name, url in settings.flink.items():
         access, interval_ms = settings.flink_access.get(name), tunable.flink_polling_ms
         found.append(FlinkRest(current, store, name, url, interval_ms=interval_ms, access=access))
     clusters = dict.fromkeys((*settings.flink, *settings.flink_checkpoints))
     if clusters:
-        from collector.sources.flink_committables import FlinkCommittablesReader
+        from collector.observe.flink_committables import FlinkCommittablesReader
     for name in clusters:
         found.append(
             FlinkCommittablesReader(
@@ -291,7 +291,7 @@ def _owners(
 ) -> Owners:
     flink: Mapping[str, News] = {}
     if settings.flink and settings.standing_orders.orders:
-        from collector.sources.flink_news import flink_news
+        from collector.observe.flink_news import flink_news
 
         flink = flink_news(current, settings.flink, settings.flink_access)
     return Owners(broker=broker, members=functools.partial(members, connection), flink=flink)

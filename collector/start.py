@@ -12,13 +12,13 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from collector.api.auth import token_store
-from collector.api.auth.authentication import KnownTokens
 from collector.config import settings as collector_settings
 from collector.config import tls
 from collector.config.settings import Settings
 from collector.history.store import Store, StoreFailed
 from collector.runtime import logs
+from collector.serve.api.auth import token_store
+from collector.serve.api.auth.authentication import KnownTokens
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from collector.views.loading import Loading

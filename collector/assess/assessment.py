@@ -12,9 +12,9 @@ from collector.assess.rules.observers import existing, up
 from collector.assess.situation import Situation, no_losses, no_standing_orders
 from collector.assess.transaction_groups import required
 from collector.config.alerts import AlertSettings
+from collector.observe.source import ObserverStatus
 from collector.records.facts import CheckpointFacts
 from collector.records.standing_orders import StandingReport
-from collector.sources.source import ObserverStatus
 from collector.verdicts import judging
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.driver_state import DriverState, driver_state, plain_state

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.state.transaction_view import TransactionView
+from collector.facts.transaction_view import TransactionView
 from lifecycle import page_paths
 from lifecycle.rows.attention import Remedy
 from lifecycle.verdicts import Evidence

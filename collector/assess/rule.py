@@ -8,8 +8,8 @@ from enum import Enum
 
 from collector.assess.findings import Finding
 from collector.assess.situation import Situation
+from collector.observe.source import ObserverState, ObserverStatus
 from collector.records.observer_kind import ObserverKind
-from collector.sources.source import ObserverState, ObserverStatus
 from lifecycle.identity import transactional_ids
 from lifecycle.resource_manager_kinds import KAFKA
 from lifecycle.rows.alerts import AlertRow

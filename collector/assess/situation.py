@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from collector.assess.transaction_groups import TransactionGroup
 from collector.config.alerts import AlertSettings
+from collector.observe.source import ObserverStatus
 from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
-from collector.sources.source import ObserverStatus
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.driver_state import DriverState
 from collector.verdicts.judging import Judged

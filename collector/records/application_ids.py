@@ -59,7 +59,7 @@ _NO_PROCESS = "00000000-0000-0000-0000-000000000000"
 def form_of(id_: str) -> str:
     """Return an id of the same application that all of its ids share, as far as their forms allow; counts go by it.
 
-    ``state.applications`` gives it the name of ``id_``, whatever becomes known of pipelines and of Flink. It keeps what stands
+    ``facts.applications`` gives it the name of ``id_``, whatever becomes known of pipelines and of Flink. It keeps what stands
     before ``-<subtask>-<number>``, which may be the prefix of Flink's sink or of a pipeline.
     """
     found = application_by_id(id_)

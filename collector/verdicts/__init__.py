@@ -1,4 +1,4 @@
 """What it means: numbered, pure rules for verdicts, causes of aborts, data loss, hanging transactions and timeouts.
 
-The time is passed in. Imports ``state``, never ``history``. Begin with ``verdict_rules.py``.
+The time is passed in. Imports ``facts``, never ``history``. Begin with ``verdict_rules.py``.
 """

@@ -18,11 +18,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from collector.facts.fold import OPERATOR
+from collector.facts.transaction_view import TransactionView
 from collector.records.facts import BrokerTransaction, Init
 from collector.records.observations import OperatorOrder
 from collector.records.observer_kind import ObserverKind
-from collector.state.fold import OPERATOR
-from collector.state.transaction_view import TransactionView
 from lifecycle.decisions import Ruling
 from lifecycle.durations import duration
 from lifecycle.events import EventType

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from collector.facts.transaction_view import TransactionView
 from collector.records.application_ids import FlinkId
 from collector.records.observations import OffsetsSeen
 from collector.runtime.time_format import utc
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.abort_causes import AbortClues, Inference, explain
 from collector.verdicts.flink_checkpoints import Evidence, Fate
 from collector.verdicts.read_process_write import InputTie

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from collector.facts.transaction_view import TransactionView
 from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
@@ -17,7 +18,6 @@ from collector.records.formats.flink_records import (
 )
 from collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
 from collector.runtime.time_format import utc
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_known import FlinkCase
 from collector.verdicts.flink_line import (
     Standing,

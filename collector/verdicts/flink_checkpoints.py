@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from collector.facts.flink_sinks import Naming, Sink
 from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
@@ -19,7 +20,6 @@ from collector.records.flink_facts import FlinkState
 from collector.records.flink_job_facts import FlinkJobFacts, Restore
 from collector.records.formats.flink_records import FlinkStatus
 from collector.runtime.time_format import utc
-from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts import flink_cases
 from collector.verdicts.flink_jobs_of_sinks import job_of
 from collector.verdicts.flink_known import Answer, FlinkCase

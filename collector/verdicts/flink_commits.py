@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from collector.facts.transaction_view import TransactionView
 from collector.records.flink_job_facts import CLOCK_SKEW_MS
 from collector.records.formats.flink_records import Committable, FlinkCommittables, Listed
 from collector.records.observer_kind import ObserverKind
 from collector.records.xids import as_listed, xid_of
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_known import Answer, FlinkCase
 from collector.verdicts.flink_line import Standing
 from collector.verdicts.flink_unread_lists import UnreadList

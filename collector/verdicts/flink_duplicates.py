@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from collector.facts.flink_sinks import Naming, Sink
 from collector.records.application_ids import FlinkId
 from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerTransaction
@@ -16,7 +17,6 @@ from collector.records.flink_facts import FlinkState
 from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
 from collector.records.formats.flink_records import Committable, FlinkStatus
 from collector.runtime.time_format import utc
-from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts import flink_cases
 from collector.verdicts.flink_checkpoints import Evidence, Fate
 from collector.verdicts.flink_jobs_of_sinks import job_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from collector.facts.flink_sinks import Naming, Sink
 from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import FlinkState
 from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
 from collector.records.formats.flink_records import FlinkStatus
-from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts.flink_rivals import ran_at
 
 COMMIT_DELAY_MS = 10_000

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from collector.facts.flink_sinks import Naming, Sink
 from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerTransaction
 from collector.records.flink_facts import FlinkState
 from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
 from collector.runtime.time_format import utc
-from collector.state.flink_sinks import Naming, Sink
 from collector.verdicts.flink_jobs_of_sinks import fits
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from collector.facts import attempts, replayed_batches
+from collector.facts.state import State
+from collector.facts.transaction_view import TransactionView
 from collector.records.facts import CheckpointFacts, PipelineFacts
-from collector.state import attempts, replayed_batches
-from collector.state.state import State
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.application_evidence import part_of_application
 from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.read_process_write import read_process_write_case

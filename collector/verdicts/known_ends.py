@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from collector.facts.state import State
 from collector.records.facts import BrokerTransaction
-from collector.state.state import State
 from collector.verdicts.flink_cases import case_of
 from collector.verdicts.flink_commits import checkpoint_name
 from lifecycle.identity import transaction_key

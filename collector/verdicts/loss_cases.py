@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from collector.facts import flink_sinks, replayed_batches
+from collector.facts.flink_sinks import Sink
+from collector.facts.state import State
+from collector.facts.transaction_join import view_of
+from collector.facts.transaction_view import TransactionView
 from collector.records.application_ids import FlinkId
 from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, Init
 from collector.records.flink_facts import FlinkState
 from collector.records.observations import OffsetsSeen, OperatorOrder
-from collector.state import flink_sinks, replayed_batches
-from collector.state.flink_sinks import Sink
-from collector.state.state import State
-from collector.state.transaction_join import view_of
-from collector.state.transaction_view import TransactionView
 from collector.verdicts import flink_checkpoints, flink_duplicates
 from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss

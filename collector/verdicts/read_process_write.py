@@ -11,11 +11,11 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from collector.facts.state import State
+from collector.facts.transaction_view import TransactionView
 from collector.records.application_ids import UUID_TEXT, StreamsId, is_connect_task
 from collector.records.facts import BrokerTransaction, HandleIdentity
 from collector.runtime.time_format import utc
-from collector.state.state import State
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.streams_topics import is_changelog, own_topics
 from lifecycle.durations import duration
 from lifecycle.offsets_topics import CONSUMER_OFFSETS

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from collector.facts.transaction_view import TransactionView
 from collector.records.facts import PipelineFacts
 from collector.records.observer_kind import ObserverKind
 from collector.runtime.time_format import seconds
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_known import FlinkCase
 from collector.verdicts.read_process_write import ReadProcessWriteCase
 from collector.verdicts.restarts import MeasuredRestarts, restart_under_way

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from collector.facts.transaction_view import TransactionView
 from collector.records.facts import KAFKA
 from collector.records.observations import BranchProof
 from collector.runtime.time_format import seconds
-from collector.state.transaction_view import TransactionView
 from collector.verdicts import branch_evidence, flink_commits, read_process_write
 from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, EVENTS, Case, DecisionLogStatus
 from lifecycle.decisions import Ruling

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collector.state.state import State
-from collector.state.transaction_view import TransactionView
+from collector.facts.state import State
+from collector.facts.transaction_view import TransactionView
 from lifecycle.durations import duration
 from lifecycle.verdicts import Evidence
 

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
+from collector.facts import transaction_join, transaction_pages, transactional_ids
+from collector.facts.state import State
+from collector.facts.transaction_pages import EndKey, Newest
+from collector.facts.transaction_view import TransactionView
+from collector.facts.transactional_ids import PrefixReport
 from collector.history.rollups import Aborted
 from collector.history.store import Store
 from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerIdentity
 from collector.runtime.clock import now_ms
-from collector.state import transaction_join, transaction_pages, transactional_ids
-from collector.state.state import State
-from collector.state.transaction_pages import EndKey, Newest
-from collector.state.transaction_view import TransactionView
-from collector.state.transactional_ids import PrefixReport
 from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import AbortClues, infer
 from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossVerdict

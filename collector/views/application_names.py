@@ -6,10 +6,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from collector.facts import transaction_join
+from collector.facts.state import State
 from collector.records.facts import KAFKA, HandleIdentity
 from collector.records.xids import owner_of
-from collector.state import transaction_join
-from collector.state.state import State
 from lifecycle.application import Application, ApplicationKind
 from lifecycle.branch_id import BranchId
 from lifecycle.orders import HANGING_KEY, PIPELINE_KEY

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
+from collector.facts.state import State
+from collector.facts.transaction_view import TransactionView
 from collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
@@ -15,8 +17,6 @@ from collector.records.formats.flink_records import (
 )
 from collector.records.xids import as_listed, xid_of
 from collector.runtime.clock import now_ms
-from collector.state.state import State
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_cases import flink_case
 
 

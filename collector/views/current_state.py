@@ -15,6 +15,11 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from collector.facts import branch_view, eviction, transaction_join, transaction_pages
+from collector.facts.fold import apply, put_events, put_records
+from collector.facts.state import NO_FORM, State
+from collector.facts.transaction_pages import OpeningKey
+from collector.facts.transaction_view import TransactionView
 from collector.history import row_encoding
 from collector.history.store import HistoryDamaged, Store
 from collector.history.write_queue import Offsets
@@ -34,11 +39,6 @@ from collector.records.log_settings import LogSettings
 from collector.records.observations import BrokerRecord, Malformed, Observed, OperatorOrder
 from collector.runtime.clock import CLOCK, now_ms
 from collector.runtime.clock_offsets import ClockOffsets
-from collector.state import branch_view, eviction, transaction_join, transaction_pages
-from collector.state.fold import apply, put_events, put_records
-from collector.state.state import NO_FORM, State
-from collector.state.transaction_pages import OpeningKey
-from collector.state.transaction_view import TransactionView
 from collector.verdicts import judging, known_ends, loss_cases
 from collector.verdicts.judging import EvaluationContext, Judged, PipelineNow
 from collector.verdicts.known_ends import WrittenAt

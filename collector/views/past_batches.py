@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collector.facts import transaction_join
 from collector.history import row_decoding, transaction_sql
 from collector.history.store import Store
 from collector.records.facts import KAFKA, BrokerIdentity
 from collector.runtime.clock import now_ms
 from collector.runtime.timed_cache import TtlCache
-from collector.state import transaction_join
 from collector.views.batches import Batch, batches, current_batches
 from collector.views.current_state import CurrentState
 from collector.views.past_of_identities import pasts_of

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+from collector.facts import transaction_join
+from collector.facts.fold import apply, put_init, put_transaction
+from collector.facts.state import State
+from collector.facts.transaction_view import TransactionView
 from collector.history import observation_tables, row_decoding, sql, transaction_sql
 from collector.history.row_decoding import Rows
 from collector.history.store import Store
 from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerIdentity
-from collector.state import transaction_join
-from collector.state.fold import apply, put_init, put_transaction
-from collector.state.state import State
-from collector.state.transaction_view import TransactionView
 from collector.verdicts import loss_cases
 from collector.views.current_state import CurrentState
 from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, joined_past_of, past_of_branches

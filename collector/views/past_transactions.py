@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
+from collector.facts import transaction_join
+from collector.facts.fold import apply, put_events, put_transaction
+from collector.facts.state import State
+from collector.facts.transaction_view import TransactionView
 from collector.history import row_decoding, transaction_sql
 from collector.history.observation_tables import PREPARED_BRANCHES
 from collector.history.store import Store
 from collector.records.facts import KAFKA, BrokerTransaction, HandleIdentity, handle_identity
 from collector.records.observations import DecisionSeen
-from collector.state import transaction_join
-from collector.state.fold import apply, put_events, put_transaction
-from collector.state.state import State
-from collector.state.transaction_view import TransactionView
 from collector.verdicts import loss_cases
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged

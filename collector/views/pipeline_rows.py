@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collector.facts.transactional_ids import PrefixReport
 from collector.records.facts import CheckpointFacts
 from collector.records.flink_job_facts import FlinkJobFacts
-from collector.state.transactional_ids import PrefixReport
 from collector.verdicts.timeout_risk import Timeout
 from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRestore, JobRow, TimeoutRow
 

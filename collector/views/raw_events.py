@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from collector.facts.transaction_view import TransactionView
 from collector.history import transaction_sql
 from collector.history.store import Store
-from collector.state.transaction_view import TransactionView
 from collector.views.past_transactions import AROUND_MS, MOST_RECORDS
 from lifecycle.decisions import BatchAttempt
 from lifecycle.events import TYPE_PREFIX

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from collector.facts.eviction import trim_checkpoints
+from collector.facts.fold import apply, put_events, put_init, put_transaction
+from collector.facts.state import State
+from collector.facts.transactional_ids import KnownIds
 from collector.history import observation_tables, row_decoding, sql, transaction_sql
 from collector.history.store import Store
 from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, Init
 from collector.records.formats.lifecycle_event_batch import EventColumns
 from collector.records.observations import Observation
-from collector.state.eviction import trim_checkpoints
-from collector.state.fold import apply, put_events, put_init, put_transaction
-from collector.state.state import State
-from collector.state.transactional_ids import KnownIds
 from lifecycle.decisions import Decision
 from lifecycle.errors import MalformedRecord
 from lifecycle.identity import Handle

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from collector.facts.state import State
+from collector.facts.transaction_view import TransactionView
 from collector.history import transaction_sql
 from collector.history.store import Store
 from collector.records.facts import BrokerIdentity
-from collector.state.state import State
-from collector.state.transaction_view import TransactionView
 from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import infer
 from collector.views.current_state import CurrentState

@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from operator import itemgetter
 from typing import Any
 
+from collector.facts.state import State
 from collector.history import transaction_sql
 from collector.history.store import Store
 from collector.records.facts import BrokerIdentity, BrokerTransaction
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.state.state import State
 from collector.views.current_state import CurrentState
 
 Place = tuple[int, int, str]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from collector.facts.transaction_view import TransactionView
 from collector.records.branches import BranchDetail
 from collector.records.observations import OperatorOrder
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.data_loss import Loss
 from collector.verdicts.judging import Judged
 from collector.views.transaction_rows import loss_row, transaction_row

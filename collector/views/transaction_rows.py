@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from collector.facts.transaction_pages import opening_sort_key
+from collector.facts.transaction_view import TransactionView
 from collector.records.observations import OffsetsSeen
-from collector.state.transaction_pages import opening_sort_key
-from collector.state.transaction_view import TransactionView
 from collector.verdicts import abort_causes
 from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.data_loss import Loss

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from collector.facts.fold import put_transaction
+from collector.facts.state import State
+from collector.facts.transaction_join import our_id
+from collector.facts.transaction_pages import EndKey, end_sort_key
 from collector.history import row_decoding, transaction_sql
 from collector.history.store import Store
 from collector.records.application_ids import FlinkId
 from collector.records.facts import BrokerIdentity
-from collector.state.fold import put_transaction
-from collector.state.state import State
-from collector.state.transaction_join import our_id
-from collector.state.transaction_pages import EndKey, end_sort_key
 from collector.verdicts import loss_cases
 from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.data_loss import Loss, LossVerdict

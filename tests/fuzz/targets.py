@@ -10,7 +10,11 @@ import io
 import json
 from collections.abc import Callable
 
+from collector.facts.fold import apply
+from collector.facts.state import State
+from collector.facts.transaction_join import find, views
 from collector.history import row_encoding
+from collector.observe.transaction_state_log import TOPIC, record_of
 from collector.records.formats import lifecycle_event_batch
 from collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
@@ -27,10 +31,6 @@ from collector.records.formats.transaction_state import BrokerStatus, Transactio
 from collector.records.formats.transaction_state_batch import StateDecoder
 from collector.records.observations import DecisionSeen, EventSeen, Observation, Observed, Position
 from collector.records.xids import as_listed, owner_of, xid_owner
-from collector.sources.transaction_state_log import TOPIC, record_of
-from collector.state.fold import apply
-from collector.state.state import State
-from collector.state.transaction_join import find, views
 from collector.verdicts.judging import Judged
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits
 from collector.verdicts.verdict_rules import judge

@@ -17,9 +17,9 @@ from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import EndTxnRequest, TxnOffsetCommitRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from collector.observe.transaction_state_log import record_of
 from collector.records.formats.transaction_state import decode_key, decode_value
 from collector.records.observations import Observed, Position
-from collector.sources.transaction_state_log import record_of
 from lifecycle.identity import Handle, Marker, TransactionalId, marker_group
 from resource_managers.kafka.answers import BrokerAnswer, answer_of
 from resource_managers.kafka.connection import KafkaConnection

@@ -25,7 +25,7 @@ from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, OPERATOR, VIEWER, CollectorProcess, running
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
-from tests.unit.collector.api.hostile_calls import hostile_calls
+from tests.unit.collector.serve.api.hostile_calls import hostile_calls
 
 pytestmark = pytest.mark.integration
 LIFECYCLE = f"lifecycle-{uuid.uuid4().hex[:8]}"
@@ -37,7 +37,7 @@ SECRETS = {
     "INDOUBT_MYSQL_PASSWORD": "secret-of-mysql",
     "INDOUBT_POSTGRES_PASSWORD": "secret-of-postgres",
 }
-LIMITS = "collector.api.auth.rate_limits:RequestLimits"
+LIMITS = "collector.serve.api.auth.rate_limits:RequestLimits"
 WITHOUT_LIMITS = dict.fromkeys(
     (f"{LIMITS}.orders_per_minute", f"{LIMITS}.failed_authentications_per_minute"), 1_000_000
 )

@@ -20,7 +20,7 @@ from resource_managers.kafka.connection import KafkaConnection
 from resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess
 from tests.integration.kafka_fixtures import make_sink, wait_until
-from tests.unit.collector.alerting.http_receiver import Receiver, receiving
+from tests.unit.collector.notify.http_receiver import Receiver, receiving
 
 pytestmark = pytest.mark.integration
 PUBLIC_URL = "https://indoubt.example"

@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from collector.history.store import Store
-from collector.sources.decision_log import DecisionTopic
-from collector.sources.source import ObserverState
+from collector.observe.decision_log import DecisionTopic
+from collector.observe.source import ObserverState
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views.current_state import CurrentState
 from demo.broker import Broker

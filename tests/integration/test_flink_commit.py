@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import Producer
 
 from collector.history.store import Store
+from collector.observe.flink_committables import FlinkCommittablesReader
+from collector.observe.flink_metadata_files import filesystem_of
 from collector.records.formats.flink_records import Committable
-from collector.sources.flink_committables import FlinkCommittablesReader
-from collector.sources.flink_metadata_files import filesystem_of
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from demo.broker import Broker

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from collector.act.orders.audit import Intent
+from collector.act.orders.hanging import HangingOrders
+from collector.act.orders.participants import KafkaParticipant, Participants
+from collector.act.orders.plan import OrderContext
 from collector.history.store import Store
-from collector.orders.audit import Intent
-from collector.orders.hanging import HangingOrders
-from collector.orders.participants import KafkaParticipant, Participants
-from collector.orders.plan import OrderContext
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BrokerRecord, Observed, Position
 from collector.records.orders import Order, StepOutcome

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from collector.act.orders.hanging import HangingOrders
+from collector.act.orders.participants import KafkaParticipant, Participants
+from collector.act.orders.plan import OrderContext
 from collector.history.store import Store
-from collector.orders.hanging import HangingOrders
-from collector.orders.participants import KafkaParticipant, Participants
-from collector.orders.plan import OrderContext
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
 from collector.records.observations import DecisionSeen, Observed, Position
 from collector.records.orders import Order, StepOutcome

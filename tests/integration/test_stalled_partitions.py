@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from collector.sources import topic_reader
-from collector.sources.topic_reader import TopicReader
+from collector.observe import topic_reader
+from collector.observe.topic_reader import TopicReader
 from demo import readers
 from demo.readers import LiveReader
 from lifecycle.decisions import RunStarted

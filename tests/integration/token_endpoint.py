@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
-from tests.unit.collector.sources.tls_flink import Authority
+from tests.unit.collector.observe.tls_flink import Authority
 
 AUDIENCE, ISSUER, SCOPE = "kafka", "https://issuer.test", "transactions"
 CLIENT_ID, CLIENT_SECRET = "indoubt", "correct-horse"

@@ -22,15 +22,15 @@ LOSSES = (
     f"{VERDICTS}/test_losses_of_flink.py",
     f"{VERDICTS}/test_kept_losses.py",
 )
-ORDERS = "tests/unit/collector/orders"
-ALERTING = "tests/unit/collector/alerting"
+ORDERS = "tests/unit/collector/act/orders"
+ALERTING = "tests/unit/collector/notify"
 ALERT_RULES = (f"{ALERTING}/test_rules.py", f"{ALERTING}/test_whole_findings.py", f"{ALERTING}/test_alert_objects.py")
 FLINK_STATES = (
     "tests/unit/collector/records/test_flink_facts.py",
     "tests/unit/collector/records/test_flink_ends_of_lists.py",
     "tests/unit/collector/records/test_flink_what_is_kept.py",
     "tests/unit/collector/records/test_flink_checkpoint_rows.py",
-    "tests/unit/collector/state/test_applications.py",
+    "tests/unit/collector/facts/test_applications.py",
     f"{VERDICTS}/test_flink_commit_limits.py",
     f"{VERDICTS}/test_flink_commits.py",
     f"{VERDICTS}/test_flink_lines_of_work.py",
@@ -110,7 +110,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/verdicts/driver_state.py": (f"{VERDICTS}/test_driver_state.py",),
     "collector/verdicts/watched_times.py": (f"{VERDICTS}/test_watched_times.py",),
     "collector/assess/remedies.py": (f"{ALERTING}/test_remedies.py", "tests/unit/collector/assess/test_attention.py"),
-    "collector/standing_orders/decision.py": ("tests/unit/collector/standing_orders/test_decision.py",),
+    "collector/act/standing_orders/decision.py": ("tests/unit/collector/act/standing_orders/test_decision.py",),
     "collector/assess/rule.py": (f"{ALERTING}/test_evaluator.py", "tests/unit/collector/assess/test_attention.py"),
     "collector/assess/rules/__init__.py": ALERT_RULES,
     "collector/assess/rules/applications.py": (*ALERT_RULES, f"{ALERTING}/test_snapshots.py"),
@@ -141,7 +141,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_reader_waits.py",
         f"{VERDICTS}/test_streams_restores.py",
     ),
-    "collector/alerting/state_machine.py": (
+    "collector/notify/state_machine.py": (
         f"{ALERTING}/test_state_machine.py",
         f"{ALERTING}/test_alert_steps.py",
     ),
@@ -152,22 +152,22 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_read_process_write.py",
     ),
     "collector/verdicts/checkpoint_gaps.py": (f"{VERDICTS}/test_checkpoint_gaps.py",),
-    "collector/state/replayed_batches.py": ("tests/unit/collector/state/test_replayed_batches.py",),
+    "collector/facts/replayed_batches.py": ("tests/unit/collector/facts/test_replayed_batches.py",),
     "collector/records/xids.py": (
         "tests/unit/collector/records/test_xids.py",
         "tests/unit/collector/records/test_flink_jdbc_states.py",
     ),
-    "collector/alerting/silences.py": (f"{ALERTING}/test_silences.py",),
-    "collector/orders/plan.py": (f"{ORDERS}/test_plan.py", f"{ORDERS}/test_bulk_orders.py"),
-    "collector/orders/bulk_selection.py": (f"{ORDERS}/test_bulk_orders.py",),
-    "collector/standing_orders/given_orders.py": (
-        "tests/unit/collector/standing_orders/test_given_orders.py",
-        "tests/unit/collector/standing_orders/test_repeated_acts.py",
-        "tests/unit/collector/standing_orders/test_verdict_history.py",
+    "collector/notify/silences.py": (f"{ALERTING}/test_silences.py",),
+    "collector/act/orders/plan.py": (f"{ORDERS}/test_plan.py", f"{ORDERS}/test_bulk_orders.py"),
+    "collector/act/orders/bulk_selection.py": (f"{ORDERS}/test_bulk_orders.py",),
+    "collector/act/standing_orders/given_orders.py": (
+        "tests/unit/collector/act/standing_orders/test_given_orders.py",
+        "tests/unit/collector/act/standing_orders/test_repeated_acts.py",
+        "tests/unit/collector/act/standing_orders/test_verdict_history.py",
     ),
     "collector/assess/findings.py": (f"{ALERTING}/test_state_machine.py", *ALERT_RULES),
-    "collector/orders/confirmation.py": ("tests/unit/collector/orders/test_bulk_orders.py",),
-    "collector/state/flink_sinks.py": ("tests/unit/collector/state/test_flink_sinks.py",),
+    "collector/act/orders/confirmation.py": ("tests/unit/collector/act/orders/test_bulk_orders.py",),
+    "collector/facts/flink_sinks.py": ("tests/unit/collector/facts/test_flink_sinks.py",),
     "collector/records/flink_clusters.py": (
         "tests/unit/collector/records/test_flink_clusters.py",
         f"{VERDICTS}/test_flink_lines_of_work.py",
@@ -180,14 +180,14 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/records/flink_job_facts.py": FLINK_STATES,
     "collector/verdicts/branch_evidence.py": (f"{VERDICTS}/test_told_evidence.py",),
     "collector/verdicts/application_evidence.py": (f"{VERDICTS}/test_told_evidence.py",),
-    "collector/state/attempts.py": ("tests/unit/collector/state/test_attempts.py",),
+    "collector/facts/attempts.py": ("tests/unit/collector/facts/test_attempts.py",),
     "collector/verdicts/verdict_case.py": (
         f"{VERDICTS}/test_case_times.py",
         f"{VERDICTS}/test_driver_state.py",
     ),
-    "collector/state/transaction_view.py": ("tests/unit/collector/state/test_transaction_views.py",),
-    "collector/records/branches.py": ("tests/unit/collector/state/test_branch_ends.py",),
+    "collector/facts/transaction_view.py": ("tests/unit/collector/facts/test_transaction_views.py",),
+    "collector/records/branches.py": ("tests/unit/collector/facts/test_branch_ends.py",),
     "lifecycle/states.py": (f"{LIFECYCLE}/test_states.py",),
-    "collector/state/branch_view.py": ("tests/unit/collector/state/test_branch_ends.py",),
+    "collector/facts/branch_view.py": ("tests/unit/collector/facts/test_branch_ends.py",),
     "pipeline/checkpoints/damaged_logs.py": ("tests/unit/pipeline/checkpoints/test_damaged_logs.py",),
 }

@@ -93,7 +93,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         # Whoever asks takes none as an empty one.
         NotCounted("several_clusters", "return '' -> return None", SAME),
     ),
-    "collector/state/branch_view.py": (
+    "collector/facts/branch_view.py": (
         # What is listed no more has a time at which it was gone.
         NotCounted(
             "_was_ordered_away", "*branch.gone_ms is None or order is None* -> * is not None or order is None*", TYPED
@@ -213,7 +213,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("_held_summary", "*", "wording: a summary"),
         NotCounted("*", "*", "wording: how many are shown", within="SHOWN = *"),
     ),
-    "collector/standing_orders/decision.py": (
+    "collector/act/standing_orders/decision.py": (
         # Whoever asks for a reason takes none as an empty one.
         NotCounted("*", "return '' -> return None", SAME),
         # Both have none, or times that are all later than 1970.
@@ -283,7 +283,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("PartitionTracker._forget_reader", "*", SAME, within="if not readers*"),
         NotCounted("PartitionTracker._forget_reader", "*", SAME, within="self._readers.pop*"),
     ),
-    "collector/alerting/state_machine.py": (
+    "collector/notify/state_machine.py": (
         # What is none afterwards was known before; what fires has a time at which it fired.
         NotCounted("*", "after is None and known is not None and * -> after is None and *", TYPED),
         NotCounted("*", "a.fired_ms or now_ms -> a.fired_ms", TYPED),
@@ -359,11 +359,11 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("*", "batch.updated_ms or now_ms -> batch.updated_ms", TYPED),
     ),
     "collector/assess/rules/losses.py": (NotCounted("a7_lost", "*", "wording: how many rows", within="rows = *"),),
-    "collector/orders/confirmation.py": (
+    "collector/act/orders/confirmation.py": (
         NotCounted("require_confirmation", "*", "wording: of which", within="which = *"),
         NotCounted("require_confirmation", "*", "wording: what to type", within="what = *"),
     ),
-    "collector/state/flink_sinks.py": (
+    "collector/facts/flink_sinks.py": (
         # It is noted once, and compares nothing.
         NotCounted("", "*", SAME, within="_naming: *"),
         NotCounted("Sink.naming", "self._naming is None -> True", "performance: it is found once"),
@@ -371,7 +371,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         # What is committing has ended.
         NotCounted("sinks", "*.is_committing and * -> *.is_committing", TYPED),
     ),
-    "collector/state/replayed_batches.py": (
+    "collector/facts/replayed_batches.py": (
         # What was decided last has a decision.
         NotCounted("_is_committed_whole", "decision is not None and * -> *", TYPED),
     ),
@@ -383,7 +383,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
     "collector/verdicts/verdict_case.py": (
         NotCounted("*", "*", "wording: the source of an evidence", within="DECISIONS, EVENTS = *"),
     ),
-    "collector/state/transaction_view.py": (
+    "collector/facts/transaction_view.py": (
         # What has a timeout has a time of its opening; a coordinator names the transaction as its handle does.
         NotCounted(
             "TransactionView.deadline_ms",
@@ -397,7 +397,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         # Any of its signs is younger than 1970.
         NotCounted("_alive_ms", "0 -> 1", SAME),
     ),
-    "collector/orders/plan.py": (
+    "collector/act/orders/plan.py": (
         # Lists that are made of each other are of one length.
         NotCounted("joined", "True -> False", SAME, within="*strict=True*"),
         NotCounted("carry_out", "log.exception*", "what the log says"),
@@ -406,13 +406,13 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         # Whichever half of two or more is not empty.
         NotCounted("_plans_of_parts", "return [] -> return None", SAME),
     ),
-    "collector/orders/bulk_selection.py": (
+    "collector/act/orders/bulk_selection.py": (
         # Lists that are made of each other are of one length.
         NotCounted("select", "True -> False", SAME, within="*strict=True*"),
         # How long a fingerprint is.
         NotCounted("fingerprint", "32 -> 33", LIMIT),
     ),
-    "collector/standing_orders/given_orders.py": (NotCounted("GivenOrders.load", "0 -> 1", SAME),),
+    "collector/act/standing_orders/given_orders.py": (NotCounted("GivenOrders.load", "0 -> 1", SAME),),
     "collector/assess/findings.py": (
         # Only which of two is greater is asked.
         NotCounted("Severity.rank", "1 -> 2", SAME),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tests.property_tests  # noqa: F401
-from tests.unit.collector.api.served_api import Api
+from tests.unit.collector.serve.api.served_api import Api
 
 
 @pytest.fixture(scope="module")

@@ -95,5 +95,5 @@ def test_files_that_a_document_names_are_there(name: str) -> None:
 
 
 def test_a_name_that_is_gone_is_found() -> None:
-    text = "see state/no_such_thing.py and collector.views.no_such_view; event pipeline.started, collector.views.search"
-    assert missing(text) == {"state/no_such_thing.py", "collector.views.no_such_view"}
+    text = "see facts/no_such_thing.py and collector.views.no_such_view; event pipeline.started, collector.views.search"
+    assert missing(text) == {"facts/no_such_thing.py", "collector.views.no_such_view"}

@@ -36,7 +36,7 @@ from pathlib import Path
 from collector.history.store import Store
 from collector.records.formats import transaction_state as format
 from collector.records.observations import Observed, Position
-from collector.sources.transaction_state_log import record_of
+from collector.observe.transaction_state_log import record_of
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views.current_state import CurrentState
 
@@ -151,7 +151,7 @@ for known in (current, again):
 SOURCE = Recipe(
     section="Add a source",
     changes={
-        "collector/sources/beat_file.py": (
+        "collector/observe/beat_file.py": (
             (
                 "",
                 '''"""Observes a file whose time says that something lives."""
@@ -159,7 +159,7 @@ SOURCE = Recipe(
 from pathlib import Path
 
 from collector.records.observer_kind import ObserverKind
-from collector.sources.source import Observer
+from collector.observe.source import Observer
 from collector.views.current_state import CurrentState
 
 
@@ -192,8 +192,8 @@ class BeatFile(Observer):
     found.append(AbortedOffsets(""",
             ),
             (
-                "from collector.sources.clocks import Clocks\n",
-                "from collector.sources.beat_file import BeatFile\nfrom collector.sources.clocks import Clocks\n",
+                "from collector.observe.clocks import Clocks\n",
+                "from collector.observe.beat_file import BeatFile\nfrom collector.observe.clocks import Clocks\n",
             ),
         ),
         "collector/config/settings.py": (

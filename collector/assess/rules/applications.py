@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from collector.assess.findings import Finding, Severity, application_group
 from collector.assess.rule import Place, Rule, Source, pipelines
 from collector.assess.situation import Situation
+from collector.facts.transactional_ids import PrefixReport
 from collector.runtime.time_format import seconds
-from collector.state.transactional_ids import PrefixReport
 from collector.verdicts import abort_causes
 from collector.verdicts.abort_causes import AbortClues
 from collector.verdicts.verdict_case import BROKER

@@ -12,10 +12,10 @@ from collector.assess.rule import Rule, Source, sees
 from collector.assess.rules.applications import of_pipeline
 from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings
+from collector.observe.source import ObserverState
 from collector.records.facts import CheckpointFacts
 from collector.records.observer_kind import ObserverKind
 from collector.runtime.time_format import seconds
-from collector.sources.source import ObserverState
 from collector.verdicts.judging import DURATIONS_CONSIDERED, percentile
 from collector.verdicts.verdict_case import CHECKPOINTS, EVENTS, PipelineHistory
 from lifecycle import page_paths

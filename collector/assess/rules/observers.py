@@ -9,8 +9,8 @@ from collector.assess.findings import SOURCES_GROUP, Finding, Severity
 from collector.assess.rule import Place, Rule, Source
 from collector.assess.rule import observers as observers_of_cards
 from collector.assess.situation import Situation
+from collector.observe.source import ObserverState, ObserverStatus
 from collector.records.observer_kind import DECIDING_OBSERVERS
-from collector.sources.source import ObserverState, ObserverStatus
 from lifecycle import page_paths
 from lifecycle.rows.alerts import AlertRow
 from lifecycle.rows.attention import Attention, AttentionKind

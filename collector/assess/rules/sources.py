@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from collector.assess.findings import SOURCES_GROUP, Finding, Severity
 from collector.assess.rule import Rule, Source
 from collector.assess.situation import Situation
+from collector.observe.source import ObserverState
 from collector.records.formats.flink_records import UnreadCheckpoint
 from collector.records.log_settings import LogSettings
 from collector.records.observer_kind import ObserverKind
 from collector.runtime.clock_offsets import ClockOffset
-from collector.sources.source import ObserverState
 from collector.verdicts.verdict_case import DECISIONS
 from lifecycle import page_paths
 from lifecycle.verdicts import Evidence

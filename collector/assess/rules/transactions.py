@@ -11,9 +11,9 @@ from collector.assess.rule import Rule, Source
 from collector.assess.rule import of_transaction as place
 from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings
+from collector.facts.transaction_view import TransactionView
 from collector.records.facts import KAFKA
 from collector.runtime.time_format import seconds
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.judging import Judged
 from collector.verdicts.restarts import PERSON_MS
 from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory

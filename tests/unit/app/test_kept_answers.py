@@ -17,8 +17,8 @@ from app.client.collector_client import CollectorClient
 from app.client.kept_answers import KeptAnswers
 from app.dialogs import order_dialog
 from app.settings import COLLECTOR_URL, TOKEN, Settings
-from collector.api.auth.authentication import Caller
-from collector.api.auth.rate_limits import RequestLimits
+from collector.serve.api.auth.authentication import Caller
+from collector.serve.api.auth.rate_limits import RequestLimits
 from lifecycle.orders import Action, Role
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_knowledge import TOKEN as ITS_TOKEN

@@ -13,7 +13,7 @@ from app.screens import aborts, alerts, batches, checkpoints, losses, over_time,
 from app.screens.objects import records
 from app.settings import Settings
 from benchmarks import collector_requests
-from collector.cli.listings import LISTINGS
+from collector.serve.cli.listings import LISTINGS
 from lifecycle.durations import HOUR_MS
 
 KEY = "kafka:ip-count-0-1:7:3@1795000000000"

@@ -22,9 +22,9 @@ from collector.assess.rules import (
 from collector.assess.rules.sources import unread_checkpoints
 from collector.assess.situation import Situation
 from collector.config.alerts import AlertSettings
+from collector.facts.transactional_ids import PrefixReport
+from collector.observe.source import ObserverStatus
 from collector.runtime.clock import now_ms
-from collector.sources.source import ObserverStatus
-from collector.state.transactional_ids import PrefixReport
 from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
 from collector.views.current_state import CurrentState
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from collector.facts.fold import apply
+from collector.facts.state import State
+from collector.facts.transaction_join import views
+from collector.facts.transaction_view import TransactionView
 from collector.records.facts import PipelineFacts
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import (
@@ -18,10 +22,6 @@ from collector.records.observations import (
     Position,
 )
 from collector.records.observer_kind import ObserverKind
-from collector.state.fold import apply
-from collector.state.state import State
-from collector.state.transaction_join import views
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
 from lifecycle.decisions import (
     BatchAttempt,

@@ -9,8 +9,8 @@ import pytest
 
 from app.settings import TOKEN_FILE, Settings
 from app.sign_in.settings import _client_secret
-from collector.cli.client import Client
 from collector.config import flink_access, standing_orders
+from collector.serve.cli.client import Client
 from lifecycle import settings_file
 from lifecycle.errors import SettingsError
 from lifecycle.text_files import text_of

@@ -7,13 +7,13 @@ from typing import Any
 from collector.assess.attention.listing import attention
 from collector.assess.situation import Situation
 from collector.assess.transaction_groups import required
+from collector.facts.state import State
+from collector.observe.source import ObserverState, ObserverStatus
 from collector.records.facts import PipelineFacts
 from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.formats.flink_records import FlinkJob
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation
-from collector.sources.source import ObserverState, ObserverStatus
-from collector.state.state import State
 from collector.verdicts.driver_state import DriverCondition, DriverState
 from collector.verdicts.judging import Judged, PipelineNow, judged
 from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings

@@ -13,16 +13,16 @@ import pytest
 from collector.assess import assessor
 from collector.assess.assessment import Assessment
 from collector.history.store import Store
+from collector.observe.source import ObserverStatus
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BrokerRecord, Observed, Position
 from collector.runtime.clock import now_ms
-from collector.sources.source import ObserverStatus
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import current_state
 from collector.views.current_state import CurrentState
 from lifecycle.verdicts import Verdict
-from tests.unit.collector.alerting.http_receiver import wait_until
 from tests.unit.collector.assessments import assessor_of
+from tests.unit.collector.notify.http_receiver import wait_until
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector.api.app import BACKUPS
 from collector.history.store import Store, StoreFailed
-from tests.unit.collector.api.served_api import OPERATOR, VIEWER
-from tests.unit.collector.api.test_alert_routes import AlertApi
+from collector.serve.api.app import BACKUPS
 from tests.unit.collector.history.test_damaged_history import AUDIT, told
+from tests.unit.collector.serve.api.served_api import OPERATOR, VIEWER
+from tests.unit.collector.serve.api.test_alert_routes import AlertApi
 
 MOMENT = datetime(2026, 11, 21, 18, 0, tzinfo=UTC)
 

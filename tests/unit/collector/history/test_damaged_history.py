@@ -12,13 +12,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector.alerting.evaluator import AlertEvaluator
-from collector.alerting.silences import Silence
-from collector.alerting.store import AlertStore
 from collector.config.alerts import AlertSettings
 from collector.history import database_file, sidecar_table, sql
 from collector.history.sidecar_table import TableFile
 from collector.history.store import Store, StoreFailed
+from collector.notify.evaluator import AlertEvaluator
+from collector.notify.silences import Silence
+from collector.notify.store import AlertStore
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from tests.unit.collector.observations import told

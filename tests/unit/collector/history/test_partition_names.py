@@ -10,8 +10,8 @@ import pytest
 from collector.history.store import Store, StoreFailed
 from collector.history.writer import PartitionNames
 from collector.records.formats.transaction_state import BrokerStatus
-from tests.unit.collector.api.served_api import observed
 from tests.unit.collector.observations import broker_record
+from tests.unit.collector.serve.api.served_api import observed
 
 
 def write(store: Store, number: int, *partitions: str) -> None:

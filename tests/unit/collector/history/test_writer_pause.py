@@ -8,8 +8,8 @@ import pytest
 
 from collector.history import writer
 from collector.history.store import Store
-from tests.unit.collector.alerting.http_receiver import wait_until
 from tests.unit.collector.history.test_damaged_history import told
+from tests.unit.collector.notify.http_receiver import wait_until
 
 COUNT = "select count(*) from lifecycle_events"
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from collector.facts.fold import apply, put_events
+from collector.facts.state import State
 from collector.history import row_encoding
 from collector.records import event_reports
 from collector.records.formats import lifecycle_event_batch
 from collector.records.observations import EventSeen, Observed, Position
-from collector.state.fold import apply, put_events
-from collector.state.state import State
 from lifecycle.errors import MalformedRecord
 from lifecycle.events import EventType, LifecycleEvent, decode, encode
 from tests.unit.collector.observations import T0, handle

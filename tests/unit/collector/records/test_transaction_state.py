@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
+from collector.facts.fold import apply
+from collector.facts.state import State
+from collector.observe.transaction_state_log import record_of
 from collector.records.formats.transaction_state import BrokerStatus, decode_key, decode_value
-from collector.sources.transaction_state_log import record_of
-from collector.state.fold import apply
-from collector.state.state import State
 from lifecycle.errors import MalformedRecord, UnknownVersion
 
 KEY = bytes.fromhex("00000009636f6d6d69742d6d65")

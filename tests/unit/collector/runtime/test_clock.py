@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from collector.alerting.notifiers.delivery import RetryPolicy
-from collector.alerting.state_machine import AlertStates, moved, step
 from collector.assess import rules
 from collector.assess.findings import Finding, Severity
 from collector.assess.rules.readers import blocked_partitions
 from collector.config.alerts import AlertSettings
+from collector.notify.notifiers.delivery import RetryPolicy
+from collector.notify.state_machine import AlertStates, moved, step
 from collector.runtime.clock import HOLD_MS, TOLERATED_MS, Clock
 from collector.verdicts.partition_state import PartitionFindings, PartitionTracker
 from lifecycle.verdicts import Evidence

@@ -47,7 +47,7 @@ def test_a_command_does_not_load_the_collector() -> None:
         check=True,
     )
     modules = {line.rpartition("|")[2].strip() for line in loaded.stderr.splitlines()}
-    assert "collector.cli.main" in modules
+    assert "collector.serve.cli.main" in modules
     assert not modules & {"collector.start", "collector.service", "duckdb", "pyarrow", "confluent_kafka", "fastapi"}
 
 

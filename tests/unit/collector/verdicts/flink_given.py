@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from collector.facts.transaction_view import TransactionView
 from collector.records.flink_facts import FlinkState
 from collector.records.formats.flink_records import (
     Committable,
@@ -20,7 +21,6 @@ from collector.records.formats.flink_records import (
     FlinkStatus,
 )
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.state.transaction_view import TransactionView
 from collector.verdicts import flink_commits
 from collector.verdicts.flink_cases import flink_case
 from collector.verdicts.flink_known import FlinkCase

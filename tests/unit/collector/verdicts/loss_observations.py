@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
+from collector.facts import transaction_join
+from collector.facts.state import State
 from collector.records.formats import flink_rest_answers
 from collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkStatus
 from collector.records.formats.transaction_state import BrokerStatus
@@ -13,8 +15,6 @@ from collector.records.observations import (
     BrokerRecord,
     Observation,
 )
-from collector.state import transaction_join
-from collector.state.state import State
 from collector.verdicts import loss_cases
 from collector.verdicts.data_loss import (
     Loss,

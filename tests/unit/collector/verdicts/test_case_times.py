@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from collector.facts.transaction_view import TransactionView
 from collector.records.facts import PipelineFacts
 from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.flink_cases import FlinkCase
 from collector.verdicts.verdict_case import Limits, PipelineHistory
 from lifecycle.decisions import Ruling

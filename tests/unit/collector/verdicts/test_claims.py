@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from collector.act.orders.plan import handle_of
 from collector.assess.rules.checkpoints import ONLY_FROM_EVENTS
-from collector.orders.plan import handle_of
+from collector.facts.eviction import trim
+from collector.facts.state import State
+from collector.facts.transaction_join import find, of_batches, views
 from collector.records.facts import HandleIdentity
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import DecisionSeen, Observation
-from collector.state.eviction import trim
-from collector.state.state import State
-from collector.state.transaction_join import find, of_batches, views
 from collector.verdicts import loss_cases
 from collector.verdicts.data_loss import LossVerdict
 from collector.verdicts.judging import EvaluationContext, Judged

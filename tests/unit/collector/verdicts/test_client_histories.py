@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from collector.facts.fold import apply
+from collector.facts.state import State
+from collector.facts.transaction_join import views
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.state.fold import apply
-from collector.state.state import State
-from collector.state.transaction_join import views
 from collector.verdicts.data_loss import LossVerdict
 from collector.verdicts.judging import EvaluationContext, judged
 from collector.verdicts.loss_cases import judged as judged_losses

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from collector.facts.state import State, holds_offsets
+from collector.facts.transaction_view import TransactionView
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.state.state import State, holds_offsets
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.abort_causes import AbortClues, Inference
 from collector.verdicts.data_loss import (
     LossCase,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from collector.facts.transaction_view import TransactionView
 from collector.records.formats.flink_records import FlinkCommittables, FlinkKind, FlinkStatus
 from collector.records.xids import as_listed, owner_of
-from collector.state.transaction_view import TransactionView
 from collector.verdicts import verdict_rules
 from collector.verdicts.flink_commits import listed_as
 from lifecycle.verdicts import Assumption, Judgement, Verdict

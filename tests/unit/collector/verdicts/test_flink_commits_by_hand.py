@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import event, example, given, settings
 
-from collector.state.state import State
-from collector.state.transaction_join import views
-from collector.state.transaction_view import TransactionView
+from collector.facts.state import State
+from collector.facts.transaction_join import views
+from collector.facts.transaction_view import TransactionView
 from collector.verdicts import judging, loss_cases
 from collector.verdicts.data_loss import Loss, LossVerdict
 from collector.verdicts.judging import EvaluationContext

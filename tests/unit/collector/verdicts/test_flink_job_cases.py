@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from collector.facts.flink_sinks import Sink, SubtaskIds
 from collector.records.facts import BrokerIdentity, BrokerTransaction
 from collector.records.flink_facts import FlinkState
 from collector.records.flink_job_facts import FlinkJobFacts, Restore
@@ -16,7 +17,6 @@ from collector.records.formats.flink_records import (
     FlinkKind,
     FlinkStatus,
 )
-from collector.state.flink_sinks import Sink, SubtaskIds
 from collector.verdicts.flink_checkpoints import Evidence, Fate, by_job, evidence, job_case
 from tests.unit.collector.flink_observations import checkpoint, job
 

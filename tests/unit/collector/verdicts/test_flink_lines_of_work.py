@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from collector.facts.flink_sinks import Sink, SubtaskIds
 from collector.records.formats.flink_records import (
     FlinkJob,
 )
-from collector.state.flink_sinks import Sink, SubtaskIds
 from collector.verdicts.flink_checkpoints import Fate, evidence
 from collector.verdicts.flink_line import source_of
 from lifecycle.verdicts import Assumption, Certainty

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from collector.facts.flink_sinks import Naming, Sink, SubtaskIds
 from collector.records.facts import BrokerIdentity, BrokerTransaction
 from collector.records.flink_facts import FlinkState
 from collector.records.flink_job_facts import FlinkJobFacts, Restore
@@ -17,7 +18,6 @@ from collector.records.formats.flink_records import (
     FlinkKind,
     FlinkStatus,
 )
-from collector.state.flink_sinks import Naming, Sink, SubtaskIds
 from collector.verdicts.flink_jobs_of_sinks import fits, job_of
 from collector.verdicts.flink_set_backs import set_back, sources, taken_again_ms
 from tests.unit.collector.flink_observations import checkpoint, job

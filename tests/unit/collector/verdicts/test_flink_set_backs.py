@@ -6,8 +6,8 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from collector.alerting.state_machine import AlertState
 from collector.history.store import Store
+from collector.notify.state_machine import AlertState
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
 from collector.records.observations import Observation, OperatorOrder
 from collector.verdicts.data_loss import LossVerdict

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from collector.facts.flink_sinks import Sink, SubtaskIds
 from collector.records.branches import BranchFacts
 from collector.records.facts import BrokerIdentity, BrokerTransaction
 from collector.records.flink_facts import FlinkState
@@ -17,7 +18,6 @@ from collector.records.formats.flink_records import (
     FlinkKind,
     FlinkStatus,
 )
-from collector.state.flink_sinks import Sink, SubtaskIds
 from collector.verdicts.flink_checkpoints import Fate
 from collector.verdicts.flink_duplicates import SetBack, evidence, evidence_of_branch, may_be_twice, set_backs
 from tests.unit.collector.flink_observations import checkpoint, job

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from collector.facts.state import State
+from collector.facts.transaction_join import views
 from collector.records.facts import CheckpointFacts, PipelineFacts
 from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation
-from collector.state.state import State
-from collector.state.transaction_join import views
 from collector.verdicts.judging import (
     DURATIONS_CONSIDERED,
     EvaluationContext,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from collector.facts.fold import apply
+from collector.facts.state import State
+from collector.facts.transaction_join import views
 from collector.records.formats.flink_records import FlinkCommittables
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation, OffsetsSeen, OperatorOrder
-from collector.state.fold import apply
-from collector.state.state import State
-from collector.state.transaction_join import views
 from collector.verdicts.data_loss import LossVerdict
 from collector.verdicts.loss_cases import TAKEN_BY_ORDER_MS, branches_written_again, loss_inputs
 from collector.verdicts.verdict_case import DecisionLogStatus

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from collector.facts import transaction_join
+from collector.facts.fold import put_transaction
+from collector.facts.state import State, holds_offsets
+from collector.facts.transaction_pages import end_sort_key
 from collector.history import transaction_sql
 from collector.history.store import Store
 from collector.records.facts import BrokerTransaction, Init
@@ -25,10 +29,6 @@ from collector.records.observations import (
     Position,
 )
 from collector.runtime.clock import now_ms
-from collector.state import transaction_join
-from collector.state.fold import put_transaction
-from collector.state.state import State, holds_offsets
-from collector.state.transaction_pages import end_sort_key
 from collector.verdicts.data_loss import LossVerdict
 from collector.verdicts.loss_cases import share
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits

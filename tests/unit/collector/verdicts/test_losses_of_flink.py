@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from collector.facts.flink_sinks import Naming, sinks
 from collector.records.application_ids import FlinkId
 from collector.records.formats.flink_records import FlinkKind
 from collector.records.observations import (
     Observation,
     OffsetsSeen,
 )
-from collector.state.flink_sinks import Naming, sinks
 from collector.verdicts.data_loss import (
     Loss,
     LossVerdict,

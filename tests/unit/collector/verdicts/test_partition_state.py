@@ -8,7 +8,7 @@ import pytest
 
 from collector.assess.rules.hanging import hanging_transactions
 from collector.assess.rules.readers import blocked_partitions
-from collector.sources.round_robin import Sweep, share
+from collector.observe.round_robin import Sweep, share
 from collector.verdicts.blocked_readers import ReaderKind
 from collector.verdicts.hanging_transactions import Remedy
 from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from collector.facts.fold import apply
+from collector.facts.state import State
+from collector.facts.transaction_join import views
 from collector.records.application_ids import StreamsId
 from collector.records.facts import HandleIdentity
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BrokerRecord, IdExpired
-from collector.state.fold import apply
-from collector.state.state import State
-from collector.state.transaction_join import views
 from collector.verdicts.judging import EvaluationContext, judged
 from collector.verdicts.read_process_write import (
     MIN_SILENT_MS,

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from collector.facts.fold import apply
+from collector.facts.state import State
 from collector.records.facts import PipelineFacts
 from collector.records.observations import EventSeen, Observation
 from collector.records.pipeline_runs import RUNS_KEPT, RunFacts
-from collector.state.fold import apply
-from collector.state.state import State
 from collector.verdicts.judging import pipeline_history
 from collector.verdicts.restarts import MeasuredRestarts, measured_restarts
 from collector.verdicts.verdict_case import Limits

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from collector.facts.transaction_join import views
 from collector.records.branches import BranchDetail
-from collector.state.transaction_join import views
 from collector.verdicts.application_evidence import part_of_application
 from collector.verdicts.branch_evidence import listed
 from lifecycle.application import Application, ApplicationKind

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from collector.facts.transaction_join import find, views
+from collector.facts.transaction_view import TransactionView
 from collector.records.facts import PipelineFacts
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation
-from collector.state.transaction_join import find, views
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.verdict_case import DecisionLogStatus
 from collector.verdicts.verdict_rules import judge, rule_12_newer_run, rule_13_driver_silent
 from lifecycle.decisions import Ruling, Settled

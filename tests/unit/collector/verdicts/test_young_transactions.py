@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from collector.facts.transaction_join import views
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import Observation
-from collector.state.transaction_join import views
 from collector.verdicts.judging import EvaluationContext, Judged, judged
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.verdicts.young_transactions import is_young, young_case

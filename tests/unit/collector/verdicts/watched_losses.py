@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collector.alerting.state_machine import AlertState, AlertStates, step
 from collector.assess import rules
 from collector.assess.findings import Finding
 from collector.assess.rules.losses import RecentLosses
 from collector.config.alerts import AlertSettings
 from collector.history.store import Store
+from collector.notify.state_machine import AlertState, AlertStates, step
 from collector.records.formats.flink_records import FlinkCommittables
 from collector.records.observations import Observation, Observed, OperatorOrder, Position
 from collector.verdicts.data_loss import Loss

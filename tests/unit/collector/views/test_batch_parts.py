@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from collector.facts.transaction_join import views
 from collector.history.store import Store
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BranchProof, Observation, Observed, Position
-from collector.state.transaction_join import views
 from collector.verdicts.judging import Judged
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.verdicts.verdict_rules import judge

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from collector.assess.transaction_groups import required
+from collector.facts.transaction_join import views
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BranchProof, Observation
 from collector.records.orders import InvalidOrder, StepOutcome, read
-from collector.state.transaction_join import views
 from collector.verdicts.judging import Judged
 from collector.verdicts.partition_state import NOTHING_SEEN
 from collector.verdicts.verdict_rules import judge

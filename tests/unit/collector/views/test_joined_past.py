@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collector.facts import transaction_join
+from collector.facts.state import State
+from collector.facts.transaction_view import TransactionView
 from collector.history import row_decoding, sql, transaction_sql
 from collector.history.store import Store
 from collector.records.facts import BrokerTransaction
 from collector.records.formats.transaction_state import BrokerStatus
-from collector.state import transaction_join
-from collector.state.state import State
-from collector.state.transaction_view import TransactionView
 from collector.verdicts.verdict_case import Limits
 from collector.views import search
 from collector.views.current_state import CurrentState
@@ -29,8 +29,8 @@ from lifecycle.decisions import Ruling, Settled
 from lifecycle.events import EventType
 from lifecycle.rows.search import FoundTransactionRow
 from lifecycle.states import TransactionState
-from tests.unit.collector.api.served_api import decision_seen, event_seen, observed
 from tests.unit.collector.observations import broker_record, decided, handle, outcome, run_started, transaction_event
+from tests.unit.collector.serve.api.served_api import decision_seen, event_seen, observed
 
 BATCHES, SLOTS = 6, 2
 ENDS = {

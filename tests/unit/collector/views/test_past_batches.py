@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from collector.api import listings
-from collector.api.listings import ListQuery
 from collector.history.store import Store
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BranchProof, Observed
+from collector.serve.api import listings
+from collector.serve.api.listings import ListQuery
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views.current_state import CurrentState
 from collector.views.past_batches import MOST_KEPT, Attempts
 from lifecycle.decisions import Ruling, Settled
 from lifecycle.rows.batches import BatchRow
-from tests.unit.collector.api.served_api import decision_seen, observed
 from tests.unit.collector.observations import (
     branch_gone,
     branch_listed,
@@ -30,6 +29,7 @@ from tests.unit.collector.observations import (
     outcome,
     run_started,
 )
+from tests.unit.collector.serve.api.served_api import decision_seen, observed
 
 PIPELINE, BATCHES = "ip-count", 40
 ROLLED_BACK, LOST, TWO_SIDES = 3, 5, 7

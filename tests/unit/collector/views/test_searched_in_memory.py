@@ -21,8 +21,8 @@ from lifecycle.identity import Handle
 from lifecycle.json_record import MAX_WHOLE_NUMBER
 from lifecycle.rows.search import SearchOutcome
 from lifecycle.verdicts import AbortCause
-from tests.unit.collector.api.served_api import observed
 from tests.unit.collector.observations import T0, branch_gone, branch_listed, broker_record, database_handle
+from tests.unit.collector.serve.api.served_api import observed
 
 LITTLE, EVERYTHING = 12, 10_000
 COMMIT = (BrokerStatus.PREPARE_COMMIT, BrokerStatus.COMPLETE_COMMIT)

@@ -9,11 +9,11 @@ import pytest
 
 from collector.history import sql
 from collector.history.store import Store
+from collector.observe.source import ObserverState, ObserverStatus
+from collector.observe.time_samples import TimeSamples
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import EventSeen, Observation
 from collector.records.observer_kind import ObserverKind
-from collector.sources.source import ObserverState, ObserverStatus
-from collector.sources.time_samples import TimeSamples
 from collector.verdicts.verdict_case import Limits
 from collector.views import application_names, series
 from collector.views.current_state import CurrentState
@@ -21,7 +21,6 @@ from collector.views.series import Buckets, Window, cached_series, of_pipeline
 from lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from lifecycle.events import EventType
 from lifecycle.rows.series import ApplicationSeries, MarkKind, Series
-from tests.unit.collector.api.served_api import event_seen, observed
 from tests.unit.collector.observations import (
     PREFIX,
     T0,
@@ -34,6 +33,7 @@ from tests.unit.collector.observations import (
     transaction_event,
 )
 from tests.unit.collector.partition_sightings import partition_findings
+from tests.unit.collector.serve.api.served_api import event_seen, observed
 
 LOG, WHERE = ObserverKind.TRANSACTION_LOG.value, ObserverKind.PARTITIONS.value
 NOW = T0 + 10 * MINUTE_MS

@@ -10,8 +10,8 @@ from collector.runtime.clock import now_ms
 from collector.verdicts.verdict_case import Limits
 from collector.views.current_state import CurrentState
 from collector.views.timeouts import cached_lengths
-from tests.unit.collector.api.served_api import VIEWER, Api, observed
 from tests.unit.collector.observations import T0, broker_record
+from tests.unit.collector.serve.api.served_api import VIEWER, Api, observed
 
 COMMITTED, ABORTED = BrokerStatus.COMPLETE_COMMIT, BrokerStatus.COMPLETE_ABORT
 

@@ -11,17 +11,16 @@ from typing import Any
 
 import pytest
 
-from collector.api import listings
-from collector.api.listings import ListQuery
-from collector.api.paging import Page
 from collector.history.store import Store
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BranchProof, Observation, Observed
+from collector.serve.api import listings
+from collector.serve.api.listings import ListQuery
+from collector.serve.api.paging import Page
 from collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from collector.views import undone_in_history
 from collector.views.current_state import CurrentState
 from lifecycle.decisions import Ruling, Settled
-from tests.unit.collector.api.served_api import decision_seen, observed
 from tests.unit.collector.flink_recordings import transaction_records
 from tests.unit.collector.observations import (
     branch_gone,
@@ -33,6 +32,7 @@ from tests.unit.collector.observations import (
     outcome,
     run_started,
 )
+from tests.unit.collector.serve.api.served_api import decision_seen, observed
 from tests.unit.collector.verdicts.loss_observations import GONE, RESTORED
 
 EVERYTHING, LITTLE = 10_000, 10

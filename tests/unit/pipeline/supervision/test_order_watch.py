@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from collector.act.orders.audit import Intent
+from collector.act.orders.pipelines import PipelineOrders, pipeline_row, prefix_of, state_of
+from collector.act.orders.plan import PlannedAction
 from collector.history.store import Store
-from collector.orders.audit import Intent
-from collector.orders.pipelines import PipelineOrders, pipeline_row, prefix_of, state_of
-from collector.orders.plan import PlannedAction
 from collector.records import orders
 from collector.records.observations import DecisionSeen, Observation, Observed, Position
 from collector.records.orders import StepOutcome

@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from collector.facts.transaction_view import TransactionView
 from collector.records.flink_facts import FlinkState
 from collector.records.flink_job_facts import FlinkJobFacts
 from collector.records.formats.flink_records import FlinkStatus
-from collector.state.transaction_view import TransactionView
 from collector.verdicts import flink_commits
 from collector.verdicts.flink_cases import flink_case
 from lifecycle.resource_manager_kinds import MYSQL, POSTGRES

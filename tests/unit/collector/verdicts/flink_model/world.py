@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from collector.facts.transaction_view import TransactionView
 from collector.records.branches import branch_key
 from collector.records.flink_facts import FlinkState
 from collector.records.formats.flink_records import Committable, Listed
 from collector.records.formats.transaction_state import BrokerStatus
 from collector.records.observations import BranchGone, BranchListed, Observation, OperatorOrder
 from collector.records.xids import as_listed
-from collector.state.transaction_view import TransactionView
 from lifecycle.orders import Action
 from lifecycle.resource_manager_kinds import POSTGRES
 from resource_managers.mysql.xa_xid import XaXid

@@ -1,4 +1,0 @@
-"""Ways to a receiver: webhook, Slack, Alertmanager. Each renders a notification; ``delivery.py`` sends and tries again.
-
-Imports the findings of ``alerting`` only. Begin with ``delivery.py``.
-"""

@@ -1,0 +1,86 @@
+"""Alerts: the evaluator and the dispatcher, made from settings, started and stopped together."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from collector.assess.assessor import Assessor
+from collector.config.alerts import AlertSettings
+from collector.config.receivers import Notifier, ReceiverSettings
+from collector.config.settings import TunableSettings
+from collector.history.store import Store
+from collector.notify.evaluator import AlertEvaluator
+from collector.notify.notifiers.alertmanager import Alertmanager
+from collector.notify.notifiers.delivery import NotificationDispatcher, RetryPolicy
+from collector.notify.notifiers.slack import Slack
+from collector.notify.notifiers.webhook import Webhook
+from collector.notify.store import AlertStore, ReceiverStatus
+from collector.views.current_state import CurrentState
+
+
+class AlertService:
+    """``evaluator`` judges and keeps, ``dispatcher`` notifies."""
+
+    def __init__(
+        self,
+        current: CurrentState,
+        store: Store,
+        assessor: Assessor,
+        tunable: TunableSettings,
+        receivers: ReceiverSettings,
+        public_url: str = "",
+    ) -> None:
+        self._kept = AlertStore(store)
+        settings = alert_settings(tunable)
+        told = notifiers(receivers, settings.repeat_ms)
+        self.dispatcher = NotificationDispatcher(self._kept, told, RetryPolicy(), public_url)
+        self.evaluator = AlertEvaluator(
+            self._kept,
+            assessor.follow,
+            settings=settings,
+            receivers=self.dispatcher.receivers,
+            changed=current.changed,
+            notified=self.dispatcher.wake,
+        )
+
+    def start(self) -> None:
+        """Start both, each in a thread of its own."""
+        self.dispatcher.start()
+        self.evaluator.start()
+
+    def stop(self) -> None:
+        """Stop both; returns when their threads have ended."""
+        self.evaluator.stop()
+        self.dispatcher.stop()
+
+    def receiver_statuses(self) -> list[ReceiverStatus]:
+        """Return how each receiver that there is now is served. Raises StoreFailed."""
+        known = {status.receiver: status for status in self._kept.receiver_statuses()}
+        nothing = {
+            name: ReceiverStatus(receiver=name, waiting=0, oldest_ms=None, given_up=0, error="")
+            for name in self.receivers
+        }
+        return [known.get(name, nothing[name]) for name in self.receivers]
+
+    @property
+    def receivers(self) -> tuple[str, ...]:
+        """Return the names of the receivers."""
+        return self.dispatcher.receivers
+
+
+def alert_settings(tunable: TunableSettings) -> AlertSettings:
+    """Return the settings of alerts. An observer that polls is silent for an interval without being down."""
+    longest_ms = max(getattr(tunable, f.name) for f in fields(tunable) if f.name.endswith("_polling_ms"))
+    return replace(tunable.alert, observer_down_ms=max(tunable.alert.observer_down_ms, 2 * longest_ms))
+
+
+def notifiers(receivers: ReceiverSettings, repeat_ms: int) -> list[Notifier]:
+    """Return a notifier per receiver that was given."""
+    found: list[Notifier] = []
+    if receivers.webhook_url:
+        found.append(Webhook(receivers.webhook_url, receivers.webhook_secret))
+    if receivers.slack_url:
+        found.append(Slack(receivers.slack_url))
+    if receivers.alertmanager_url:
+        found.append(Alertmanager(receivers.alertmanager_url, receivers.alertmanager_token, repeat_ms))
+    return found

@@ -1,0 +1,227 @@
+"""Observes Flink's REST API: jobs, restarts, and the checkpoint history that Flink forgets after the last ten.
+
+Bounded: one request for all jobs, and at most MAX_REQUESTS for the rest of a poll; jobs that had no turn come first in the next.
+Between two polls it asks about the jobs with a new ``_metadata``: whether that checkpoint counts is what a verdict waits for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import httpx
+
+from collector.config.flink_access import FlinkAccess
+from collector.history.store import Store
+from collector.observe.flink_http import FlinkHttp, NotThere
+from collector.observe.source import Observer
+from collector.records.formats import flink_rest_answers
+from collector.records.formats.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
+from collector.records.observations import Malformed, Observed, Position
+from collector.records.observer_kind import ObserverKind
+from collector.runtime.clock import CLOCK, now_ms
+from collector.views.current_state import CurrentState
+from lifecycle.counted_nouns import counted
+from lifecycle.errors import MalformedRecord
+
+MAX_REQUESTS = 60
+RESTARTS_EVERY = 8
+"""A job's restarts are asked for with every so many of its turns: they decide nothing."""
+ON_DISK_EVERY_S = 10.0
+"""A job whose checkpoints are read on disk has a turn so often: its ``_metadata`` says when there is something to ask."""
+ON_DISK_WITHIN_MS = 120_000
+AWAITED_EVERY_S = 0.5
+AWAITED_FOR_MS = 30_000
+"""A checkpoint whose end was not seen so long after its ``_metadata`` is asked for in its job's turn alone."""
+ERRORS_KEPT = 1_000
+
+
+class FlinkRest(Observer):
+    """Polls one JobManager or session cluster; ``cluster`` is the name it was given at start."""
+
+    kind = ObserverKind.FLINK
+
+    def __init__(
+        self,
+        current: CurrentState,
+        store: Store,
+        cluster: str,
+        url: str,
+        *,
+        interval_ms: int,
+        access: FlinkAccess | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        super().__init__(current, cluster)
+        self._cluster, self._url, self._interval_s = cluster, url.rstrip("/"), interval_ms / 1000
+        self._access, self._transport = access, transport
+        self._next_offset = store.next_offsets(self.name).get(0, 0)
+        self._turn: list[str] = []
+        """Jobs in the order in which they are asked about."""
+        self._turns: dict[str, int] = {}
+        """How many turns each job has had."""
+        self._rows: dict[str, FlinkJob] = {}
+        """Each job as it was in its last turn."""
+        self._asked_s: dict[str, float] = {}
+        """When each job was asked about last (monotonic s)."""
+        self._over: dict[str, FlinkJob] = {}
+        """Jobs that have ended and whose last checkpoints were read."""
+        self._newest: dict[str, int] = {}
+        self._reported: dict[str, dict[int, tuple[int, FlinkStatus]]] = {}
+        """What the last poll of each job returned: memory may have let go of a failure that Flink still calls its latest.
+
+        Number -> when it was triggered, and its status. Of a job that memory let go of whole, all of it is told again.
+        """
+        self._errors: set[str] = set()
+        self._missed = 0
+
+    @property
+    def note(self) -> str:
+        """Return what was not seen."""
+        if not self._missed:
+            return ""
+        return (
+            f"{counted(self._missed, 'checkpoint')} ended between two polls, and Flink forgot "
+            f"{'it: it is' if self._missed == 1 else 'them: they are'} not in history"
+        )
+
+    def http(self) -> FlinkHttp:
+        """Return a connection to the REST API, for a ``with``. Raises SettingsError where its access's files are gone meanwhile."""
+        return FlinkHttp(self._cluster, self._url, self._access, self._transport)
+
+    def observe(self) -> None:
+        """Poll until stopped. Raises SettingsError, Unreachable, ResourceManagerError, MalformedRecord."""
+        with self.http() as http:
+            while not self.stopping.is_set():
+                self.poll(http)
+                self.current.flink.see_polled(self._cluster, now_ms(), answered=True)
+                self.polled()
+                self._wait(http)
+
+    def failed(self, error: Exception) -> None:
+        """Note that REST does not answer: no job is known to run then, and none to be gone."""
+        self.current.flink.see_polled(self._cluster, now_ms(), answered=False)
+
+    def poll(self, http: FlinkHttp) -> None:
+        """Poll once. Raises Unreachable, ResourceManagerError, MalformedRecord."""
+        at_ms, asked_ms = now_ms(), CLOCK.steady_ms()
+        answer = http.get("/jobs/overview")
+        overview = flink_rest_answers.jobs(self._cluster, answer, at_ms)
+        if (flinks_ms := flink_rest_answers.clock_ms(answer)) is not None:
+            self.current.clocks.saw(self.name, flinks_ms, after_ms=asked_ms, before_ms=CLOCK.steady_ms())
+        jobs = {job.job: job for job in overview}
+        kept = {facts.job.job for facts in self.current.jobs() if facts.job.cluster == self._cluster}
+        self._reported = {id_: reported for id_, reported in self._reported.items() if id_ in kept}
+        for job in self._with_a_turn(jobs):
+            turns = self._turns[job.job] = self._turns.get(job.job, 0) + 1
+            self._ask(http, job, with_restarts=turns % RESTARTS_EVERY == 1)
+            self._rows[job.job] = job
+        self._turns = {job: turns for job, turns in self._turns.items() if job in jobs}
+        self._tell([replace(job, state=GONE, ended_ms=at_ms, seen_ms=at_ms) for job in self._vanished(jobs)])
+
+    def _wait(self, http: FlinkHttp) -> None:
+        """Wait for the next poll, and ask meanwhile about jobs with a new ``_metadata``. Raises what ``poll`` raises."""
+        ends_s = time.monotonic() + self._interval_s
+        while (left_s := ends_s - time.monotonic()) > 0 and not self.stopping.wait(min(left_s, AWAITED_EVERY_S)):
+            awaiting = self.current.flink.awaiting_end(self._cluster, now_ms() - AWAITED_FOR_MS)
+            for job in awaiting[:MAX_REQUESTS]:
+                self._ask(http, job, with_restarts=False)
+                self._turn = [*(id_ for id_ in self._turn if id_ != job.job), job.job]
+
+    def _ask(self, http: FlinkHttp, job: FlinkJob, *, with_restarts: bool) -> None:
+        self._asked_s[job.job] = time.monotonic()
+        try:
+            self._tell(self._seen_of(http, job, with_restarts=with_restarts))
+        except NotThere:
+            self._tell([job])
+        except MalformedRecord as error:
+            self._tell([job, self._aside(job, str(error))])
+
+    def _with_a_turn(self, jobs: dict[str, FlinkJob]) -> list[FlinkJob]:
+        """Return the jobs to be asked about: those that changed, then those that waited longest."""
+        waiting = [id_ for id_ in self._turn if id_ in jobs]
+        waiting += [id_ for id_ in jobs if id_ not in self._turn]
+        self._over = {id_: job for id_, job in self._over.items() if id_ in jobs}
+        self._rows = {id_: row for id_, row in self._rows.items() if id_ in jobs}
+        self._asked_s = {id_: asked_s for id_, asked_s in self._asked_s.items() if id_ in jobs}
+        on_disk = self.current.flink.read_on_disk(self._cluster, now_ms() - ON_DISK_WITHIN_MS)
+        early_s = time.monotonic() - ON_DISK_EVERY_S
+        changed = [id_ for id_ in waiting if not _is_same(self._rows.get(id_), jobs[id_])]
+        due = [
+            id_
+            for id_ in waiting
+            if id_ not in changed and (id_ not in on_disk or self._asked_s.get(id_, early_s) <= early_s)
+        ]
+        wanted = [id_ for id_ in (*changed, *due) if not _is_same(self._over.get(id_), jobs[id_])]
+        now: list[str] = []
+        requests = 0
+        for id_ in wanted:
+            requests += 1 + (self._turns.get(id_, 0) % RESTARTS_EVERY == 0)
+            if requests > MAX_REQUESTS:
+                break
+            now.append(id_)
+        self._turn = [id_ for id_ in waiting if id_ not in now] + now
+        return [jobs[id_] for id_ in now]
+
+    def _seen_of(
+        self, http: FlinkHttp, job: FlinkJob, *, with_restarts: bool
+    ) -> list[FlinkCheckpoint | FlinkJob | Malformed]:
+        """Return a job's checkpoints, then the job. Raises NotThere and what ``poll`` raises."""
+        reported = flink_rest_answers.checkpoints(job, http.get(f"/jobs/{job.job}/checkpoints"))
+        names = ",".join(flink_rest_answers.RESTART_METRICS)
+        path = f"/jobs/{job.job}/metrics?get={names}"
+        restarts = flink_rest_answers.restarts(http.get(path)) if with_restarts else job.restarts
+        # From here on nothing can fail: what is noted as reported is reported.
+        self._count_missed(job, reported)
+        before = self._reported.get(job.job, {})
+        self._reported[job.job] = {seen.number: (seen.triggered_ms, seen.status) for seen in reported.checkpoints}
+        new = [seen for seen in reported.checkpoints if before.get(seen.number) != (seen.triggered_ms, seen.status)]
+        known = replace(
+            job,
+            restarts=restarts,
+            restored_number=reported.restored_number,
+            restored_ms=reported.restored_ms,
+            restored_path=reported.restored_path,
+        )
+        if job.is_over:
+            self._over[job.job] = job
+        return [*new, known, *(self._aside(job, error) for error in reported.aside)]
+
+    def _aside(self, job: FlinkJob, error: str) -> Malformed:
+        return Malformed(error=f"job {job.name} ({job.job}): {error}", value="", at_ms=now_ms())
+
+    def _count_missed(self, job: FlinkJob, reported: flink_rest_answers.Checkpoints) -> None:
+        """Count numbers between the last poll's newest and this one's history: they were triggered and are forgotten."""
+        numbers = [seen.number for seen in reported.checkpoints]
+        before = self._newest.get(job.job)
+        if before is not None and numbers:
+            between = set(range(before + 1, max(numbers))) - set(numbers)
+            self._missed += len(between)
+        if numbers:
+            self._newest[job.job] = max(numbers[-1], before or 0)
+
+    def _vanished(self, jobs: dict[str, FlinkJob]) -> list[FlinkJob]:
+        known = [facts.job for facts in self.current.jobs() if facts.job.cluster == self._cluster]
+        return [job for job in known if job.job not in jobs and not job.is_over]
+
+    def _tell(self, seen: Sequence[FlinkCheckpoint | FlinkJob | Malformed]) -> None:
+        observed = []
+        for observation in seen:
+            if isinstance(observation, Malformed):
+                if observation.error in self._errors:
+                    continue
+                self._errors.add(observation.error)
+                if len(self._errors) > ERRORS_KEPT:
+                    self._errors = {observation.error}
+            elif self.current.flink.knows(observation):
+                continue
+            position = Position(source=self.name, partition=0, offset=self._next_offset)
+            observed.append(Observed(position=position, observation=observation))
+            self._next_offset += 1
+        if observed:
+            self.arrived(observed)
+
+
+def _is_same(known: FlinkJob | None, job: FlinkJob) -> bool:
+    return known is not None and replace(known, seen_ms=job.seen_ms) == job

@@ -1,0 +1,90 @@
+"""What the API answers from, and who may ask: shared by every module that has routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.exceptions import HTTPException
+
+from collector.act.orders.bulk_selection import Previews
+from collector.act.orders.order_runs import OrderRuns
+from collector.act.orders.service import Actions
+from collector.assess.assessor import Assessor
+from collector.history.store import Store
+from collector.observe.source import ObserverStatus
+from collector.runtime.clock import now_ms
+from collector.runtime.timed_cache import Refresher
+from collector.serve.api.auth.authentication import Caller, KnownTokens, MayNotSpeakForPersons
+from collector.serve.api.auth.rate_limits import RequestLimits
+from collector.serve.api.event_stream import Changes
+from collector.verdicts.partition_state import PartitionFindings
+from collector.views.current_state import CurrentState
+from lifecycle.persons import NAME_HEADER, ROLE_HEADER, InvalidPerson, person
+
+_BEARER = HTTPBearer(auto_error=False, description="A viewer's token reads, an operator's also orders.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiDependencies:
+    """What the API answers from. ``is_ready`` turns true once history is loaded; ``cluster`` is the cluster id, or empty."""
+
+    current: CurrentState
+    store: Store
+    actions: Actions
+    previews: Previews
+    order_runs: OrderRuns
+    assessor: Assessor
+    changes: Changes
+    tokens: KnownTokens
+    read_only: bool
+    bootstrap_servers: str
+    foreign_old_ms: int
+    foreign_recovery_ms: int
+    is_ready: Callable[[], bool]
+    cluster: Callable[[], str]
+    observers: Callable[[], Sequence[ObserverStatus]]
+    partitions: Callable[[], PartitionFindings]
+    startable: Collection[str] = ()
+    """Prefixes of the pipelines that an order may start."""
+    limits: RequestLimits = field(default_factory=RequestLimits)
+    refresher: Refresher = field(default_factory=Refresher)
+
+
+async def caller_of_request(
+    request: Request, _: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)] = None
+) -> Caller:
+    """Return what ``admitted`` returns, and raise what it raises."""
+    # A coroutine, as it waits for nothing: a thread of its own is one more turn to wait for the interpreter, and for the answer.
+    return admitted(request)
+
+
+def admitted(request: Request) -> Caller:
+    """Return who calls: the holder of the token, or the person that the token's holder speaks for.
+
+    Raises TooManyRequests, HTTPException 401, and 503 while history is loaded: verdicts would rest on a part of it.
+    """
+    dependencies: ApiDependencies = request.app.state.dependencies
+    address = request.client.host if request.client is not None else ""
+    known = dependencies.tokens.caller_of(request.headers.get("authorization", ""), now_ms())
+    dependencies.limits.check_address(address, known)
+    if known is None:
+        dependencies.limits.failed(address)
+        raise HTTPException(
+            401, "no valid token: send 'Authorization: Bearer <token>' with a viewer's or an operator's token"
+        )
+    try:
+        caller = known.asking_for(person(request.headers.get(NAME_HEADER), request.headers.get(ROLE_HEADER)))
+    except (InvalidPerson, MayNotSpeakForPersons) as error:
+        raise HTTPException(401, str(error)) from None
+    request.state.caller = caller.name
+    dependencies.limits.admit(caller, changes_something=request.method != "GET")
+    if not dependencies.is_ready():
+        raise HTTPException(503, "history is being loaded: ask again in a moment")
+    return caller
+
+
+KnownCaller = Annotated[Caller, Depends(caller_of_request)]

@@ -1,0 +1,345 @@
+"""/metrics: Prometheus' text exposition. Labels have bounded sets of values: never a transactional id, so many pipelines at most.
+
+docs/monitoring/README.md names every metric; a test compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from collector.assess import rules
+from collector.assess.findings import Severity
+from collector.assess.rules.checkpoints import CheckpointHistory, by_pipeline
+from collector.facts.transaction_view import TransactionView
+from collector.history.store import StoreFailed
+from collector.notify.evaluator import ShownAlert
+from collector.notify.notifiers.delivery import Outcome
+from collector.notify.service import AlertService
+from collector.notify.state_machine import AlertState
+from collector.notify.store import ReceiverStatus
+from collector.observe.source import ObserverState, ObserverStatus
+from collector.records.facts import CheckpointFacts
+from collector.records.log_settings import LogSettings
+from collector.records.standing_orders import StandingReport
+from collector.serve.api import application_ends, partition_metrics
+from collector.serve.api.application_ends import ApplicationEnds, Ends
+from collector.serve.api.dependencies import ApiDependencies
+from collector.serve.api.partition_metrics import SeenPartitions
+from collector.serve.api.pipeline_labels import PipelineLabels
+from collector.verdicts.judging import Judged, percentile
+from lifecycle.states import FINAL, TransactionState
+from lifecycle.verdicts import Verdict
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+QUANTILES = ((0.5, "0.5"), (0.99, "0.99"))
+UNSETTLED = tuple(state for state in TransactionState if state not in FINAL or state is TransactionState.LOST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What one scrape shows. ``receiver_statuses`` is None while history cannot be read."""
+
+    now_ms: int
+    transactions: Sequence[Judged]
+    ends: tuple[int, int]
+    ends_of_applications: Ends
+    lost_forgotten: int
+    counts: tuple[int, int]
+    checkpoints: Sequence[CheckpointFacts]
+    observers: Sequence[ObserverStatus]
+    alerts: Sequence[ShownAlert]
+    receiver_statuses: Sequence[ReceiverStatus] | None
+    attempts: Mapping[tuple[str, Outcome], int]
+    history_waiting: int
+    history_error: str
+    log_settings: LogSettings | None
+    partitions: SeenPartitions
+    standing: StandingReport
+
+
+def see(
+    dependencies: ApiDependencies, alerts: AlertService, ends: ApplicationEnds, standing: StandingReport, now_ms: int
+) -> Seen:
+    """Return what is to be shown now."""
+    try:
+        receiver_statuses = alerts.receiver_statuses()
+    except StoreFailed:
+        receiver_statuses = None
+    return Seen(
+        now_ms=now_ms,
+        transactions=dependencies.assessor.now().judged,
+        ends=dependencies.current.ends(),
+        ends_of_applications=ends.now(dependencies.current),
+        lost_forgotten=dependencies.current.lost_forgotten(),
+        counts=dependencies.current.counts(),
+        checkpoints=dependencies.current.checkpoints(),
+        observers=dependencies.observers(),
+        alerts=alerts.evaluator.alerts(),
+        receiver_statuses=receiver_statuses,
+        attempts=alerts.dispatcher.attempts,
+        history_waiting=dependencies.store.waiting,
+        history_error=dependencies.store.error,
+        log_settings=dependencies.current.log_settings,
+        partitions=partition_metrics.see(dependencies.current, dependencies.partitions()),
+        standing=standing,
+    )
+
+
+def exposition(shown: Iterable[Metric]) -> bytes:
+    """Return metrics in the text format."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Once(list(shown)))
+    return generate_latest(registry)
+
+
+def families(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
+    """Yield every metric, those without a value too where their labels are known."""
+    yield from _transactions(seen, labels)
+    yield from application_ends.families(seen.ends_of_applications)
+    yield from partition_metrics.families(seen.partitions, seen.now_ms, labels)
+    yield from _checkpoints(seen, labels)
+    yield from _observers(seen)
+    yield from _decision_log(seen)
+    yield from _history(seen)
+    yield from _alerts(seen)
+    yield from _notifications(seen)
+    yield from _standing_orders(seen)
+
+
+class _Once(Collector):
+    def __init__(self, shown: Sequence[Metric]) -> None:
+        self._shown = shown
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics it was made with."""
+        return self._shown
+
+
+def _transactions(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
+    unsettled = [judged for judged in seen.transactions if judged.judgement.verdict is not Verdict.SETTLED]
+    shown = [verdict for verdict in Verdict if verdict is not Verdict.SETTLED]
+    counts: dict[tuple[TransactionState, Verdict], int] = {
+        (state, verdict): 0 for state in UNSETTLED for verdict in shown
+    }
+    for judged in unsettled:
+        counts[judged.view.state, judged.judgement.verdict] = (
+            counts.get((judged.view.state, judged.judgement.verdict), 0) + 1
+        )
+    yield _gauge(
+        "indoubt_transactions",
+        "Transactions that are not settled. In doubt are those in state prepared or decided.",
+        ("state", "verdict"),
+        {(state.value, verdict.value): count for (state, verdict), count in counts.items()},
+    )
+    running = [judged.view for judged in unsettled if judged.view.is_running]
+    open_, oldest, least = _by_pipeline(running, seen.now_ms, labels)
+    yield _gauge("indoubt_open_transactions", "Transactions that are open, by pipeline.", ("pipeline",), open_)
+    yield _gauge(
+        "indoubt_oldest_open_transaction_age_seconds", "Age of the oldest open transaction.", ("pipeline",), oldest
+    )
+    yield _gauge(
+        "indoubt_transaction_time_left_seconds",
+        "Least time before the broker aborts one of the open transactions.",
+        ("pipeline",),
+        least,
+    )
+    yield _gauge(
+        "indoubt_transaction_time_left_ratio",
+        "Least share of its timeout that is left to one of the open transactions, from 1 down.",
+        ("pipeline",),
+        _least_share(running, seen.now_ms, labels),
+    )
+    committed, aborted = seen.ends
+    yield _counter("indoubt_commits", "Transactions seen to be committed by the coordinators.", (), {(): committed})
+    yield _counter("indoubt_aborts", "Transactions seen to be aborted by the coordinators.", (), {(): aborted})
+    words = "Lost transactions that were not replayed and left memory, as there were too many of them."
+    yield _counter("indoubt_lost_transactions_forgotten", words, (), {(): seen.lost_forgotten})
+
+
+def _by_pipeline(
+    running: Sequence[TransactionView], now_ms: int, labels: PipelineLabels
+) -> tuple[dict[tuple[str, ...], float], dict[tuple[str, ...], float], dict[tuple[str, ...], float]]:
+    """Return, by pipeline: how many, the age of the oldest in s, the least time left in s."""
+    open_: dict[tuple[str, ...], float] = {}
+    oldest: dict[tuple[str, ...], float] = {}
+    least: dict[tuple[str, ...], float] = {}
+    for view in running:
+        at = (labels.of_transaction(view),)
+        open_[at] = open_.get(at, 0) + 1
+        if view.opened_ms is not None:
+            oldest[at] = max(oldest.get(at, 0.0), (now_ms - view.opened_ms) / 1000)
+        if view.deadline_ms is not None:
+            left_s = (view.deadline_ms - now_ms) / 1000
+            least[at] = min(least.get(at, left_s), left_s)
+    return open_, oldest, least
+
+
+def _least_share(
+    running: Sequence[TransactionView], now_ms: int, labels: PipelineLabels
+) -> dict[tuple[str, ...], float]:
+    shares: dict[tuple[str, ...], float] = {}
+    for view in running:
+        if view.deadline_ms is not None and view.timeout_ms:
+            at, share = (labels.of_transaction(view),), (view.deadline_ms - now_ms) / view.timeout_ms
+            shares[at] = min(shares.get(at, share), share)
+    return shares
+
+
+def _checkpoints(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
+    by_label: dict[str, list[CheckpointFacts]] = {}
+    for checkpoint in seen.checkpoints:
+        by_label.setdefault(labels.of(checkpoint.pipeline), []).append(checkpoint)
+    durations = {
+        (label, text): value / 1000
+        for label, of_it in by_label.items()
+        for share, text in QUANTILES
+        if (value := percentile([c.duration_ms for c in of_it if c.completed_ms is not None], share)) is not None
+    }
+    names = ("pipeline", "quantile")
+    yield _gauge(
+        "indoubt_checkpoint_duration_seconds", "Durations of the completed checkpoints in memory.", names, durations
+    )
+    histories = [(labels.of(history.pipeline), history) for history in by_pipeline(seen.checkpoints)]
+    yield _gauge(
+        "indoubt_checkpoint_completed_timestamp_seconds",
+        "When the last checkpoint was completed.",
+        ("pipeline",),
+        _greatest(
+            (label, (history.completed_ms or 0) / 1000)
+            for label, history in histories
+            if history.completed_ms is not None
+        ),
+    )
+    yield _gauge(
+        "indoubt_checkpoint_unfinished_seconds",
+        "How long the newest checkpoint is not completed; 0 when it is.",
+        ("pipeline",),
+        _greatest((label, _unfinished_s(history, seen.now_ms)) for label, history in histories),
+    )
+    yield _gauge(
+        "indoubt_checkpoint_failures",
+        "Attempts that failed since the last completed checkpoint.",
+        ("pipeline",),
+        _greatest((label, float(history.failures)) for label, history in histories),
+    )
+
+
+def _unfinished_s(history: CheckpointHistory, now_ms: int) -> float:
+    begun_ms = history.newest.begun_ms
+    return 0.0 if history.newest.ended_ms is not None or begun_ms is None else max(0, now_ms - begun_ms) / 1000
+
+
+def _observers(seen: Seen) -> Iterator[Metric]:
+    up = {
+        (observer.name,): float(observer.state in (ObserverState.UP, ObserverState.ABSENT))
+        for observer in seen.observers
+    }
+    delays = {
+        (observer.name,): observer.delay_ms / 1000 for observer in seen.observers if observer.delay_ms is not None
+    }
+    records = {(observer.name,): float(observer.records) for observer in seen.observers}
+    yield _gauge(
+        "indoubt_observer_up",
+        "1 while the observer sees its source, or the source does not exist yet.",
+        ("observer",),
+        up,
+    )
+    yield _gauge("indoubt_observer_delay_seconds", "Age of the observer's last good poll.", ("observer",), delays)
+    yield _counter("indoubt_observer_records", "Records that the observer handed over.", ("observer",), records)
+
+
+def _decision_log(seen: Seen) -> Iterator[Metric]:
+    settings = seen.log_settings
+    forgets: dict[tuple[str, ...], float] = {} if settings is None else {(): float(bool(settings.wrong))}
+    words = "1 while the decision log's topic is finite or compacted; absent where that is unknown."
+    yield _gauge("indoubt_decision_log_forgets", words, (), forgets)
+
+
+def _history(seen: Seen) -> Iterator[Metric]:
+    events, quarantined = seen.counts
+    yield _gauge(
+        "indoubt_history_lag_observations", "Observations that wait to be written.", (), {(): seen.history_waiting}
+    )
+    writable = float(not seen.history_error and seen.receiver_statuses is not None)
+    yield _gauge("indoubt_history_writable", "0 while history cannot be written or read.", (), {(): writable})
+    yield _counter("indoubt_events", "Observations folded since history began.", (), {(): events})
+    yield _counter("indoubt_quarantined_records", "Records quarantined since history began.", (), {(): quarantined})
+
+
+def _alerts(seen: Seen) -> Iterator[Metric]:
+    counts = {
+        (rule.number, state.value, severity.value): 0.0
+        for rule in rules.RULES.values()
+        for state in (AlertState.PENDING, AlertState.FIRING)
+        for severity in Severity
+    }
+    silenced = 0
+    for listed in seen.alerts:
+        finding, state = listed.alert.finding, listed.alert.state
+        if state is AlertState.RESOLVED:
+            continue
+        counts[finding.rule, state.value, finding.severity.value] += 1
+        silenced += listed.silence is not None
+    yield _gauge("indoubt_alerts", "Alerts by rule, state and severity.", ("rule", "state", "severity"), counts)
+    yield _gauge("indoubt_alerts_silenced", "Pending and firing alerts that a silence covers.", (), {(): silenced})
+
+
+def _notifications(seen: Seen) -> Iterator[Metric]:
+    receiver_statuses = seen.receiver_statuses or ()
+    waiting = {(status.receiver,): float(status.waiting) for status in receiver_statuses}
+    given_up = {(status.receiver,): float(status.given_up) for status in receiver_statuses}
+    ages = {
+        (status.receiver,): (seen.now_ms - status.oldest_ms) / 1000 if status.oldest_ms is not None else 0.0
+        for status in receiver_statuses
+    }
+    attempts = {(receiver, outcome.name.lower()): float(n) for (receiver, outcome), n in seen.attempts.items()}
+    yield _gauge("indoubt_notifications_waiting", "Notifications not delivered yet.", ("receiver",), waiting)
+    yield _gauge("indoubt_notifications_oldest_seconds", "Age of the oldest of them.", ("receiver",), ages)
+    yield _gauge("indoubt_notifications_given_up", "Notifications given up within 7 days.", ("receiver",), given_up)
+    yield _counter("indoubt_notification_attempts", "Attempts by outcome.", ("receiver", "outcome"), attempts)
+
+
+def _standing_orders(seen: Seen) -> Iterator[Metric]:
+    orders, names = seen.standing.orders, ("standing_order", "act")
+    yield _gauge(
+        "indoubt_standing_orders_stopped",
+        "1 while all of them are stopped.",
+        (),
+        {(): float(seen.standing.switch.stopped)},
+    )
+    counted = (
+        ("indoubt_standing_order_acts", "Orders given without a person that ended as ordered.", "acted"),
+        ("indoubt_standing_order_failures", "Attempts that were refused or failed.", "failed"),
+        ("indoubt_standing_order_rehearsals", "Orders that were only rehearsed.", "rehearsed"),
+        ("indoubt_standing_order_held_back", "Transactions that were due and held back.", "held_back"),
+    )
+    for name, words, field in counted:
+        yield _counter(name, words, names, {(o.name, o.act.value): float(getattr(o, field)) for o in orders})
+
+
+def _greatest(pairs: Iterable[tuple[str, float]]) -> dict[tuple[str, ...], float]:
+    found: dict[tuple[str, ...], float] = {}
+    for label, value in pairs:
+        found[label,] = max(found.get((label,), value), value)
+    return found
+
+
+def _gauge(name: str, words: str, names: Sequence[str], values: Mapping[Any, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, words, labels=names)
+    for labels, value in values.items():
+        family.add_metric(labels, value)
+    return family
+
+
+def _counter(name: str, words: str, names: Sequence[str], values: Mapping[Any, float]) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, words, labels=names)
+    for labels, value in values.items():
+        family.add_metric(labels, value)
+    return family

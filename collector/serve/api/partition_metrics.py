@@ -1,0 +1,94 @@
+"""What is held back on partitions, as metrics: in all, and by the application of the transaction that holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from collector.serve.api.pipeline_labels import PipelineLabels
+from collector.verdicts.partition_state import PartitionFindings
+from collector.views import application_names
+from collector.views.current_state import CurrentState
+from lifecycle.application import Application
+from resource_managers.kafka.partitions import Partition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenPartitions:
+    """What was found on partitions, and whose it is: holders by their partition, hanging transactions by their key."""
+
+    findings: PartitionFindings
+    holders: Mapping[Partition, Application] = field(default_factory=dict)
+    hanging: Mapping[str, Application] = field(default_factory=dict)
+
+
+def see(current: CurrentState, findings: PartitionFindings) -> SeenPartitions:
+    """Return what was found with whose it is, as far as that is known now."""
+    with current.reading() as state:
+        return SeenPartitions(
+            findings=findings,
+            holders=application_names.applications_of_holders(state, findings.blocked),
+            hanging=application_names.applications_of_hanging(state, findings.hanging),
+        )
+
+
+def families(seen: SeenPartitions, now_ms: int, labels: PipelineLabels) -> Iterator[Metric]:
+    """Yield every metric about partitions."""
+    held = [partition for partition in seen.findings.blocked if partition.snapshot.hidden > 0]
+    since_ms = min((at for partition in held if (at := partition.held_since_ms) is not None), default=now_ms)
+    waiting = sum(1 for partition in held if partition.waiting)
+    totals = (
+        (
+            "indoubt_hidden_records",
+            "Records behind last stable offsets: written, and hidden from read_committed readers.",
+            sum(partition.snapshot.hidden for partition in held),
+        ),
+        ("indoubt_held_partitions", "Partitions that have such records.", len(held)),
+        ("indoubt_blocked_partitions", "Partitions on which consumer groups wait for them.", waiting),
+        (
+            "indoubt_longest_held_seconds",
+            "How long the first of them is held back.",
+            max(0, now_ms - since_ms) / 1000,
+        ),
+        (
+            "indoubt_hanging_transactions",
+            "Transactions that no coordinator will ever end.",
+            len(seen.findings.hanging),
+        ),
+    )
+    for name, words, value in totals:
+        yield GaugeMetricFamily(name, words, value=value)
+    yield from _by_pipeline(seen, now_ms, labels)
+
+
+def _by_pipeline(seen: SeenPartitions, now_ms: int, labels: PipelineLabels) -> Iterator[Metric]:
+    """Yield how much whose transactions hold back. Where no holder was found, it is in the totals alone."""
+    hidden: dict[str, float] = {}
+    partitions: dict[str, float] = {}
+    longest: dict[str, float] = {}
+    for one in seen.findings.blocked:
+        application = seen.holders.get(one.snapshot.partition)
+        if application is None or one.snapshot.hidden == 0:
+            continue
+        label, since_ms = labels.of_application(application), one.held_since_ms
+        hidden[label] = hidden.get(label, 0) + one.snapshot.hidden
+        partitions[label] = partitions.get(label, 0) + 1
+        held_s = max(0, now_ms - since_ms) / 1000 if since_ms is not None else 0
+        longest[label] = max(longest.get(label, 0), held_s)
+    hanging: dict[str, float] = {}
+    for application in seen.hanging.values():
+        label = labels.of_application(application)
+        hanging[label] = hanging.get(label, 0) + 1
+    of_each = (
+        ("indoubt_pipeline_hidden_records", "Records that a pipeline's open transactions hide.", hidden),
+        ("indoubt_pipeline_held_partitions", "Partitions that they hold back.", partitions),
+        ("indoubt_pipeline_longest_held_seconds", "How long the first of them is held back.", longest),
+        ("indoubt_pipeline_hanging_transactions", "Its transactions that no coordinator will ever end.", hanging),
+    )
+    for name, words, values in of_each:
+        family = GaugeMetricFamily(name, words, labels=("pipeline",))
+        for label, value in values.items():
+            family.add_metric((label,), value)
+        yield family

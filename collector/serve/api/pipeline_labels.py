@@ -1,0 +1,55 @@
+"""The label ``pipeline`` of metrics: it has a bounded set of values."""
+
+from __future__ import annotations
+
+from collector.facts.transaction_view import TransactionView
+from lifecycle.application import Application, ApplicationKind
+
+FOREIGN, OTHER = "foreign", "other"
+
+
+class PipelineLabels:
+    """Label values of pipelines: the first ``most`` prefixes that are seen have their own, every later one is "other".
+
+    So do the first ``most`` applications of Flink, Kafka Streams and Connect, counted apart: they never take a pipeline's value.
+    Transactions that nothing tells more of share one. Nothing is ever forgotten, so a value stays.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._own: set[str] = set()
+        self._applications: set[str] = set()
+        self._others: set[str] = set()
+
+    def of(self, pipeline: str) -> str:
+        """Return the label of a pipeline of ours, or of one whose checkpoints are watched."""
+        return self._first(self._own, pipeline)
+
+    def of_transaction(self, view: TransactionView) -> str:
+        """Return the label of a transaction's pipeline."""
+        return self.of_application(view.application)
+
+    def of_application(self, application: Application) -> str:
+        """Return the label of whoever wrote a transaction."""
+        name = application.name
+        if application.kind is ApplicationKind.PIPELINE:
+            return self.of(name)
+        if application.kind is ApplicationKind.OTHER:
+            return FOREIGN
+        if name in self._own:
+            return name
+        return self._first(self._applications, name)
+
+    def name_of(self, application: Application) -> str:
+        """Return the label of an application beside its kind: those that nothing tells more of have their names, too.
+
+        The first ``most`` of them do, counted apart.
+        """
+        if application.kind is not ApplicationKind.OTHER:
+            return self.of_application(application)
+        return self._first(self._others, application.name)
+
+    def _first(self, known: set[str], name: str) -> str:
+        if name not in known and len(known) < self._most:
+            known.add(name)
+        return name if name in known else OTHER

@@ -1,0 +1,92 @@
+"""``python -m collector COMMAND``: asks the running collector, gives it orders, and says how that went by its exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+from collector.serve.cli import orders, overview, standing_orders
+from collector.serve.cli.arguments import moment_ms, parser
+from collector.serve.cli.client import Client, Refused, Unanswered
+from collector.serve.cli.listings import LISTINGS, PARAMETERS, Listing
+from collector.serve.cli.order_answers import DONE, NOT_DONE, WRONG_USE
+from collector.serve.cli.text_table import lines, table
+from lifecycle.clock import now_ms
+from lifecycle.errors import SettingsError
+from lifecycle.visible_text import actual, visible
+
+UNREACHABLE = 3
+ORDERS = ("commit", "abort", "settle-batch", "restart", "start", "stop")
+COMMANDS = frozenset(
+    {*ORDERS, "status", overview.COMMAND, standing_orders.COMMAND, *(listing.name for listing in LISTINGS)}
+)
+OBSERVER_COLUMNS = ("name", "state", "delay_ms", "since_ms", "records", "error")
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
+    """Carry out one command; return its exit code (see ``--help``). Wrong arguments end the program with code 2."""
+    given = parser().parse_args(arguments)
+    try:
+        return carry_out(Client.from_environment(environment), given)
+    except (SettingsError, ValueError) as error:
+        return _said(given, str(error), WRONG_USE)
+    except Unanswered as error:
+        return _said(given, str(error), UNREACHABLE)
+    except Refused as error:
+        return _said(given, str(error), NOT_DONE)
+
+
+def _said(given: argparse.Namespace, message: str, code: int) -> int:
+    print(f"collector {given.command}: {visible(message)}", file=sys.stderr)
+    return code
+
+
+def carry_out(client: Client, given: argparse.Namespace) -> int:
+    """Carry out one command on this collector. Raises SettingsError, ValueError, Unanswered, Refused."""
+    if given.command in ORDERS:
+        return orders.give(client, given)
+    if given.command == "status":
+        return _status(client, given)
+    if given.command == overview.COMMAND:
+        return overview.carry_out(client, as_json=given.json)
+    if given.command == standing_orders.COMMAND:
+        return standing_orders.carry_out(client, given)
+    return _list(client, given, next(listing for listing in LISTINGS if listing.name == given.command))
+
+
+def _list(client: Client, given: argparse.Namespace, listing: Listing) -> int:
+    if given.limit < 1:
+        raise ValueError(f"--limit is {given.limit}; it takes 1 or more")
+    wanted = {"limit": str(given.limit)}
+    for name in listing.filters:
+        value = getattr(given, name.replace("-", "_"))
+        if name in ("since", "until") and value:
+            value = moment_ms(value, now_ms())
+        if value:
+            wanted[PARAMETERS[name]] = "true" if value is True else actual(str(value))
+    if listing.has_pages and given.after:
+        wanted["after"] = given.after
+    answer = client.get(listing.path, **wanted)
+    if given.json:
+        print(json.dumps(answer))
+    elif answer["rows"]:
+        print(table(answer["rows"], listing.columns))
+    else:
+        print(f"no {listing.name}", file=sys.stderr)
+    if answer["more"]:
+        cursor = f", or for the next ones --after {answer['next']}" if answer["next"] else ""
+        print(f"{answer['more']} more: --limit {given.limit + answer['more']}{cursor}", file=sys.stderr)
+    return DONE
+
+
+def _status(client: Client, given: argparse.Namespace) -> int:
+    answer = client.get("/api/v1/status")
+    if given.json:
+        print(json.dumps(answer))
+        return DONE
+    print(*lines(answer), sep="\n")
+    print(table(answer["observers"], OBSERVER_COLUMNS))
+    return DONE

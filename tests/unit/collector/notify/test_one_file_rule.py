@@ -1,0 +1,81 @@
+"""A new alert rule is one file: it is found, fires, is named, and stands on a card, and nothing else mentions it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from collector.assess import rules
+from collector.assess.attention.listing import attention
+from collector.notify.state_machine import AlertState
+from collector.serve.api.alert_routes import firing_rows
+from tests.unit.collector.assess.situations import decided_and_open, one
+from tests.unit.collector.assessments import changed, look
+from tests.unit.collector.notify.test_evaluator import Stage
+from tests.unit.collector.observations import T0
+
+NAME, NUMBER = "young_and_decided", "A900"
+SOURCE = """
+from collector.assess.findings import Severity, of_transaction
+from collector.assess.rule import Rule, Source
+from collector.assess.rule import of_transaction as place
+from lifecycle.verdicts import Evidence
+
+
+def decided(situation):
+    return [judged.view for judged in situation.judged if judged.view.listing is not None]
+
+
+def a900_decided(situation):
+    for view in situation.read(decided):
+        evidence = (Evidence(fact="it is listed", source="decision log"),)
+        yield of_transaction(view, rule="A900", severity=Severity.WARNING, summary="it is decided", evidence=evidence)
+
+
+A900 = Rule(
+    number="A900",
+    name="young and decided",
+    find=a900_decided,
+    consequence="It is committed in a moment.",
+    sources=(Source.DECISIONS,),
+    for_ms=1_000,
+    places=place,
+)
+"""
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    (tmp_path / f"{NAME}.py").write_text(SOURCE)
+    monkeypatch.setattr(rules, "__path__", [*rules.__path__, str(tmp_path)])
+    importlib.invalidate_caches()
+    more = rules.discovered()
+    assert [number for number in more if number not in rules.RULES] == [NUMBER] == list(more)[-1:]
+    monkeypatch.setitem(rules.RULES, NUMBER, more[NUMBER])
+    made = Stage(tmp_path)
+    yield made
+    made.close()
+    del sys.modules[f"{rules.__name__}.{NAME}"]
+    delattr(rules, NAME)
+
+
+def test_a_rule_of_one_file_fires_and_stands_on_the_card_that_says_the_same(stage: Stage) -> None:
+    judged = one(5_000, decided_and_open())
+    stage.snapshot = look(T0 + 5_000, judged=(judged,))
+    stage.judge(0)
+    stage.judge(1_000)
+    (row,) = firing_rows(stage.evaluator)
+    assert (row.rule, row.name, row.state) == (NUMBER, "young and decided", AlertState.FIRING.value)
+    delivery = stage.kept.next_delivery("webhook")
+    assert delivery is not None
+    assert [alert["summary"] for alert in delivery.body["firing"]] == ["it is decided"]
+    (card,) = attention(changed(stage.snapshot, alerts=(row,)))
+    assert (card.alerts, card.keys, card.consequence) == (
+        (row.key,),
+        (judged.view.key,),
+        "It is committed in a moment.",
+    )
