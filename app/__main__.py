@@ -1,4 +1,4 @@
-"""``python -m app --collector http://127.0.0.1:8650 --port 8651``: serve the pages until Ctrl-C."""
+"""``python -m indoubt.app --collector http://127.0.0.1:8650 --port 8651``: serve the pages until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import os
 import sys
 from pathlib import Path
 
-from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL, TOKEN, TOKEN_FILE, Settings
-from app.sign_in import settings as sign_in_settings
-from app.sign_in.settings import OidcSignIn, SignIn, is_loopback
-from lifecycle import private_files, settings_file
-from lifecycle.errors import SettingsError
-from lifecycle.version import VERSION
-from lifecycle.visible_text import protect_log_lines
+from indoubt.app.settings import COLLECTOR_URL, FAULT_INJECTION_URL, TOKEN, TOKEN_FILE, Settings
+from indoubt.app.sign_in import settings as sign_in_settings
+from indoubt.app.sign_in.settings import OidcSignIn, SignIn, is_loopback
+from indoubt.lifecycle import private_files, settings_file
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.version import VERSION
+from indoubt.lifecycle.visible_text import protect_log_lines
 
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the command line; each option has a line in docs/settings.md."""
-    parser = argparse.ArgumentParser(prog="python -m app", description="Serve the pages of indoubt.")
+    parser = argparse.ArgumentParser(prog="python -m indoubt.app", description="Serve the pages of indoubt.")
     settings_file.add_option(parser, "app")
     parser.add_argument("--collector", help=f"address of the collector's API (or {COLLECTOR_URL})")
     parser.add_argument("--token-file", type=Path, help=f"file that holds the bearer token (or {TOKEN}, {TOKEN_FILE})")
@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"collector: {settings.collector_url}; fault injection ({FAULT_INJECTION_URL}): {settings.fault_injection_url or 'off'}",
           file=sys.stderr, flush=True)  # fmt: skip
     # A late import: a wrong setting is reported in less than a tenth of the time that Streamlit takes to load.
-    from app.server import serve
+    from indoubt.app.server import serve
 
     serve(given.host, given.port, given.allowed_host, sign_in, public_url)
 

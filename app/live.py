@@ -10,15 +10,15 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from app.client.collector_client import CollectorClient, CollectorError
-from app.components import viewer_choices
-from app.components.markup import Html, el
-from app.components.time_text import UTC_NAME, is_zone, zone_named
-from app.settings import Settings
-from app.sign_in.guard import SIGN_OUT_HEADER
-from lifecycle.orders import Role
-from lifecycle.persons import NAME_HEADER, ROLE_HEADER, Person, person
-from lifecycle.rows.status import Status
+from indoubt.app.client.collector_client import CollectorClient, CollectorError
+from indoubt.app.components import viewer_choices
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.time_text import UTC_NAME, is_zone, zone_named
+from indoubt.app.settings import Settings
+from indoubt.app.sign_in.guard import SIGN_OUT_HEADER
+from indoubt.lifecycle.orders import Role
+from indoubt.lifecycle.persons import NAME_HEADER, ROLE_HEADER, Person, person
+from indoubt.lifecycle.rows.status import Status
 
 SHARED_FOR_S = 0.25
 """A tab may reuse another tab's answer for this long: half of the shortest refresh interval."""

@@ -1,4 +1,4 @@
-"""The pages, in the order an engineer on call needs them. Streamlit runs this file; ``python -m app`` starts it.
+"""The pages, in the order an engineer on call needs them. Streamlit runs this file; ``python -m indoubt.app`` starts it.
 
 Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t> is ``TransactionGroup.token``, ten hex digits):
 
@@ -38,11 +38,11 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import live
-from app.components import viewer_choices
-from app.components.markup import el, join
-from app.components.time_text import UTC_NAME
-from app.dialogs import (
+from indoubt.app import live
+from indoubt.app.components import viewer_choices
+from indoubt.app.components.markup import el, join
+from indoubt.app.components.time_text import UTC_NAME
+from indoubt.app.dialogs import (
     button_clicks,
     filter_order_dialog,
     run_lines,
@@ -51,7 +51,7 @@ from app.dialogs import (
     target_dialogs,
     transactions_dialog,
 )
-from app.screens import (
+from indoubt.app.screens import (
     aborts,
     alerts,
     audit,
@@ -69,7 +69,7 @@ from app.screens import (
     sections,
     timeouts,
 )
-from app.screens.objects import alert, batch, partition, pipeline, transaction
+from indoubt.app.screens.objects import alert, batch, partition, pipeline, transaction
 
 HERE = Path(__file__).parent
 # What the keys of static/keys.js do, in one line below each page. c and a open a dialog; no key gives an order.

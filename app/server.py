@@ -21,16 +21,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from streamlit.starlette import App
 
-from app import screens
-from app.regions import component
-from app.regions.region_server import RegionServer, TooManyViews
-from app.screens.live_regions import REGIONS
-from app.settings import Settings
-from app.sign_in.by_oidc import ByOidc
-from app.sign_in.by_proxy import ByProxy
-from app.sign_in.guard import HEALTH, SignedInOnly, Way
-from app.sign_in.settings import ProxySignIn, SignIn
-from app.streamlit_files import IndexPage, StreamlitFiles, scripts_of_every_page
+from indoubt.app import screens
+from indoubt.app.regions import component
+from indoubt.app.regions.region_server import RegionServer, TooManyViews
+from indoubt.app.screens.live_regions import REGIONS
+from indoubt.app.settings import Settings
+from indoubt.app.sign_in.by_oidc import ByOidc
+from indoubt.app.sign_in.by_proxy import ByProxy
+from indoubt.app.sign_in.guard import HEALTH, SignedInOnly, Way
+from indoubt.app.sign_in.settings import ProxySignIn, SignIn
+from indoubt.app.streamlit_files import IndexPage, StreamlitFiles, scripts_of_every_page
 
 log = logging.getLogger(__name__)
 PAGE = Path(__file__).with_name("page.py")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lifecycle.errors import SettingsError
-from lifecycle.text_files import text_of
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.text_files import text_of
 
 COLLECTOR_URL = "INDOUBT_COLLECTOR_URL"
 TOKEN = "INDOUBT_TOKEN"

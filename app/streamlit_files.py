@@ -27,7 +27,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit import file_util
 
-from app.sign_in.settings import is_loopback
+from indoubt.app.sign_in.settings import is_loopback
 
 # As Streamlit says of them: their names change with their content.
 _HEADERS = {"cache-control": "public, immutable, max-age=31536000", "vary": "Accept-Encoding"}

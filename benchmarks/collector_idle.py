@@ -20,7 +20,7 @@ from benchmarks.coordinator_log import STATE_TOPIC
 from benchmarks.cpu import used_s
 from benchmarks.running_collector import RunningCollector
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 READ_LIMIT_S = 60.0
 SETTLE_S = 5.0

@@ -28,7 +28,7 @@ from benchmarks.figures import row
 from benchmarks.running_collector import ROOT, RunningCollector
 from benchmarks.topics import make_topic
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 LIFECYCLE_TOPIC = "transaction_lifecycle"
 LIMIT_S = 300.0

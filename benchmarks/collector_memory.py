@@ -9,7 +9,7 @@ the process after each step.
 
 from __future__ import annotations
 
-import collector.runtime.lean_process  # noqa: F401 (as the collector does)
+import indoubt.collector.runtime.lean_process  # noqa: F401 (as the collector does)
 
 # isort: split
 import argparse
@@ -26,11 +26,11 @@ import numpy as np
 
 from benchmarks import machine
 from benchmarks.coordinator_log import COMPLETE_COMMIT, FIRST_MS, ONGOING, PREPARE_COMMIT, STATE_TOPIC, state
-from collector.history.store import Store
-from collector.records.broker_record_batch import records_of
-from collector.records.formats.transaction_state_batch import StateDecoder
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.broker_record_batch import records_of
+from indoubt.collector.records.formats.transaction_state_batch import StateDecoder
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
 
 BATCH = 10_000
 FLUSH_LIMIT_S = 60.0

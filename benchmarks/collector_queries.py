@@ -29,7 +29,7 @@ from benchmarks.figures import percentile, row
 from benchmarks.running_collector import RunningCollector
 from benchmarks.synthetic_history import write_history
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 TRANSACTIONAL_ID = "orders-7-17"
 PAUSE_S = 0.02

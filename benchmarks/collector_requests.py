@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 import httpx
 
-from collector.serve.cli.listings import LISTINGS, Listing
+from indoubt.collector.serve.cli.listings import LISTINGS, Listing
 
 API = "/api/v1/"
 FILTERS = {"transaction": "{id}", "topic": "ip_count_sink", "pipeline": "word-count"}

@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from benchmarks import coordinator_log
 from benchmarks.coordinator_log import STATE_TOPIC
 from demo.children import die_with_parent
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 STEP_S = 0.02

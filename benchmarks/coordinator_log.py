@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from lifecycle.events import EventType, LifecycleEvent, encode
-from lifecycle.identity import Handle
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.events import EventType, LifecycleEvent, encode
+from indoubt.lifecycle.identity import Handle
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 STATE_TOPIC = "__transaction_state"
 FIRST_MS = 1_795_000_000_000

@@ -34,7 +34,7 @@ from benchmarks.coordinator_load import CoordinatorLoad
 from benchmarks.figures import percentile
 from demo.broker import Broker
 from demo.prerequisites import JARS, java_home
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 TOPIC = "detection_latency"
@@ -74,7 +74,7 @@ class Watcher:
 def start_collector(bootstrap_servers: str, directory: Path, token: str) -> tuple[subprocess.Popen[str], str]:
     """Start a collector on a free port; return its process and address once it is ready."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("INDOUBT_")}
-    command = [sys.executable, "-m", "collector", "--bootstrap-servers", bootstrap_servers]
+    command = [sys.executable, "-m", "indoubt.collector", "--bootstrap-servers", bootstrap_servers]
     process = subprocess.Popen(
         [*command, "--directory", str(directory), "--port", "0"],
         cwd=ROOT,

@@ -31,9 +31,9 @@ from benchmarks.running_collector import RunningCollector
 from benchmarks.topics import make_topic
 from demo.broker import Broker
 from demo.prerequisites import find_chromium
-from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 TRANSACTIONS = 2
 OVERDUE_S = 2.0

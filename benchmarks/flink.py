@@ -20,7 +20,7 @@ from benchmarks.cpu import CpuWatcher, Sample
 from benchmarks.figures import Mark
 from benchmarks.topics import Watcher
 from demo.children import die_with_parent
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 EXACTLY_ONCE, AT_LEAST_ONCE = "eo", "alo"

@@ -22,7 +22,7 @@ import psutil
 
 from benchmarks import flink
 from benchmarks.running_collector import RunningCollector
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 OWNER, CLUSTER = "night shift", "bench"
 CHECKPOINT = 3

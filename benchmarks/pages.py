@@ -37,7 +37,7 @@ from demo.broker import Broker
 from demo.children import die_with_parent
 from demo.ports import free_port
 from demo.prerequisites import find_chromium
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 PAGES = ("overview", "transactions", "readers", "pipelines", "alerts", "history", "audit")
 VIEWERS = (0, 1, 0, 20, 0)
@@ -67,7 +67,7 @@ def running_app(collector: RunningCollector, log: Path) -> Iterator[tuple[str, i
     own = {"INDOUBT_TOKEN": collector.token, "INDOUBT_COLLECTOR_URL": collector.url}
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "app", "--port", str(port)],
+            [sys.executable, "-m", "indoubt.app", "--port", str(port)],
             cwd=ROOT,
             env=inherited | own,
             stdout=out,

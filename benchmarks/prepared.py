@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from benchmarks.topics import value_of
 from demo.children import die_with_parent
-from lifecycle.errors import ResourceManagerError
-from lifecycle.identity import Handle, Marker
-from resource_managers.fingerprint import RunningFingerprint
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.protocol import SlotAttempt
+from indoubt.lifecycle.errors import ResourceManagerError
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.resource_managers.fingerprint import RunningFingerprint
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.protocol import SlotAttempt
 
 ROOT = Path(__file__).resolve().parent.parent
 BATCH = 0

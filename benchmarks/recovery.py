@@ -32,12 +32,12 @@ from benchmarks.topics import count_committed, end_offset, make_topic
 from demo.broker import Broker
 from demo.children import die_with_parent
 from demo.prerequisites import java_home
-from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
-from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory, CheckpointIdentity
-from pipeline.config.settings import PipelineSettings
-from pipeline.recovery.recovery import Recovery
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
+from indoubt.pipeline.checkpoints.checkpoint_directory import CheckpointDirectory, CheckpointIdentity
+from indoubt.pipeline.config.settings import PipelineSettings
+from indoubt.pipeline.recovery.recovery import Recovery
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 ROOT = Path(__file__).resolve().parent.parent
 DECIDED, UNDECIDED = "decided", "undecided"

@@ -27,7 +27,7 @@ class RunningCollector:
         directory: Path,
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
-        module: str = "collector",
+        module: str = "indoubt.collector",
         start_limit_s: float = START_LIMIT_S,
     ) -> None:
         self.url = ""

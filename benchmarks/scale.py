@@ -31,11 +31,11 @@ from benchmarks.spark_run import SparkRun, marks
 from benchmarks.topics import PARTITIONS, VALUE_BYTES, count_committed, delete_topic, fill, make_topic
 from demo.broker import Broker
 from demo.prerequisites import java_home
-from lifecycle.decisions import Decision
-from lifecycle.events import EventType, LifecycleEvent, decode
-from lifecycle.guarantees import DeliveryGuarantee
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import Decision
+from indoubt.lifecycle.events import EventType, LifecycleEvent, decode
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 LIFECYCLE = "transaction_lifecycle"
 BATCHES = 8

@@ -38,8 +38,8 @@ from benchmarks.spark_run import NULL, SPARK, Batch, Ran, SparkRun, marks
 from benchmarks.topics import VALUE_BYTES, count_committed, delete_topic, fill, make_topic
 from demo.broker import Broker
 from demo.prerequisites import java_home
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 SOURCE = "throughput_source"
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"

@@ -23,16 +23,16 @@ from benchmarks.cpu import CpuWatcher, Sample
 from benchmarks.figures import Mark
 from benchmarks.null_sink import NullSink
 from demo.children import die_with_parent
-from lifecycle.guarantees import DeliveryGuarantee
-from pipeline.config.settings import ARROW, PipelineSettings
-from pipeline.jobs.job import passthrough, read_source
-from pipeline.recovery.recovery import Recovery
-from pipeline.run.arrow_batches import batch_limits
-from pipeline.run.driver import follow_progress, make_spark
-from pipeline.run.group_offsets import GroupOffsets
-from pipeline.sink.data_source import TwoPhaseCommitSink
-from pipeline.sink.range_copy import copy_ranges
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.pipeline.config.settings import ARROW, PipelineSettings
+from indoubt.pipeline.jobs.job import passthrough, read_source
+from indoubt.pipeline.recovery.recovery import Recovery
+from indoubt.pipeline.run.arrow_batches import batch_limits
+from indoubt.pipeline.run.driver import follow_progress, make_spark
+from indoubt.pipeline.run.group_offsets import GroupOffsets
+from indoubt.pipeline.sink.data_source import TwoPhaseCommitSink
+from indoubt.pipeline.sink.range_copy import copy_ranges
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 SPARK, NULL = "spark", "null"

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 
 from benchmarks.topics import value_of
 from demo.children import die_with_parent
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 TICK_S = 0.001

@@ -9,13 +9,20 @@ from pathlib import Path
 
 import duckdb
 
-from collector.history.store import Store
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BrokerRecord, DecisionSeen, EventSeen, Observation, Observed, Position
-from lifecycle import decisions, events
-from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
-from lifecycle.events import EventType, LifecycleEvent
-from lifecycle.identity import Handle, TransactionalId
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import (
+    BrokerRecord,
+    DecisionSeen,
+    EventSeen,
+    Observation,
+    Observed,
+    Position,
+)
+from indoubt.lifecycle import decisions, events
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
+from indoubt.lifecycle.events import EventType, LifecycleEvent
+from indoubt.lifecycle.identity import Handle, TransactionalId
 
 DAY_MS = 24 * 3_600_000
 FIRST_OFFSET = 1_000_000_000

@@ -3,7 +3,7 @@
     python -m benchmarks.visibility_latency [--flink DIR] [--intervals 1000,5000] [--seconds 30] [--rounds 3] [--json]
         [--also spark-master=local[2]]
 
-A steady 10,000 records/s of 100 bytes go into 4 partitions. An indoubt pipeline (``python -m pipeline run``, passthrough,
+A steady 10,000 records/s of 100 bytes go into 4 partitions. An indoubt pipeline (``python -m indoubt.pipeline run``, passthrough,
 exactly once) with a trigger of 1 s and of 5 s, the same pipeline with the setting of each --also, and Flink's KafkaSink
 EXACTLY_ONCE with the same checkpoint interval, run in turn. Every record's latency counts from 10 s after the first record on.
 The reader also counts: each record must be there once.
@@ -35,8 +35,8 @@ from benchmarks.topics import PARTITIONS, VALUE_BYTES, Counted, delete_topic, ma
 from demo.broker import Broker
 from demo.children import die_with_parent
 from demo.prerequisites import java_home
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS, FLINK = "ours", "flink"
@@ -119,7 +119,7 @@ def pipeline(
         "trigger-interval-ms": interval_ms,
         "status-file": status,
     }
-    command = [sys.executable, "-m", "pipeline", "run"]
+    command = [sys.executable, "-m", "indoubt.pipeline", "run"]
     command += [part for key, value in settings.items() for part in (f"--{key}", str(value))]
     command += [f"--{also}"] if also else []
     with log.open("wb") as out:

@@ -1,4 +1,4 @@
-"""``python -m collector``: the collector itself, or a command for a running one.
+"""``python -m indoubt.collector``: the collector itself, or a command for a running one.
 
 Each loads only what it needs: a command that would load the collector first would answer a second and a half later.
 """
@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 
-from lifecycle.version import VERSION
+from indoubt.lifecycle.version import VERSION
 
 
 def main() -> int:
@@ -20,15 +20,15 @@ def main() -> int:
         print(f"indoubt {VERSION}")
         return 0
     if first == "token":
-        from collector.serve.cli import tokens
+        from indoubt.collector.serve.cli import tokens
 
         return tokens.main(arguments[1:])
     if first != "serve" and not first.startswith("-"):
-        from collector.serve.cli import main as command_line
+        from indoubt.collector.serve.cli import main as command_line
 
         if first in command_line.COMMANDS:
             return command_line.main(arguments)
-    from collector import start
+    from indoubt.collector import start
 
     code = start.run(arguments[1:] if arguments[:1] == ["serve"] else arguments)
     # All is stopped and closed. A client's thread that still waits for a broker holds objects of DuckDB's, which would be told as

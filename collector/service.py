@@ -15,7 +15,7 @@ asks once. Requests are answered by the web server's threads, under the main one
 
 from __future__ import annotations
 
-from collector.runtime import lean_process  # before what it keeps small
+from indoubt.collector.runtime import lean_process  # before what it keeps small
 
 # isort: split
 import contextlib
@@ -28,56 +28,56 @@ from types import FrameType
 
 import uvicorn
 
-from collector.act.orders import database_participant
-from collector.act.orders.audit import OrderHistory
-from collector.act.orders.bulk_selection import Previews
-from collector.act.orders.hanging import HangingOrders
-from collector.act.orders.order_runs import OrderRuns
-from collector.act.orders.outcome_probes import OutcomeProbes
-from collector.act.orders.outcome_resolver import OutcomeResolver, Probe
-from collector.act.orders.participants import KafkaParticipant, Participants
-from collector.act.orders.pipelines import KIND, PipelineOrders
-from collector.act.orders.plan import OrderContext
-from collector.act.orders.service import Actions
-from collector.act.standing_orders.own_checks import News, Owners
-from collector.act.standing_orders.service import StandingOrderService
-from collector.assess.assessment import Surroundings
-from collector.assess.assessor import Assessor
-from collector.assess.rules.losses import RecentLosses
-from collector.config.databases import managers
-from collector.config.settings import Settings, TransactionSource
-from collector.history import retention
-from collector.history.retention import Maintenance
-from collector.history.store import Store
-from collector.notify.service import AlertService, alert_settings
-from collector.observe.aborted_offsets import AbortedOffsets
-from collector.observe.clocks import Clocks
-from collector.observe.cluster_id import ClusterName
-from collector.observe.databases import database_observers
-from collector.observe.decision_log import DecisionTopic
-from collector.observe.lifecycle_topic import LifecycleTopic
-from collector.observe.partitions import Partitions
-from collector.observe.source import Observer, ObserverStatus
-from collector.observe.time_samples import TimeSamples
-from collector.observe.transaction_polling import TransactionPolling
-from collector.observe.transaction_state_log import TransactionLog
-from collector.runtime.clock import now_ms
-from collector.runtime.timed_cache import Refresher
-from collector.serve.api import alert_routes, standing_order_routes
-from collector.serve.api.app import application, server_config
-from collector.serve.api.auth.authentication import KnownTokens
-from collector.serve.api.auth.rate_limits import RequestLimits
-from collector.serve.api.dependencies import ApiDependencies
-from collector.serve.api.event_stream import Changes
-from collector.views import aborts_and_losses
-from collector.views.current_state import CurrentState
-from collector.views.loading import Loading
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.group_questions import members
-from resource_managers.kafka.partitions import KafkaPartitions
-from resource_managers.kafka.record_offsets import KafkaRecordOffsets
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.collector.act.orders import database_participant
+from indoubt.collector.act.orders.audit import OrderHistory
+from indoubt.collector.act.orders.bulk_selection import Previews
+from indoubt.collector.act.orders.hanging import HangingOrders
+from indoubt.collector.act.orders.order_runs import OrderRuns
+from indoubt.collector.act.orders.outcome_probes import OutcomeProbes
+from indoubt.collector.act.orders.outcome_resolver import OutcomeResolver, Probe
+from indoubt.collector.act.orders.participants import KafkaParticipant, Participants
+from indoubt.collector.act.orders.pipelines import KIND, PipelineOrders
+from indoubt.collector.act.orders.plan import OrderContext
+from indoubt.collector.act.orders.service import Actions
+from indoubt.collector.act.standing_orders.own_checks import News, Owners
+from indoubt.collector.act.standing_orders.service import StandingOrderService
+from indoubt.collector.assess.assessment import Surroundings
+from indoubt.collector.assess.assessor import Assessor
+from indoubt.collector.assess.rules.losses import RecentLosses
+from indoubt.collector.config.databases import managers
+from indoubt.collector.config.settings import Settings, TransactionSource
+from indoubt.collector.history import retention
+from indoubt.collector.history.retention import Maintenance
+from indoubt.collector.history.store import Store
+from indoubt.collector.notify.service import AlertService, alert_settings
+from indoubt.collector.observe.aborted_offsets import AbortedOffsets
+from indoubt.collector.observe.clocks import Clocks
+from indoubt.collector.observe.cluster_id import ClusterName
+from indoubt.collector.observe.databases import database_observers
+from indoubt.collector.observe.decision_log import DecisionTopic
+from indoubt.collector.observe.lifecycle_topic import LifecycleTopic
+from indoubt.collector.observe.partitions import Partitions
+from indoubt.collector.observe.source import Observer, ObserverStatus
+from indoubt.collector.observe.time_samples import TimeSamples
+from indoubt.collector.observe.transaction_polling import TransactionPolling
+from indoubt.collector.observe.transaction_state_log import TransactionLog
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.runtime.timed_cache import Refresher
+from indoubt.collector.serve.api import alert_routes, standing_order_routes
+from indoubt.collector.serve.api.app import application, server_config
+from indoubt.collector.serve.api.auth.authentication import KnownTokens
+from indoubt.collector.serve.api.auth.rate_limits import RequestLimits
+from indoubt.collector.serve.api.dependencies import ApiDependencies
+from indoubt.collector.serve.api.event_stream import Changes
+from indoubt.collector.views import aborts_and_losses
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.loading import Loading
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.group_questions import members
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions
+from indoubt.resource_managers.kafka.record_offsets import KafkaRecordOffsets
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 Running = (
     Observer
@@ -259,20 +259,20 @@ def _observers(
     found.append(Clocks(current, connection, broker))
     # What needs libraries of its own is imported where it is wanted.
     if settings.checkpoints:
-        from collector.observe.spark_checkpoint import SparkCheckpoint
+        from indoubt.collector.observe.spark_checkpoint import SparkCheckpoint
     for name, location in settings.checkpoints.items():
         is_local = location.startswith("file://") or "://" not in location
         interval_ms = LOCAL_POLLING_MS if is_local else tunable.remote_checkpoint_polling_ms
         found.append(SparkCheckpoint(current, store, name, location, interval_ms=interval_ms))
     found.append(AbortedOffsets(current, store, KafkaRecordOffsets(connection)))
     if settings.flink:
-        from collector.observe.flink_rest import FlinkRest
+        from indoubt.collector.observe.flink_rest import FlinkRest
     for name, url in settings.flink.items():
         access, interval_ms = settings.flink_access.get(name), tunable.flink_polling_ms
         found.append(FlinkRest(current, store, name, url, interval_ms=interval_ms, access=access))
     clusters = dict.fromkeys((*settings.flink, *settings.flink_checkpoints))
     if clusters:
-        from collector.observe.flink_committables import FlinkCommittablesReader
+        from indoubt.collector.observe.flink_committables import FlinkCommittablesReader
     for name in clusters:
         found.append(
             FlinkCommittablesReader(
@@ -291,7 +291,7 @@ def _owners(
 ) -> Owners:
     flink: Mapping[str, News] = {}
     if settings.flink and settings.standing_orders.orders:
-        from collector.observe.flink_news import flink_news
+        from indoubt.collector.observe.flink_news import flink_news
 
         flink = flink_news(current, settings.flink, settings.flink_access)
     return Owners(broker=broker, members=functools.partial(members, connection), flink=flink)

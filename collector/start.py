@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collector.runtime import lean_process  # noqa: F401 (before what it keeps small)
+from indoubt.collector.runtime import lean_process  # noqa: F401 (before what it keeps small)
 
 # isort: split
 import contextlib
@@ -12,19 +12,19 @@ import socket
 import sys
 from collections.abc import Sequence
 
-from collector.config import settings as collector_settings
-from collector.config import tls
-from collector.config.settings import Settings
-from collector.history.store import Store, StoreFailed
-from collector.runtime import logs
-from collector.serve.api.auth import token_store
-from collector.serve.api.auth.authentication import KnownTokens
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
-from collector.views.loading import Loading
-from lifecycle import private_files
-from lifecycle.errors import SettingsError
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.collector.config import settings as collector_settings
+from indoubt.collector.config import tls
+from indoubt.collector.config.settings import Settings
+from indoubt.collector.history.store import Store, StoreFailed
+from indoubt.collector.runtime import logs
+from indoubt.collector.serve.api.auth import token_store
+from indoubt.collector.serve.api.auth.authentication import KnownTokens
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.loading import Loading
+from indoubt.lifecycle import private_files
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 HISTORY = "history.duckdb"
 SETTLED_KEPT, CHECKPOINTS_KEPT = 10_000, 2_000
@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
         current = _current_state(settings, store)
         with Loading(current) as loading:
             # Half of what there is to import: it takes as long as to load a long history.
-            from collector import service
+            from indoubt.collector import service
 
             service.serve(settings, connection, tokens, store, current, loading, listening)
     if loading.failure is not None:

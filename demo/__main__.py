@@ -20,7 +20,7 @@ from demo.prerequisites import ROOT, Missing
 from demo.readers import NotRead
 from demo.run import DemoRun, RunSettings, page_port, page_url, say
 from demo.waiting import DemoFailed
-from lifecycle.private_files import close_to_others
+from indoubt.lifecycle.private_files import close_to_others
 
 PAGE_RATE = 200.0
 HEADLESS_RATE = 500.0

@@ -26,8 +26,8 @@ from demo import topics
 from demo.broker import Broker
 from demo.children import die_with_parent
 from demo.prerequisites import ARCHIVE_LOG_OFF, BROKER_CLASSES, JARS, java_home, say
-from pipeline.config.settings import SPARK_CLASSES, PipelineSettings
-from pipeline.run import spark_home
+from indoubt.pipeline.config.settings import SPARK_CLASSES, PipelineSettings
+from indoubt.pipeline.run import spark_home
 
 BATCHES = 3
 """This many batches load every class that a pipeline needs from start to commit."""
@@ -109,7 +109,7 @@ def _run_pipeline(bootstrap_servers: str, work: Path) -> None:
         spark_properties=f"spark.driver.defaultJavaOptions={' '.join(_written_at_exit(work / 'spark.jsa'))}",
     )
     driver = subprocess.Popen(
-        [sys.executable, "-m", "pipeline", "driver"],
+        [sys.executable, "-m", "indoubt.pipeline", "driver"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -16,7 +16,7 @@ from typing import Self
 
 from demo.children import die_with_parent
 from demo.ports import free_port, listens
-from resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.database.connection import DatabaseConnection
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 30.0

@@ -22,7 +22,7 @@ from demo.faults import DESCRIPTIONS, Fault
 from demo.prerequisites import ROOT
 from demo.run import DemoRun
 from demo.tour import STEPS
-from lifecycle.clock import now_ms
+from indoubt.lifecycle.clock import now_ms
 
 ABANDON_LIMIT_S = 60.0
 LOG_KEPT = 50

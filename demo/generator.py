@@ -17,7 +17,7 @@ from types import FrameType
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from lifecycle.clock import now_ms
+from indoubt.lifecycle.clock import now_ms
 
 TICK_S = 0.05
 FLUSH_LIMIT_S = 30.0

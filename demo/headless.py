@@ -18,7 +18,7 @@ from demo.readers import LiveReader, end_offsets, scan
 from demo.run import DemoRun, RunSettings, say
 from demo.transaction_counts import ended, open_transactions
 from demo.waiting import DemoFailed, wait_until
-from lifecycle.clock import now_ms
+from indoubt.lifecycle.clock import now_ms
 
 COMMITTED_BEFORE_FAULT = 2
 STRIKE_LIMIT_S = 180.0

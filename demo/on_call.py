@@ -14,7 +14,7 @@ from demo.abandoned_producer import KEY
 from demo.readers import LiveReader, scan
 from demo.run import DemoRun, say
 from demo.waiting import DemoFailed
-from lifecycle.verdicts import Verdict
+from indoubt.lifecycle.verdicts import Verdict
 
 VERDICT_LIMIT_S = 45.0
 """The collector must show a decided batch in time to settle it within its transactions' timeout of 60 s."""

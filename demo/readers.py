@@ -18,7 +18,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from resource_managers.kafka.stalled_partitions import StalledPartitions
+from indoubt.resource_managers.kafka.stalled_partitions import StalledPartitions
 
 LIMIT_S = 60.0
 POLL_S = 0.2

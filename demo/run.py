@@ -25,7 +25,7 @@ from demo.ports import free_port, is_taken
 from demo.prerequisites import ROOT, java_home
 from demo.processes import STOP_LIMIT_S, Child, Part
 from demo.waiting import DemoFailed, T, wait_until
-from lifecycle.clock import now_ms
+from indoubt.lifecycle.clock import now_ms
 
 PREFIX = "ip-count"
 APP_PORT = 8651
@@ -169,7 +169,7 @@ class DemoRun:
             "INDOUBT_OPERATOR_TOKEN": f"demo:{self.operator_token}",
             "INDOUBT_FOREIGN_OLD_MS": FOREIGN_OLD_MS,
         }
-        self._start("collector", arguments, environment)
+        self._start("collector", "indoubt.collector", arguments, environment)
 
     def wait_for_collector(self) -> None:
         """Wait until the collector's API answers."""
@@ -185,7 +185,7 @@ class DemoRun:
         arguments += ["--trigger-interval-ms", str(TRIGGER_INTERVAL_MS), "--status-file", str(self._status_file)]
         arguments += ["--restart-delay-ms", "2000", "--restart-attempts", str(self.settings.restart_attempts)]
         environment = {"INDOUBT_CRASH_POINTS": str(self.crash_points), "JAVA_HOME": java_home()}
-        self._start("pipeline", arguments, environment)
+        self._start("pipeline", "indoubt.pipeline", arguments, environment)
 
     def start_flink(self) -> None:
         """Start the Flink job, if there is one; its first checkpoint comes after about ten seconds."""
@@ -207,18 +207,18 @@ class DemoRun:
         """Start the traffic; with ``close`` its last records close every window."""
         arguments = ["--bootstrap-servers", self.bootstrap_servers, "--topic", topics.SOURCE]
         arguments += ["--rate", str(self.settings.rate), *(["--close"] if close else [])]
-        self._start("demo.generator", arguments, {})
+        self._start("generator", "demo.generator", arguments, {})
         say(f"generator: {self.settings.rate:g} records/s")
 
     def start_downstream(self) -> None:
         """Start a read_committed consumer group behind the pipeline, which waits when a transaction stays open."""
         arguments = ["--bootstrap-servers", self.bootstrap_servers, "--topic", topics.SINK]
-        self._start("demo.downstream", arguments, {})
+        self._start("downstream", "demo.downstream", arguments, {})
         say(f"consumer group {downstream.GROUP} reads {topics.SINK}")
 
     def end_generator(self) -> None:
         """End the traffic in order. Raises DemoFailed if some of it was not delivered."""
-        child = self._parts.pop("demo.generator").child
+        child = self._parts.pop("generator").child
         child.stop(STOP_LIMIT_S * 2)
         if child.exit_code != 0:
             raise DemoFailed(f"the generator ended with code {child.exit_code}; its log:\n{child.tail()}")
@@ -227,7 +227,7 @@ class DemoRun:
         """Start the app on that port; its pages answer when ``wait_for_app`` returns."""
         self.app_url = page_url(port)
         environment = {"INDOUBT_TOKEN": self.operator_token, "INDOUBT_FAULT_INJECTION_URL": fault_injection_url}
-        self._start("app", ["--collector", self.collector_url, "--port", str(port)], environment)
+        self._start("app", "indoubt.app", ["--collector", self.collector_url, "--port", str(port)], environment)
 
     def wait_for_app(self) -> None:
         """Wait until the app's pages answer."""
@@ -299,7 +299,7 @@ class DemoRun:
         """End the writers first and the broker last, then every other process with this run's mark."""
         # Without a broker no part can end in order: a writer would try to deliver its rows or to roll them back.
         limit_s = STOP_LIMIT_S if self._broker.pid is not None else 0.0
-        for name in ("demo.generator", "pipeline", "flink", "demo.downstream", "app", "collector"):
+        for name in ("generator", "pipeline", "flink", "downstream", "app", "collector"):
             if name in self._parts:
                 self._parts.pop(name).child.stop(limit_s)
         if self._class_archives is not None:
@@ -317,9 +317,9 @@ class DemoRun:
     def _status_file(self) -> Path:
         return self.directory / "pipeline-status.json"
 
-    def _start(self, module: str, arguments: list[str], environment: dict[str, str]) -> Child:
+    def _start(self, name: str, module: str, arguments: list[str], environment: dict[str, str]) -> Child:
         command = [sys.executable, "-m", module, *arguments]
-        part = self._parts[module] = Part(module, command, self.logs / f"{module}.log", environment)
+        part = self._parts[name] = Part(name, command, self.logs / f"{name}.log", environment)
         return part.child
 
     def _remove_data(self) -> None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from kafka.admin import KafkaAdminClient
 
-from collector.records.formats.transaction_state import BrokerStatus, decode_key, decode_value
 from demo.readers import scan
+from indoubt.collector.records.formats.transaction_state import BrokerStatus, decode_key, decode_value
 
 TRANSACTION_LOG = "__transaction_state"
 ADMIN_LIMIT_MS = 30_000

@@ -6,7 +6,7 @@ import re
 import secrets
 from dataclasses import dataclass
 
-from lifecycle.errors import SettingsError
+from indoubt.lifecycle.errors import SettingsError
 
 XA_FORMAT_ID = 1
 XA_PART_BYTES = 64

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lifecycle.decisions import (
+from indoubt.lifecycle.decisions import (
     BatchAttempt,
     CheckpointTakenOver,
     Decision,
@@ -24,8 +24,8 @@ from lifecycle.decisions import (
     Settled,
     Snapshot,
 )
-from lifecycle.identity import Handle, transactional_ids
-from lifecycle.resource_manager_kinds import KAFKA
+from indoubt.lifecycle.identity import Handle, transactional_ids
+from indoubt.lifecycle.resource_manager_kinds import KAFKA
 
 
 @dataclass(slots=True)

@@ -10,8 +10,8 @@ import base64
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from lifecycle.decisions import DecisionRecord, LogRecord, Part, decode, encode
-from lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.decisions import DecisionRecord, LogRecord, Part, decode, encode
+from indoubt.lifecycle.errors import MalformedRecord
 
 PARTS_SPAN = 10_000
 """Offsets from the first part of a record to its last at most: what a writer that died left unfinished is forgotten then."""

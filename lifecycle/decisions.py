@@ -10,9 +10,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from lifecycle.errors import MalformedRecord, UnknownVersion
-from lifecycle.identity import Handle
-from lifecycle.json_record import read_object
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.json_record import read_object
 
 RECORD_VERSION = 1
 Record = TypeVar("Record")

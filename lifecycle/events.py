@@ -12,8 +12,8 @@ from enum import Enum
 from typing import Any
 from uuid import uuid4
 
-from lifecycle.errors import MalformedRecord, UnknownVersion
-from lifecycle.json_record import read_object
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.lifecycle.json_record import read_object
 
 SPEC_VERSION = "1.0"
 CONTENT_TYPE = "application/cloudevents+json"

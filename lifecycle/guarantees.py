@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from lifecycle.errors import SettingsError
+from indoubt.lifecycle.errors import SettingsError
 
 
 class DeliveryGuarantee(Enum):

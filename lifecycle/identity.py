@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from lifecycle.errors import MalformedRecord, SettingsError
+from indoubt.lifecycle.errors import MalformedRecord, SettingsError
 
 PREFIX_PATTERN = re.compile(r"[A-Za-z0-9._-]{1,80}")
 _ID_PATTERN = re.compile(r"(?P<prefix>[A-Za-z0-9._-]{1,80})-(?P<slot>0|[1-9][0-9]{0,8})-(?P<parity>[01])")

@@ -10,7 +10,7 @@ import json
 import math
 from typing import Any
 
-from lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.errors import MalformedRecord
 
 MAX_DEPTH = 32
 MAX_WHOLE_NUMBER = 2**53

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.identity import Handle
+from indoubt.lifecycle.identity import Handle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

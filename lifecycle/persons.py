@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
-from lifecycle.errors import IndoubtError
-from lifecycle.orders import Role
-from lifecycle.visible_text import visible
+from indoubt.lifecycle.errors import IndoubtError
+from indoubt.lifecycle.orders import Role
+from indoubt.lifecycle.visible_text import visible
 
 NAME_HEADER = "X-Indoubt-Person"
 """The name, percent-encoded UTF-8: a header holds no other letters."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from lifecycle.errors import MalformedRecord, UnknownVersion
-from lifecycle.json_record import read_object
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.lifecycle.json_record import read_object
 
 RECORD_VERSION = 1
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lifecycle.branch_id import check_xa_prefix
-from lifecycle.errors import SettingsError
-from lifecycle.identity import check_prefix
+from indoubt.lifecycle.branch_id import check_xa_prefix
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.identity import check_prefix
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

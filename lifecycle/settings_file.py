@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lifecycle.errors import SettingsError
-from lifecycle.text_files import text_of
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.text_files import text_of
 
 OPTION = "--settings-file"
 VARIABLE = "INDOUBT_SETTINGS_FILE"

@@ -1,4 +1,4 @@
-"""``python -m pipeline run …``: a supervised pipeline; ``settle …``: say what ended. A supervisor starts the others."""
+"""``python -m indoubt.pipeline run …``: a supervised pipeline; ``settle …``: say what ended. A supervisor starts the others."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import logging
 import os
 import sys
 
-from lifecycle import settings_file
-from lifecycle.decisions import Settled
-from lifecycle.errors import IndoubtError, SettingsError
-from lifecycle.version import VERSION
-from lifecycle.visible_text import protect_log_lines, visible
-from pipeline.config.settings import PipelineSettings, add_file
-from pipeline.config.sink_settings import SinkSettings
-from pipeline.runtime.status_file import WRONG_SETTINGS
-from pipeline.supervision.supervisor import Supervisor
+from indoubt.lifecycle import settings_file
+from indoubt.lifecycle.decisions import Settled
+from indoubt.lifecycle.errors import IndoubtError, SettingsError
+from indoubt.lifecycle.version import VERSION
+from indoubt.lifecycle.visible_text import protect_log_lines, visible
+from indoubt.pipeline.config.settings import PipelineSettings, add_file
+from indoubt.pipeline.config.sink_settings import SinkSettings
+from indoubt.pipeline.runtime.status_file import WRONG_SETTINGS
+from indoubt.pipeline.supervision.supervisor import Supervisor
 
 
 def main() -> int:
@@ -38,7 +38,7 @@ def main() -> int:
             flags = {name: value for name, value in arguments.items() if value is not None}
             given, origins = add_file(flags, sys.argv[1:], os.environ)
         if command == "settle":
-            from pipeline.recovery.settle_command import settle as settle_command
+            from indoubt.pipeline.recovery.settle_command import settle as settle_command
 
             outcome = Settled(given_outcome["outcome"]) if given_outcome["outcome"] else None
             known = {setting.name for setting in dataclasses.fields(SinkSettings)}
@@ -49,11 +49,11 @@ def main() -> int:
         settings = PipelineSettings.read(given, origins)
         if command == "driver":
             # Only here: a supervisor needs no Spark, and starts in less than half of the time without.
-            from pipeline.run.driver import run_driver
+            from indoubt.pipeline.run.driver import run_driver
 
             return run_driver(settings, run_file, run_id)
         if command == "sweep":
-            from pipeline.recovery.sweep import sweep_after
+            from indoubt.pipeline.recovery.sweep import sweep_after
 
             sweep_after(settings, run_id)
             return 0
@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m indoubt.pipeline", description=__doc__)
     parser.add_argument("--version", action="version", version=f"indoubt {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True)
     _add_settings(commands.add_parser("run", help="run a pipeline and restart it when it fails"))

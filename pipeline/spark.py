@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.utils import is_remote
 
-from lifecycle.errors import IndoubtError, SettingsError
-from pipeline.config.sink_settings import APPEND, UPDATE, SinkSettings, check_output_mode
-from pipeline.jobs.job import check_isolation
-from pipeline.run.sink_run import SinkRun, columns_of
-from resource_managers.checkpoint_location import CheckpointLocation
+from indoubt.lifecycle.errors import IndoubtError, SettingsError
+from indoubt.pipeline.config.sink_settings import APPEND, UPDATE, SinkSettings, check_output_mode
+from indoubt.pipeline.jobs.job import check_isolation
+from indoubt.pipeline.run.sink_run import SinkRun, columns_of
+from indoubt.resource_managers.checkpoint_location import CheckpointLocation
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from lifecycle.errors import IndoubtError, SettingsError, Unreachable
+from indoubt.lifecycle.errors import IndoubtError, SettingsError, Unreachable
 
 if TYPE_CHECKING:
     from pyarrow import fs

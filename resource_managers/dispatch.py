@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from lifecycle.errors import IndoubtError, ResourceManagerError
-from lifecycle.identity import Handle, Marker
-from lifecycle.outcomes import CommitOutcome, RetryLater, RollbackOutcome
-from resource_managers.protocol import OpenTransactionView, Readiness, Settler
+from indoubt.lifecycle.errors import IndoubtError, ResourceManagerError
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.outcomes import CommitOutcome, RetryLater, RollbackOutcome
+from indoubt.resource_managers.protocol import OpenTransactionView, Readiness, Settler
 
 
 class Held(Protocol):

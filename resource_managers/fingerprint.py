@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lifecycle.errors import SettingsError
-from lifecycle.identity import Fingerprint
-from resource_managers.record_parts import are_headers, encode_headers
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.identity import Fingerprint
+from indoubt.resource_managers.record_parts import are_headers, encode_headers
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lifecycle.errors import SettingsError
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import Fingerprint, Handle
-from lifecycle.outcomes import RolledBack
-from resource_managers.dispatch import Settlers, side_by_side
-from resource_managers.protocol import (
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.lifecycle.identity import Fingerprint, Handle
+from indoubt.lifecycle.outcomes import RolledBack
+from indoubt.resource_managers.dispatch import Settlers, side_by_side
+from indoubt.resource_managers.protocol import (
     OpenTransaction,
     OpenTransactionView,
     PlainWriter,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from lifecycle.errors import DecisionMissing
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import Fingerprint, Handle, Marker, transaction_key
-from lifecycle.outcomes import CommitOutcome, RollbackOutcome
+from indoubt.lifecycle.errors import DecisionMissing
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.lifecycle.identity import Fingerprint, Handle, Marker, transaction_key
+from indoubt.lifecycle.outcomes import CommitOutcome, RollbackOutcome
 
 if TYPE_CHECKING:
     import pyarrow as pa

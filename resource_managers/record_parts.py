@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lifecycle.errors import SettingsError
+from indoubt.lifecycle.errors import SettingsError
 
 _BYTES = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
 _TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from lifecycle.errors import SettingsError
-from lifecycle.resource_manager_kinds import DATABASES, ResourceManagerKind, kind_named
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.protocol import ResourceManager
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.resource_manager_kinds import DATABASES, ResourceManagerKind, kind_named
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.protocol import ResourceManager
 
 if TYPE_CHECKING:
-    from resource_managers.database.resource_manager import DatabaseResourceManager
+    from indoubt.resource_managers.database.resource_manager import DatabaseResourceManager
 
 
 def implementation(kind: ResourceManagerKind) -> type[Any]:

@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from lifecycle.errors import MalformedRecord, UnknownVersion
-from lifecycle.json_record import read_object
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.lifecycle.json_record import read_object
 
 OFFSETS, COMMITS = "offsets", "commits"
 NEWEST_VERSION = {OFFSETS: 2, COMMITS: 3}

@@ -13,7 +13,7 @@ import pytest
 from demo.broker import Broker
 from demo.mariadb_server import MariaDbServer
 from demo.postgres_server import PostgresServer
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 # Most of the tests' JVMs end within a minute: the quick compiler alone takes a quarter less processor time of them.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lifecycle.rows.row_json import Json
+from indoubt.lifecycle.rows.row_json import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,30 +10,30 @@ from urllib.parse import quote
 
 import httpx
 
-from app.client.audit_entries import AuditEntry, read_audit
-from app.client.collector_rows import FoundPage, Orderable, Rows
-from app.client.hanging_transactions import read_hanging
-from app.client.kept_answers import KeptAnswers
-from app.settings import Settings
-from lifecycle.errors import IndoubtError
-from lifecycle.orders import Action
-from lifecycle.persons import Person
-from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
-from lifecycle.rows.attention import Attention
-from lifecycle.rows.batches import BatchRow
-from lifecycle.rows.ends import AbortRow, LossRow
-from lifecycle.rows.events import EndedTransactionRow, RawEventRow
-from lifecycle.rows.orders import OrderPreview, OrderResult, OrderRun, UnderWayRow
-from lifecycle.rows.overview import Overview
-from lifecycle.rows.partitions import BlockedRow, PartitionRow
-from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
-from lifecycle.rows.records import QuarantinedRow
-from lifecycle.rows.row_json import read_row
-from lifecycle.rows.search import FoundTransactionRow
-from lifecycle.rows.series import CheckpointGapsRow, Series
-from lifecycle.rows.standing_orders import StandingOrderRow, SwitchAnswer
-from lifecycle.rows.status import Status
-from lifecycle.rows.transactions import TransactionCountRow, TransactionDetailRow, TransactionRow
+from indoubt.app.client.audit_entries import AuditEntry, read_audit
+from indoubt.app.client.collector_rows import FoundPage, Orderable, Rows
+from indoubt.app.client.hanging_transactions import read_hanging
+from indoubt.app.client.kept_answers import KeptAnswers
+from indoubt.app.settings import Settings
+from indoubt.lifecycle.errors import IndoubtError
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.persons import Person
+from indoubt.lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
+from indoubt.lifecycle.rows.attention import Attention
+from indoubt.lifecycle.rows.batches import BatchRow
+from indoubt.lifecycle.rows.ends import AbortRow, LossRow
+from indoubt.lifecycle.rows.events import EndedTransactionRow, RawEventRow
+from indoubt.lifecycle.rows.orders import OrderPreview, OrderResult, OrderRun, UnderWayRow
+from indoubt.lifecycle.rows.overview import Overview
+from indoubt.lifecycle.rows.partitions import BlockedRow, PartitionRow
+from indoubt.lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
+from indoubt.lifecycle.rows.records import QuarantinedRow
+from indoubt.lifecycle.rows.row_json import read_row
+from indoubt.lifecycle.rows.search import FoundTransactionRow
+from indoubt.lifecycle.rows.series import CheckpointGapsRow, Series
+from indoubt.lifecycle.rows.standing_orders import StandingOrderRow, SwitchAnswer
+from indoubt.lifecycle.rows.status import Status
+from indoubt.lifecycle.rows.transactions import TransactionCountRow, TransactionDetailRow, TransactionRow
 
 READ_LIMIT_S = 4.0
 PREVIEW_LIMIT_S = 20.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
-from lifecycle.rows.search import FoundTransactionRow
+from indoubt.lifecycle.rows.search import FoundTransactionRow
 
 Row = TypeVar("Row")
 

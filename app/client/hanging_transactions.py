@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.resource_manager_kinds import KAFKA
-from lifecycle.rows.partitions import HangingRow
-from lifecycle.rows.row_json import Json, read_row
-from lifecycle.rows.transactions import TransactionRow
-from lifecycle.states import TransactionState
+from indoubt.lifecycle.resource_manager_kinds import KAFKA
+from indoubt.lifecycle.rows.partitions import HangingRow
+from indoubt.lifecycle.rows.row_json import Json, read_row
+from indoubt.lifecycle.rows.transactions import TransactionRow
+from indoubt.lifecycle.states import TransactionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, tzinfo
 
-from app.components.links_and_buttons import TIME
-from app.components.markup import Html, el
-from app.components.time_text import exact_time
-from lifecycle.counted_nouns import counted
-from lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS, duration
-from lifecycle.rows.ends import AbortRow
-from lifecycle.verdicts import AbortCause
+from indoubt.app.components.links_and_buttons import TIME
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.time_text import exact_time
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS, duration
+from indoubt.lifecycle.rows.ends import AbortRow
+from indoubt.lifecycle.verdicts import AbortCause
 
 MIN_SPAN_MS = 30 * MINUTE_MS
 """The shortest time that is shown: a single minute would fill the page."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from app.components.links_and_buttons import FILTER, card_with_buttons, link, order_button
-from app.components.markup import Html, el
-from app.components.object_names import partition_links
-from app.components.time_text import amount, since, time_left, time_left_bar
-from app.components.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.orders import Action
-from lifecycle.rows.attention import Attention, AttentionKind, Remedy
-from lifecycle.rows.cut_lists import whole_length
-from lifecycle.verdicts import Verdict
+from indoubt.app.components.links_and_buttons import FILTER, card_with_buttons, link, order_button
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.object_names import partition_links
+from indoubt.app.components.time_text import amount, since, time_left, time_left_bar
+from indoubt.app.components.verdict_signs import VERDICT_SIGNS, Tone, badge, verdict_badge
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.attention import Attention, AttentionKind, Remedy
+from indoubt.lifecycle.rows.cut_lists import whole_length
+from indoubt.lifecycle.verdicts import Verdict
 
 MAX_NAMED = 3
 _SIGNS = {

@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 import plotly.graph_objects as go
 import streamlit as st
 
-from app.components.charts import chart_moment
-from app.components.markup import el
-from app.components.paging import PAGE, back_to_first_page
-from app.components.time_text import exact_time, moment_ms
-from lifecycle.clock import now_ms
+from indoubt.app.components.charts import chart_moment
+from indoubt.app.components.markup import el
+from indoubt.app.components.paging import PAGE, back_to_first_page
+from indoubt.app.components.time_text import exact_time, moment_ms
+from indoubt.lifecycle.clock import now_ms
 
 FROM, UNTIL = "from", "until"
 _FIRST, _LAST = "From", "Until"

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, tzinfo
 
 import plotly.graph_objects as go
 
-from lifecycle.checkpoints import CheckpointState
-from lifecycle.rows.pipelines import CheckpointRow
-from lifecycle.rows.series import ApplicationSeries, CheckpointGap, CheckpointGapsRow, Series
+from indoubt.lifecycle.checkpoints import CheckpointState
+from indoubt.lifecycle.rows.pipelines import CheckpointRow
+from indoubt.lifecycle.rows.series import ApplicationSeries, CheckpointGap, CheckpointGapsRow, Series
 
 HEIGHT_PX = 220
 LOST = "#c92a2a"

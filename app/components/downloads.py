@@ -10,8 +10,8 @@ from typing import Any
 
 import streamlit as st
 
-from app.components.time_text import exact_time
-from lifecycle.rows.row_json import row_to_json
+from indoubt.app.components.time_text import exact_time
+from indoubt.lifecycle.rows.row_json import row_to_json
 
 _TIMES = ("at_ms", "since_ms", "deadline_ms")
 """How the names of times end; what else is in ms is a length."""

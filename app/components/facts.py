@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from app.components.markup import Html, el
-from app.components.time_text import amount, at, duration
-from lifecycle.rows.row_json import Json, row_to_json
-from lifecycle.rows.transactions import TransactionDetailRow
-from lifecycle.verdicts import Evidence
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.time_text import amount, at, duration
+from indoubt.lifecycle.rows.row_json import Json, row_to_json
+from indoubt.lifecycle.rows.transactions import TransactionDetailRow
+from indoubt.lifecycle.verdicts import Evidence
 
 _LENGTHS_END = "_ms"
 _EPOCH_FROM_MS = 100_000_000_000

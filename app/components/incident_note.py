@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from app.client.audit_entries import AuditEntry
-from app.client.collector_rows import Rows
-from app.components.time_text import amount, duration, exact_time
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.attention import Attention
-from lifecycle.rows.batches import BatchRow
-from lifecycle.rows.events import EventKind, RawEventRow
-from lifecycle.rows.partitions import GroupRow, HangingRow, PartitionRow
-from lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
-from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
-from lifecycle.verdicts import Evidence
-from lifecycle.visible_text import visible
+from indoubt.app.client.audit_entries import AuditEntry
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.components.time_text import amount, duration, exact_time
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.rows.attention import Attention
+from indoubt.lifecycle.rows.batches import BatchRow
+from indoubt.lifecycle.rows.events import EventKind, RawEventRow
+from indoubt.lifecycle.rows.partitions import GroupRow, HangingRow, PartitionRow
+from indoubt.lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
+from indoubt.lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
+from indoubt.lifecycle.verdicts import Evidence
+from indoubt.lifecycle.visible_text import visible
 
 LISTED = 20
 """So many transactions or checkpoints are in a note at most."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC
 
-from app.components.markup import Html, el
-from app.components.object_names import cut
-from app.components.time_text import ago, at, duration, since
-from lifecycle.rows.attention import WaitingGroup
-from lifecycle.rows.transactions import TransactionDetailRow
-from lifecycle.states import TransactionState
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.object_names import cut
+from indoubt.app.components.time_text import ago, at, duration, since
+from indoubt.lifecycle.rows.attention import WaitingGroup
+from indoubt.lifecycle.rows.transactions import TransactionDetailRow
+from indoubt.lifecycle.states import TransactionState
 
 LATE_ABORT_MS = 15_000
 """The broker looks for timeouts every 10 s: an end so long behind the timeout is still its doing."""

@@ -9,9 +9,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.components.markup import Html, el
-from app.components.verdict_signs import Tone
-from lifecycle.orders import Action
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.verdict_signs import Tone
+from indoubt.lifecycle.orders import Action
 
 FILTER = "filter"
 """The subject of an order for everything that a filter means."""

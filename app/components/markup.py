@@ -10,7 +10,7 @@ import html
 import re
 from collections.abc import Iterable
 
-from lifecycle.visible_text import visible
+from indoubt.lifecycle.visible_text import visible
 
 
 class Html(str):

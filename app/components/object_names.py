@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.components.links_and_buttons import link
-from app.components.markup import Html, el, join
-from lifecycle import page_paths
-from lifecycle.application import Application, ApplicationKind
-from lifecycle.orders import HANGING_KEY, PIPELINE_KEY
-from lifecycle.resource_manager_kinds import KINDS
+from indoubt.app.components.links_and_buttons import link
+from indoubt.app.components.markup import Html, el, join
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.application import Application, ApplicationKind
+from indoubt.lifecycle.orders import HANGING_KEY, PIPELINE_KEY
+from indoubt.lifecycle.resource_manager_kinds import KINDS
 
 CUT_FROM = 24
 TAIL = 12

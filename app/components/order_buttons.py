@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.components.links_and_buttons import FILTER, order_button
-from app.components.markup import Html
-from app.components.transaction_groups import TransactionGroup
-from lifecycle.orders import Action
+from indoubt.app.components.links_and_buttons import FILTER, order_button
+from indoubt.app.components.markup import Html
+from indoubt.app.components.transaction_groups import TransactionGroup
+from indoubt.lifecycle.orders import Action
 
 
 def filter_order_buttons(group: TransactionGroup, wanted: Mapping[str, str], number: int) -> list[Html]:

@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from app.components import viewer_choices
-from app.components.links_and_buttons import link
-from app.components.markup import Html, el
+from indoubt.app.components import viewer_choices
+from indoubt.app.components.links_and_buttons import link
+from indoubt.app.components.markup import Html, el
 
 Row = TypeVar("Row")
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 
-from app.components.markup import Html, el
-from app.components.time_text import duration, since
-from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.attention import Attention, AttentionKind
-from lifecycle.rows.pipelines import PipelineRow, RestartUnderWay
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.time_text import duration, since
+from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.attention import Attention, AttentionKind
+from indoubt.lifecycle.rows.pipelines import PipelineRow, RestartUnderWay
 
 STATES = {
     "running": ("▸", Tone.GOOD, "its query runs"),

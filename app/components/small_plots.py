@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from app.components.markup import Html, el
-from app.components.time_text import amount, duration, exact_time
-from lifecycle.checkpoints import CheckpointState
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.pipelines import CheckpointRow
-from lifecycle.rows.series import ApplicationSeries, CheckpointGapsRow, MarkKind, Series, SeriesMark
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.time_text import amount, duration, exact_time
+from indoubt.lifecycle.checkpoints import CheckpointState
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.pipelines import CheckpointRow
+from indoubt.lifecycle.rows.series import ApplicationSeries, CheckpointGapsRow, MarkKind, Series, SeriesMark
 
 HEIGHT = 40
 COLUMNS = 120

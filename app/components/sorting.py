@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from app.components.links_and_buttons import SORT
-from app.components.markup import Html, el
-from app.components.paging import AFTER, PAGE, back_to_first_page
+from indoubt.app.components.links_and_buttons import SORT
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.paging import AFTER, PAGE, back_to_first_page
 
 Row = TypeVar("Row")
 Key = Callable[[Row], float | str | None]

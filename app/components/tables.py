@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.components.markup import Html, el
-from app.components.sorting import Sorting
-from app.components.time_text import NOTHING
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.sorting import Sorting
+from indoubt.app.components.time_text import NOTHING
 
 SHORT = 16
 """Characters of a cell that is not broken into lines."""

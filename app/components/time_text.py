@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from app.components.markup import Html, el
-from lifecycle import durations
-from lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.app.components.markup import Html, el
+from indoubt.lifecycle import durations
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 
 NOTHING = "–"
 UTC_NAME = "UTC"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.components.markup import widget_token
-from lifecycle.orders import Action
-from lifecycle.rows.transactions import TransactionRow
-from lifecycle.states import FINAL
-from lifecycle.verdicts import URGENCY, Certainty, Verdict, least_sure
+from indoubt.app.components.markup import widget_token
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.transactions import TransactionRow
+from indoubt.lifecycle.states import FINAL
+from indoubt.lifecycle.verdicts import URGENCY, Certainty, Verdict, least_sure
 
 _URGENCY_RANK = {verdict: rank for rank, verdict in enumerate(URGENCY)}
 

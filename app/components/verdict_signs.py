@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from app.components.markup import Html, el
-from lifecycle.checkpoints import CheckpointState
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import Certainty, Verdict
+from indoubt.app.components.markup import Html, el
+from indoubt.lifecycle.checkpoints import CheckpointState
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import Certainty, Verdict
 
 
 class Tone(Enum):

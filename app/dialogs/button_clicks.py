@@ -7,10 +7,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorClient, CollectorError, Failure
-from app.components import brush, sorting
-from app.components.links_and_buttons import (
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
+from indoubt.app.components import brush, sorting
+from indoubt.app.components.links_and_buttons import (
     FILTER,
     AskOrder,
     AskSilence,
@@ -20,11 +20,11 @@ from app.components.links_and_buttons import (
     SortBy,
     read_click,
 )
-from app.components.markup import el
-from app.components.transaction_groups import TransactionGroup
-from app.dialogs import filter_order_dialog, silence_dialog, target_dialogs, transactions_dialog
-from app.regions import component
-from lifecycle.rows.transactions import TransactionRow
+from indoubt.app.components.markup import el
+from indoubt.app.components.transaction_groups import TransactionGroup
+from indoubt.app.dialogs import filter_order_dialog, silence_dialog, target_dialogs, transactions_dialog
+from indoubt.app.regions import component
+from indoubt.lifecycle.rows.transactions import TransactionRow
 
 _GO_TO, _FAILED = "go_to", "click_failed"
 MAX_ASKED_ONE_BY_ONE = 50

@@ -13,16 +13,16 @@ from uuid import uuid4
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorError
-from app.components.links_and_buttons import DESTRUCTIVE
-from app.components.markup import el, plain_label
-from app.dialogs import order_form, run_lines
-from app.dialogs.filter_order_text import DONE, how_far, in_condition, in_one_line, known, result
-from lifecycle.counted_nouns import counted
-from lifecycle.orders import Action
-from lifecycle.rows.order_request import in_words
-from lifecycle.rows.orders import OrderPreview, OrderRun, PreviewedCondition
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.components.links_and_buttons import DESTRUCTIVE
+from indoubt.app.components.markup import el, plain_label
+from indoubt.app.dialogs import order_form, run_lines
+from indoubt.app.dialogs.filter_order_text import DONE, how_far, in_condition, in_one_line, known, result
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.order_request import in_words
+from indoubt.lifecycle.rows.orders import OrderPreview, OrderRun, PreviewedCondition
 
 KEY, LINES_KEY = "filter-order", "filter-runs"
 _ASKED, _RUN = "filter_order", "filter_run"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from app.components.markup import Html, el
-from app.components.object_names import key_text
-from app.components.verdict_signs import verdict_badge
-from app.dialogs.order_text import fact_line
-from lifecycle.counted_nouns import counted
-from lifecycle.orders import Action
-from lifecycle.rows.orders import OrderRun, OrderStep, PreviewedCondition, PreviewedVerdict
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.object_names import key_text
+from indoubt.app.components.verdict_signs import verdict_badge
+from indoubt.app.dialogs.order_text import fact_line
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.orders import OrderRun, OrderStep, PreviewedCondition, PreviewedVerdict
 
 REFUSED_SHOWN = 50
 DONE = {

@@ -17,17 +17,17 @@ from uuid import uuid4
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorError, Failure
-from app.client.collector_rows import Orderable
-from app.components.links_and_buttons import DESTRUCTIVE
-from app.components.markup import Html, el, plain_label
-from app.components.time_text import since
-from app.dialogs import order_form, run_lines
-from app.dialogs.order_form import Filled
-from lifecycle.orders import Action
-from lifecycle.rows.orders import OrderResult, OrderRun
-from lifecycle.rows.transactions import TransactionRow
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorError, Failure
+from indoubt.app.client.collector_rows import Orderable
+from indoubt.app.components.links_and_buttons import DESTRUCTIVE
+from indoubt.app.components.markup import Html, el, plain_label
+from indoubt.app.components.time_text import since
+from indoubt.app.dialogs import order_form, run_lines
+from indoubt.app.dialogs.order_form import Filled
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.orders import OrderResult, OrderRun
+from indoubt.lifecycle.rows.transactions import TransactionRow
 
 MOMENT_S, LOOK_S = 0.3, 0.5
 """How long an order is waited for before the dialog says that it is under way, and how often it then looks."""

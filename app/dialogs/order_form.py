@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from app import live
-from app.components.markup import el
-from lifecycle.visible_text import visible
+from indoubt.app import live
+from indoubt.app.components.markup import el
+from indoubt.lifecycle.visible_text import visible
 
 REASON_CHARACTERS = 3
 COMMIT_WARNING = "A commit is right only if the job is then restored from this checkpoint or a later one. If so"

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 
-from app.components.markup import Html, el
-from app.components.object_names import key_text
-from app.components.tables import table
-from app.components.time_text import amount, clock_time, duration, time_left
-from app.components.transaction_groups import rows_held
-from app.components.verdict_signs import Tone, badge, state_text, verdict_badge
-from lifecycle.counted_nouns import counted
-from lifecycle.orders import Action
-from lifecycle.resource_manager_kinds import KAFKA, KINDS
-from lifecycle.rows.orders import OrderResult
-from lifecycle.rows.transactions import TransactionRow
-from lifecycle.verdicts import Evidence
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.object_names import key_text
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import amount, clock_time, duration, time_left
+from indoubt.app.components.transaction_groups import rows_held
+from indoubt.app.components.verdict_signs import Tone, badge, state_text, verdict_badge
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.resource_manager_kinds import KAFKA, KINDS
+from indoubt.lifecycle.rows.orders import OrderResult
+from indoubt.lifecycle.rows.transactions import TransactionRow
+from indoubt.lifecycle.verdicts import Evidence
 
 _STEP_TONES = {
     "committed": ("✔", Tone.GOOD),

@@ -8,11 +8,11 @@ from datetime import UTC
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorError
-from app.components.markup import Html, el
-from app.components.time_text import since
-from lifecycle.rows.orders import OrderRun
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.time_text import since
+from indoubt.lifecycle.rows.orders import OrderRun
 
 _SHOWN = "run_shown"
 LISTED_S = 3600.0

@@ -8,13 +8,13 @@ from functools import partial
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorError
-from app.components.markup import el
-from app.dialogs.order_form import REASON_CHARACTERS
-from lifecycle.durations import HOUR_MS
-from lifecycle.rows.alerts import AlertRow, SilenceRow
-from lifecycle.visible_text import visible
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.components.markup import el
+from indoubt.app.dialogs.order_form import REASON_CHARACTERS
+from indoubt.lifecycle.durations import HOUR_MS
+from indoubt.lifecycle.rows.alerts import AlertRow, SilenceRow
+from indoubt.lifecycle.visible_text import visible
 
 KEY = "silence-form"
 LENGTHS = {"1 h": HOUR_MS, "4 h": 4 * HOUR_MS, "1 day": 24 * HOUR_MS, "7 days": 7 * 24 * HOUR_MS}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorError
-from app.components.markup import el
-from app.dialogs.order_form import REASON_CHARACTERS
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.components.markup import el
+from indoubt.app.dialogs.order_form import REASON_CHARACTERS
 
 KEY = "standing-form"
 STOP_REASON = "stopped on page Collector"

@@ -6,19 +6,19 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TypeVar
 
-from app import live
-from app.client.collector_client import CollectorError
-from app.client.collector_rows import Orderable
-from app.components.markup import Html, el
-from app.components.object_names import key_text
-from app.components.time_text import ago, duration
-from app.dialogs.order_dialog import AskedOrder, OrderDialog
-from app.dialogs.order_text import refusal_text, rows_that
-from lifecycle.counted_nouns import counted
-from lifecycle.orders import Action
-from lifecycle.rows.batches import BatchRow
-from lifecycle.rows.orders import OrderResult
-from lifecycle.rows.pipelines import PipelineRow
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.client.collector_rows import Orderable
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.object_names import key_text
+from indoubt.app.components.time_text import ago, duration
+from indoubt.app.dialogs.order_dialog import AskedOrder, OrderDialog
+from indoubt.app.dialogs.order_text import refusal_text, rows_that
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.batches import BatchRow
+from indoubt.lifecycle.rows.orders import OrderResult
+from indoubt.lifecycle.rows.pipelines import PipelineRow
 
 COMMIT = "commit"
 _DONE = {Action.RESTART: "restarted", Action.START: "started", Action.STOP: "stopped"}

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorError, Failure
-from app.client.collector_rows import Orderable
-from app.components.markup import Html, el, join
-from app.components.transaction_groups import TransactionGroup
-from app.dialogs import order_form
-from app.dialogs.order_dialog import AskedOrder, OrderDialog
-from app.dialogs.order_text import (
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorError, Failure
+from indoubt.app.client.collector_rows import Orderable
+from indoubt.app.components.markup import Html, el, join
+from indoubt.app.components.transaction_groups import TransactionGroup
+from indoubt.app.dialogs import order_form
+from indoubt.app.dialogs.order_dialog import AskedOrder, OrderDialog
+from indoubt.app.dialogs.order_text import (
     changes_table,
     refusal_text,
     result_line,
@@ -23,12 +23,12 @@ from app.dialogs.order_text import (
     transactions_table,
     what_will_happen,
 )
-from lifecycle.counted_nouns import counted
-from lifecycle.identity import PREFIX_PATTERN
-from lifecycle.orders import Action, common_beginning
-from lifecycle.rows.orders import OrderResult
-from lifecycle.rows.transactions import TransactionRow
-from lifecycle.visible_text import visible
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.identity import PREFIX_PATTERN
+from indoubt.lifecycle.orders import Action, common_beginning
+from indoubt.lifecycle.rows.orders import OrderResult
+from indoubt.lifecycle.rows.transactions import TransactionRow
+from indoubt.lifecycle.visible_text import visible
 
 Shown = tuple[TransactionRow, ...]
 _LAST = "last_order"

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 
-from app.client.collector_client import CollectorClient
-from app.components.markup import Html
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.components.markup import Html
 
 RegionContent = dict[str, Html]
 """Markup by block, in the order in which it is shown; a block's name stays the same while its subject exists."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from app.client.collector_client import CollectorClient, CollectorError
-from app.components.markup import el
-from app.regions.region_content import Query, RegionContent, Render, changes
-from app.settings import Settings
-from lifecycle.errors import IndoubtError
+from indoubt.app.client.collector_client import CollectorClient, CollectorError
+from indoubt.app.components.markup import el
+from indoubt.app.regions.region_content import Query, RegionContent, Render, changes
+from indoubt.app.settings import Settings
+from indoubt.lifecycle.errors import IndoubtError
 
 log = logging.getLogger(__name__)
 

@@ -7,23 +7,23 @@ from functools import partial
 
 import streamlit as st
 
-from app import live
-from app.client.collector_rows import Rows
-from app.components import brush, downloads
-from app.components.abort_bars import abort_bars
-from app.components.links_and_buttons import link
-from app.components.markup import Html, el
-from app.components.paging import after_in_address, first_page, go_further, page_of
-from app.components.sorting import Sorting
-from app.components.tables import table
-from app.components.time_text import amount, duration, exact_time, written
-from app.components.verdict_signs import Tone, badge, certainty_badge
-from app.screens import new_rows
-from app.screens.sections import search_field
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.ends import AbortRow
-from lifecycle.verdicts import AbortCause
+from indoubt.app import live
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.components import brush, downloads
+from indoubt.app.components.abort_bars import abort_bars
+from indoubt.app.components.links_and_buttons import link
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.paging import after_in_address, first_page, go_further, page_of
+from indoubt.app.components.sorting import Sorting
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import amount, duration, exact_time, written
+from indoubt.app.components.verdict_signs import Tone, badge, certainty_badge
+from indoubt.app.screens import new_rows
+from indoubt.app.screens.sections import search_field
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.ends import AbortRow
+from indoubt.lifecycle.verdicts import AbortCause
 
 _CAUSES = {
     AbortCause.TIMEOUT: "timeout: the broker's",

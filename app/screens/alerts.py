@@ -8,25 +8,25 @@ from datetime import UTC, tzinfo
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorClient
-from app.client.collector_rows import Rows
-from app.components import downloads
-from app.components.attention_card import remedies
-from app.components.links_and_buttons import card_with_buttons, link, silence_button
-from app.components.markup import Html, el, widget_token
-from app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
-from app.components.tables import table
-from app.components.time_text import exact, since, written
-from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
-from app.dialogs.button_clicks import show_region
-from app.dialogs.order_text import fact_line
-from app.regions.region_content import Query, RegionContent
-from app.screens import new_rows
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
-from lifecycle.rows.attention import Attention
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.components import downloads
+from indoubt.app.components.attention_card import remedies
+from indoubt.app.components.links_and_buttons import card_with_buttons, link, silence_button
+from indoubt.app.components.markup import Html, el, widget_token
+from indoubt.app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import exact, since, written
+from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.dialogs.order_text import fact_line
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens import new_rows
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
+from indoubt.lifecycle.rows.attention import Attention
 
 STANDING_SHOWN = 50
 ROWS_A_PAGE = 50
@@ -59,7 +59,9 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     for group, about in _by_group(standing).items():
         content[f"group-{widget_token(group)}"] = _group_card(group, about, active, needs)
     if standing.more:
-        text = f"{counted(standing.more, 'less urgent alert')} not shown: python -m collector alerts lists them."
+        text = (
+            f"{counted(standing.more, 'less urgent alert')} not shown: python -m indoubt.collector alerts lists them."
+        )
         content["more"] = el("p", text, class_="more")
     if active:
         why = " matching alerts stay visible, but send no notification"

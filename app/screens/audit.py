@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import live
-from app.client.audit_entries import AuditEntry
-from app.components import downloads
-from app.components.markup import Html, el
-from app.components.object_names import key_link
-from app.components.paging import page_of
-from app.components.sorting import Sorting
-from app.components.tables import table
-from app.components.time_text import written
-from app.components.verdict_signs import Tone, badge
-from app.screens import new_rows
-from app.screens.sections import search_field
-from lifecycle.counted_nouns import counted
-from lifecycle.orders import Action
+from indoubt.app import live
+from indoubt.app.client.audit_entries import AuditEntry
+from indoubt.app.components import downloads
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.object_names import key_link
+from indoubt.app.components.paging import page_of
+from indoubt.app.components.sorting import Sorting
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import written
+from indoubt.app.components.verdict_signs import Tone, badge
+from indoubt.app.screens import new_rows
+from indoubt.app.screens.sections import search_field
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.orders import Action
 
 ROWS_A_PAGE = 50
 WORDS = "audit-words"

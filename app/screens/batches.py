@@ -7,29 +7,29 @@ from datetime import UTC
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorClient
-from app.client.collector_rows import Rows
-from app.components import downloads
-from app.components.attention_card import left_of, remedy_buttons
-from app.components.links_and_buttons import card_with_buttons, link, order_button
-from app.components.markup import Html, el, widget_token
-from app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
-from app.components.tables import table
-from app.components.time_text import ago, amount, exact
-from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
-from app.dialogs.button_clicks import show_region
-from app.dialogs.target_dialogs import COMMIT
-from app.regions.region_content import Query, RegionContent
-from app.screens import new_rows
-from app.screens.lost_batches import needs_of_lost
-from app.screens.sections import in_address, search_field
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.orders import Action
-from lifecycle.rows.attention import Attention
-from lifecycle.rows.batches import BatchRow, BatchSideRow
-from lifecycle.verdicts import Verdict
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.components import downloads
+from indoubt.app.components.attention_card import left_of, remedy_buttons
+from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
+from indoubt.app.components.markup import Html, el, widget_token
+from indoubt.app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import ago, amount, exact
+from indoubt.app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.dialogs.target_dialogs import COMMIT
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens import new_rows
+from indoubt.app.screens.lost_batches import needs_of_lost
+from indoubt.app.screens.sections import in_address, search_field
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.attention import Attention
+from indoubt.lifecycle.rows.batches import BatchRow, BatchSideRow
+from indoubt.lifecycle.verdicts import Verdict
 
 PIPELINE = "batch-pipeline"
 STANDING_SHOWN = 50
@@ -67,7 +67,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
         content[f"batch-{widget_token(batch.key)}"] = _card(batch, needs.get((batch.pipeline, batch.batch)))
     if less_urgent := max(0, len(standing) - STANDING_SHOWN) + standing.more:
         hidden = counted(less_urgent, "less urgent batch", "less urgent batches")
-        text = f"{hidden} not shown: python -m collector batches lists them."
+        text = f"{hidden} not shown: python -m indoubt.collector batches lists them."
         content["more"] = el("p", text, class_="more")
     return content
 

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from app import live
-from app.components import brush, downloads
-from app.components.charts import checkpoint_chart
-from app.components.links_and_buttons import link
-from app.components.markup import Html, el
-from app.components.paging import first_page, page_of
-from app.components.sorting import Sorting
-from app.components.tables import table
-from app.components.time_text import amount, duration, written
-from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
-from app.screens import new_rows
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.pipelines import CheckpointRow
+from indoubt.app import live
+from indoubt.app.components import brush, downloads
+from indoubt.app.components.charts import checkpoint_chart
+from indoubt.app.components.links_and_buttons import link
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.paging import first_page, page_of
+from indoubt.app.components.sorting import Sorting
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import amount, duration, written
+from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, badge
+from indoubt.app.screens import new_rows
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.pipelines import CheckpointRow
 
 MAX_ROWS = 500
 PIPELINE = "checkpoint-pipeline"

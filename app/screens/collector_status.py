@@ -7,21 +7,21 @@ from datetime import UTC, tzinfo
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorClient
-from app.client.collector_rows import Rows
-from app.components import downloads
-from app.components.markup import Html, el
-from app.components.paging import page_of
-from app.components.tables import table
-from app.components.time_text import amount, duration, since, written
-from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
-from app.dialogs.button_clicks import show_region
-from app.regions.region_content import Query, RegionContent
-from app.screens import new_rows, standing_orders
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.records import QuarantinedRow
-from lifecycle.rows.status import ObserverRow, Status
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.components import downloads
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.paging import page_of
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import amount, duration, since, written
+from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens import new_rows, standing_orders
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.records import QuarantinedRow
+from indoubt.lifecycle.rows.status import ObserverRow, Status
 
 ROWS_A_PAGE = 50
 

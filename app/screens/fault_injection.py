@@ -10,10 +10,10 @@ from urllib.parse import quote
 import httpx
 import streamlit as st
 
-from app import live
-from app.components.markup import Html, el, plain_label
-from app.components.time_text import clock_time
-from app.components.viewer_choices import TOUR, TOUR_CLOSED, TOUR_OPEN
+from indoubt.app import live
+from indoubt.app.components.markup import Html, el, plain_label
+from indoubt.app.components.time_text import clock_time
+from indoubt.app.components.viewer_choices import TOUR, TOUR_CLOSED, TOUR_OPEN
 
 EVERY_S = 1.5
 LIMIT_S = 10.0

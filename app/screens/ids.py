@@ -7,17 +7,17 @@ from datetime import tzinfo
 
 import streamlit as st
 
-from app import live
-from app.client.collector_rows import Rows
-from app.components import downloads
-from app.components.markup import Html, el
-from app.components.paging import page_of
-from app.components.sorting import Sorting
-from app.components.tables import table
-from app.components.time_text import ago, amount
-from app.components.verdict_signs import Tone, badge
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.pipelines import IdsRow
+from indoubt.app import live
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.components import downloads
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.paging import page_of
+from indoubt.app.components.sorting import Sorting
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import ago, amount
+from indoubt.app.components.verdict_signs import Tone, badge
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.pipelines import IdsRow
 
 ROWS_A_PAGE = 50
 _SORTING: Sorting[IdsRow] = Sorting(

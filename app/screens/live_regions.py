@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.client.collector_client import CollectorClient
-from app.components.links_and_buttons import link
-from app.components.markup import Html, el
-from app.regions.region_content import Query, RegionContent, Render, kept_for
-from app.screens import (
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.components.links_and_buttons import link
+from indoubt.app.components.markup import Html, el
+from indoubt.app.regions.region_content import Query, RegionContent, Render, kept_for
+from indoubt.app.screens import (
     alerts,
     batches,
     collector_status,
@@ -20,10 +20,10 @@ from app.screens import (
     readers,
     timeouts,
 )
-from app.screens.objects import alert, batch, partition, pipeline, transaction
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.overview import Overview
-from lifecycle.rows.status import Status
+from indoubt.app.screens.objects import alert, batch, partition, pipeline, transaction
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.overview import Overview
+from indoubt.lifecycle.rows.status import Status
 
 
 def _topline(client: CollectorClient, query: Query) -> RegionContent:

@@ -11,24 +11,24 @@ from datetime import tzinfo
 
 import streamlit as st
 
-from app import live
-from app.client.collector_rows import Rows
-from app.components import downloads
-from app.components.links_and_buttons import link
-from app.components.markup import Html, el
-from app.components.object_names import cut, partition_link
-from app.components.paging import after_in_address, first_page, go_further, page_of
-from app.components.sorting import Sorting
-from app.components.tables import table
-from app.components.time_text import amount, written
-from app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
-from app.screens import new_rows
-from app.screens.aborts import none_was_aborted
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.ends import LossRow, OffsetRange
-from lifecycle.rows.events import EARLIER_COUNTED
-from lifecycle.visible_text import actual
+from indoubt.app import live
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.components import downloads
+from indoubt.app.components.links_and_buttons import link
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.object_names import cut, partition_link
+from indoubt.app.components.paging import after_in_address, first_page, go_further, page_of
+from indoubt.app.components.sorting import Sorting
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import amount, written
+from indoubt.app.components.verdict_signs import Tone, WordSigns, certainty_badge, sign_of, word_badge, words_there
+from indoubt.app.screens import new_rows
+from indoubt.app.screens.aborts import none_was_aborted
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.ends import LossRow, OffsetRange
+from indoubt.lifecycle.rows.events import EARLIER_COUNTED
+from indoubt.lifecycle.visible_text import actual
 
 MAX_ROWS = 200
 ROWS_A_PAGE = 50

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.client.collector_client import CollectorClient
-from lifecycle.rows.attention import Attention
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.lifecycle.rows.attention import Attention
 
 
 def needs_of_lost(client: CollectorClient, keys: Sequence[str]) -> dict[tuple[str, int | None], Attention]:

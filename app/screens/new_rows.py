@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 
-from app.client.collector_client import CollectorClient
-from app.components.links_and_buttons import SHOW_NEW
-from app.components.markup import el
-from app.components.time_text import at
-from app.dialogs.button_clicks import show_region
-from app.regions.region_content import Query, RegionContent
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.components.links_and_buttons import SHOW_NEW
+from indoubt.app.components.markup import el
+from indoubt.app.components.time_text import at
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.regions.region_content import Query, RegionContent
 
 LOOKED_AT = 100
 """So many of the newest rows are counted: beyond that the line says 'or more'."""

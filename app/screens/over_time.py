@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app.client.collector_client import CollectorClient
-from app.components.links_and_buttons import link
-from app.components.markup import Html, el, widget_token
-from app.components.small_plots import application_plots, checkpoint_plot, moved
-from app.components.time_text import at
-from app.dialogs.button_clicks import show_region
-from app.regions.region_content import Query, RegionContent
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.durations import HOUR_MS, MINUTE_MS
-from lifecycle.rows.series import ApplicationSeries, Series
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.components.links_and_buttons import link
+from indoubt.app.components.markup import Html, el, widget_token
+from indoubt.app.components.small_plots import application_plots, checkpoint_plot, moved
+from indoubt.app.components.time_text import at
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.durations import HOUR_MS, MINUTE_MS
+from indoubt.lifecycle.rows.series import ApplicationSeries, Series
 
 WINDOWS = {"15 min": 15 * MINUTE_MS, "1 h": HOUR_MS, "6 h": 6 * HOUR_MS, "24 h": 24 * HOUR_MS}
 WINDOW = "1 h"

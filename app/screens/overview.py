@@ -7,20 +7,20 @@ from datetime import UTC
 
 import streamlit as st
 
-from app.client.collector_client import CollectorClient
-from app.components.attention_card import card
-from app.components.links_and_buttons import link
-from app.components.markup import Html, el, join, widget_token
-from app.components.pipeline_standing import restart_under_way
-from app.components.time_text import amount, at, duration, since, time_left
-from app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
-from app.dialogs.button_clicks import show_region
-from app.regions.region_content import Query, RegionContent
-from app.screens import over_time
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.overview import AwaitedPipeline, Overview
-from lifecycle.rows.status import ObserverRow, Status
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.components.attention_card import card
+from indoubt.app.components.links_and_buttons import link
+from indoubt.app.components.markup import Html, el, join, widget_token
+from indoubt.app.components.pipeline_standing import restart_under_way
+from indoubt.app.components.time_text import amount, at, duration, since, time_left
+from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens import over_time
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.overview import AwaitedPipeline, Overview
+from indoubt.lifecycle.rows.status import ObserverRow, Status
 
 MAX_CARDS = 30
 """So many things of each list are shown, and asked for: the most urgent."""

@@ -9,32 +9,32 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorClient
-from app.client.collector_rows import Rows
-from app.components import downloads
-from app.components.attention_card import remedy_buttons
-from app.components.links_and_buttons import chip, link
-from app.components.markup import Html, el
-from app.components.object_names import cut
-from app.components.order_buttons import filter_order_buttons, order_buttons
-from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
-from app.components.time_text import amount, since, time_left, time_left_bar
-from app.components.transaction_groups import TransactionGroup, grouped
-from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
-from app.dialogs import filter_order_dialog
-from app.dialogs.button_clicks import show_region
-from app.regions.region_content import Query, RegionContent
-from app.screens.lost_batches import needs_of_lost
-from app.screens.sections import in_address, search_field
-from lifecycle import page_paths
-from lifecycle.application import ApplicationKind
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.attention import Attention
-from lifecycle.rows.partitions import BlockedRow
-from lifecycle.rows.transactions import TransactionCountRow, TransactionRow
-from lifecycle.states import FINAL
-from lifecycle.verdicts import URGENCY, Verdict
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.components import downloads
+from indoubt.app.components.attention_card import remedy_buttons
+from indoubt.app.components.links_and_buttons import chip, link
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.object_names import cut
+from indoubt.app.components.order_buttons import filter_order_buttons, order_buttons
+from indoubt.app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
+from indoubt.app.components.time_text import amount, since, time_left, time_left_bar
+from indoubt.app.components.transaction_groups import TransactionGroup, grouped
+from indoubt.app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
+from indoubt.app.dialogs import filter_order_dialog
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens.lost_batches import needs_of_lost
+from indoubt.app.screens.sections import in_address, search_field
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.application import ApplicationKind
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.attention import Attention
+from indoubt.lifecycle.rows.partitions import BlockedRow
+from indoubt.lifecycle.rows.transactions import TransactionCountRow, TransactionRow
+from indoubt.lifecycle.states import FINAL
+from indoubt.lifecycle.verdicts import URGENCY, Verdict
 
 GROUPS_A_PAGE = 20
 PARTS_SHOWN = 20

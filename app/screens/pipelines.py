@@ -7,21 +7,21 @@ from datetime import UTC
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorClient
-from app.components import downloads
-from app.components.links_and_buttons import card_with_buttons, link, order_button
-from app.components.markup import Html, el, widget_token
-from app.components.pipeline_standing import PipelineStanding
-from app.components.tables import table
-from app.components.time_text import ago, amount, duration, exact
-from app.dialogs.button_clicks import show_region
-from app.regions.region_content import Query, RegionContent
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.orders import Action
-from lifecycle.rows.attention import Attention, Remedy
-from lifecycle.rows.pipelines import JobRow, PipelineRow
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.components import downloads
+from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
+from indoubt.app.components.markup import Html, el, widget_token
+from indoubt.app.components.pipeline_standing import PipelineStanding
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import ago, amount, duration, exact
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.attention import Attention, Remedy
+from indoubt.lifecycle.rows.pipelines import JobRow, PipelineRow
 
 
 def show() -> None:

@@ -8,26 +8,26 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorClient
-from app.client.collector_rows import Rows
-from app.components import downloads
-from app.components.links_and_buttons import card_with_buttons, chip, link
-from app.components.markup import Html, el, widget_token
-from app.components.object_names import application_name, cut
-from app.components.order_buttons import order_buttons
-from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
-from app.components.time_text import amount, since
-from app.components.transaction_groups import TransactionGroup
-from app.components.verdict_signs import UNKNOWN_SIGN, VERDICT_SIGNS, Tone, badge, verdict_badge
-from app.dialogs.button_clicks import show_region
-from app.dialogs.order_text import fact_line
-from app.regions.region_content import Query, RegionContent
-from app.screens.sections import in_address
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.partitions import BlockedRow, GroupRow
-from lifecycle.rows.transactions import TransactionRow
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.components import downloads
+from indoubt.app.components.links_and_buttons import card_with_buttons, chip, link
+from indoubt.app.components.markup import Html, el, widget_token
+from indoubt.app.components.object_names import application_name, cut
+from indoubt.app.components.order_buttons import order_buttons
+from indoubt.app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
+from indoubt.app.components.time_text import amount, since
+from indoubt.app.components.transaction_groups import TransactionGroup
+from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, VERDICT_SIGNS, Tone, badge, verdict_badge
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.dialogs.order_text import fact_line
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens.sections import in_address
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.partitions import BlockedRow, GroupRow
+from indoubt.lifecycle.rows.transactions import TransactionRow
 
 ROWS_A_PAGE = 50
 PATH, ALL = "/readers", "all"

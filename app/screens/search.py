@@ -8,22 +8,29 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from app import live
-from app.client.collector_rows import FoundPage
-from app.components import downloads
-from app.components.links_and_buttons import link
-from app.components.markup import Html, el
-from app.components.object_names import partition_links
-from app.components.paging import AFTER, after_in_address, choose_rows, first_page, older_and_newest, rows_a_page
-from app.components.tables import table
-from app.components.time_text import amount, duration, moment_ms, since, written
-from app.components.verdict_signs import certainty_badge, state_text
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.durations import DAY_MS, HOUR_MS
-from lifecycle.rows.search import FoundTransactionRow, SearchOutcome
-from lifecycle.verdicts import AbortCause
-from lifecycle.visible_text import actual
+from indoubt.app import live
+from indoubt.app.client.collector_rows import FoundPage
+from indoubt.app.components import downloads
+from indoubt.app.components.links_and_buttons import link
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.object_names import partition_links
+from indoubt.app.components.paging import (
+    AFTER,
+    after_in_address,
+    choose_rows,
+    first_page,
+    older_and_newest,
+    rows_a_page,
+)
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import amount, duration, moment_ms, since, written
+from indoubt.app.components.verdict_signs import certainty_badge, state_text
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.durations import DAY_MS, HOUR_MS
+from indoubt.lifecycle.rows.search import FoundTransactionRow, SearchOutcome
+from indoubt.lifecycle.verdicts import AbortCause
+from indoubt.lifecycle.visible_text import actual
 
 ANY = "any"
 SPANS = {"1 h": HOUR_MS, "24 h": DAY_MS, "7 days": 7 * DAY_MS, "all": None}

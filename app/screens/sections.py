@@ -11,7 +11,7 @@ from functools import partial
 
 import streamlit as st
 
-from app.components.paging import AFTER, PAGE
+from indoubt.app.components.paging import AFTER, PAGE
 
 SHOW = "show"
 

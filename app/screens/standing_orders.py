@@ -7,14 +7,14 @@ from datetime import tzinfo
 
 import streamlit as st
 
-from app import live
-from app.components.markup import Html, el
-from app.components.tables import table
-from app.components.time_text import ago, exact_time
-from app.components.verdict_signs import Tone, badge
-from app.dialogs import standing_orders_dialog
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.standing_orders import StandingOrderRow
+from indoubt.app import live
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import ago, exact_time
+from indoubt.app.components.verdict_signs import Tone, badge
+from indoubt.app.dialogs import standing_orders_dialog
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.standing_orders import StandingOrderRow
 
 _SIGNS = {
     "acts": ("✔", Tone.GOOD),

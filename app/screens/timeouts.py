@@ -7,21 +7,21 @@ from datetime import UTC, tzinfo
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorClient
-from app.client.collector_rows import Rows
-from app.components import downloads
-from app.components.links_and_buttons import card_with_buttons, link
-from app.components.markup import Html, el, join, widget_token
-from app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
-from app.components.time_text import duration, since, time_left
-from app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
-from app.dialogs.button_clicks import show_region
-from app.regions.region_content import Query, RegionContent
-from app.screens.sections import SHOW, in_address
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.pipelines import TimeoutRow
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.components import downloads
+from indoubt.app.components.links_and_buttons import card_with_buttons, link
+from indoubt.app.components.markup import Html, el, join, widget_token
+from indoubt.app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
+from indoubt.app.components.time_text import duration, since, time_left
+from indoubt.app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens.sections import SHOW, in_address
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.pipelines import TimeoutRow
 
 CARDS_A_PAGE = 20
 _RISKS: WordSigns = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from app.components.markup import Child, Html, el
+from indoubt.app.components.markup import Child, Html, el
 
 SIGN_IN, CALLBACK, SIGN_OUT = "/sign-in", "/sign-in/callback", "/sign-out"
 _HEADERS = {

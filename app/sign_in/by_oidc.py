@@ -14,12 +14,12 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
-from app.components.markup import el
-from app.sign_in import answers
-from app.sign_in.guard import NoRole, plain, wants_a_page
-from app.sign_in.sessions import Sealed, Session, Sessions
-from app.sign_in.settings import OidcSignIn, SignIn
-from lifecycle.persons import InvalidPerson, Person, named
+from indoubt.app.components.markup import el
+from indoubt.app.sign_in import answers
+from indoubt.app.sign_in.guard import NoRole, plain, wants_a_page
+from indoubt.app.sign_in.sessions import Sealed, Session, Sessions
+from indoubt.app.sign_in.settings import OidcSignIn, SignIn
+from indoubt.lifecycle.persons import InvalidPerson, Person, named
 
 with warnings.catch_warnings():
     # It says that a later version will no longer take httpx; the locked one does.

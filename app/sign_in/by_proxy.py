@@ -10,10 +10,10 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
-from app.sign_in.guard import NoRole, plain
-from app.sign_in.sessions import Session
-from app.sign_in.settings import Groups, ProxySignIn
-from lifecycle.persons import InvalidPerson, named
+from indoubt.app.sign_in.guard import NoRole, plain
+from indoubt.app.sign_in.sessions import Session
+from indoubt.app.sign_in.settings import Groups, ProxySignIn
+from indoubt.lifecycle.persons import InvalidPerson, named
 
 
 class ByProxy:

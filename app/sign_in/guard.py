@@ -1,6 +1,6 @@
 """The one guard in front of every path: who does not sign in gets neither a page nor a websocket.
 
-It hands the person to the pages in the two headers of ``lifecycle.persons``, and drops those that come from outside.
+It hands the person to the pages in the two headers of ``indoubt.lifecycle.persons``, and drops those that come from outside.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.sign_in.answers import no_role
-from app.sign_in.sessions import Session
-from lifecycle.persons import NAME_HEADER, ROLE_HEADER
+from indoubt.app.sign_in.answers import no_role
+from indoubt.app.sign_in.sessions import Session
+from indoubt.lifecycle.persons import NAME_HEADER, ROLE_HEADER
 
 HEALTH = "/_stcore/health"
 """It says "ok" and nothing else; whoever checks that the app is alive does not sign in."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from itsdangerous import BadData, URLSafeSerializer
 
-from lifecycle.orders import Role
-from lifecycle.persons import InvalidPerson, Person, named
+from indoubt.lifecycle.orders import Role
+from indoubt.lifecycle.persons import InvalidPerson, Person, named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

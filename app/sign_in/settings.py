@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lifecycle.errors import SettingsError
-from lifecycle.orders import Role
-from lifecycle.text_files import text_of
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.orders import Role
+from indoubt.lifecycle.text_files import text_of
 
 CLIENT_SECRET = "INDOUBT_OIDC_CLIENT_SECRET"
 CLIENT_SECRET_FILE = "INDOUBT_OIDC_CLIENT_SECRET_FILE"

@@ -19,7 +19,7 @@ from benchmarks.growth.curve import Curve, Options, Point
 from benchmarks.running_collector import RunningCollector
 from benchmarks.topics import fill, make_topic
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 TOPIC = "growth_read"
 RECORDS = 10

@@ -18,12 +18,12 @@ from benchmarks.growth.curve import Curve, Options, Point
 from benchmarks.prepared import BATCH, TIMEOUT_MS, leave_prepared
 from benchmarks.topics import count_committed, make_topic
 from demo.broker import Broker
-from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
-from lifecycle.identity import Handle, Marker
-from lifecycle.outcomes import Committed
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.outcomes import Committed
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 COMMIT_LIMIT_S = 300.0
 WARM_UP = 300

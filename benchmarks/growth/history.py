@@ -20,7 +20,7 @@ from benchmarks.growth.curve import Curve, Options, Point
 from benchmarks.running_collector import RunningCollector
 from benchmarks.synthetic_history import write_history
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 START_LIMIT_S = 300.0
 IDS = 1_000

@@ -16,7 +16,7 @@ from benchmarks.growth import idle, transactions
 from benchmarks.growth.curve import Curve, Options, Point
 from benchmarks.running_collector import RunningCollector
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 READ_LIMIT_S = 300.0
 ID_DISK_BYTES = 2_500

@@ -11,9 +11,9 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.protocol.producer.transaction import InitProducerIdRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.partitions import Partition
-from resource_managers.kafka.wire import wire
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.partitions import Partition
+from indoubt.resource_managers.kafka.wire import wire
 
 LATE_RECORDS = {"transaction.partition.verification.enable": "false"}
 LIMIT_MS = 20_000

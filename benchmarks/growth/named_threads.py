@@ -25,4 +25,4 @@ def name_threads() -> None:
 
 if __name__ == "__main__":
     name_threads()
-    runpy.run_module("collector", run_name="__main__", alter_sys=True)
+    runpy.run_module("indoubt.collector", run_name="__main__", alter_sys=True)

@@ -20,8 +20,8 @@ from benchmarks.machine import NotEnoughRoom
 from benchmarks.running_collector import RunningCollector
 from demo.broker import Broker
 from demo.prerequisites import ARCHIVE_LOG_OFF, BROKER_CLASSES
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.partitions import KafkaPartitions, Partition
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions, Partition
 
 TOPIC, PER_TOPIC = "sink_", 1_000
 CREATE_LIMIT_S = 300.0

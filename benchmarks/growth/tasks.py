@@ -20,9 +20,9 @@ from benchmarks.sink_throughput import BROKER, BROKER_SETTINGS, JAVA, PYTHON, Re
 from benchmarks.spark_run import SparkRun, marks
 from benchmarks.topics import count_committed, delete_topic, fill, make_topic
 from demo.broker import Broker
-from lifecycle.guarantees import DeliveryGuarantee
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 MEGABYTES = {"tasks": 400, "record_bytes": 1_000}
 """Larger records pass faster: less of them would end before there is a steady rate."""

@@ -10,7 +10,7 @@ from benchmarks.growth import idle
 from benchmarks.growth.curve import Options
 from benchmarks.running_collector import RunningCollector
 from benchmarks.topics import make_topic
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 TOPIC = "growth_facts"
 LIMIT_S = 60.0

@@ -6,29 +6,29 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from collector.assess.attention.listing import attention, in_progress
-from collector.assess.attention.pipelines import awaited
-from collector.assess.rules.observers import existing, up
-from collector.assess.situation import Situation, no_losses, no_standing_orders
-from collector.assess.transaction_groups import required
-from collector.config.alerts import AlertSettings
-from collector.observe.source import ObserverStatus
-from collector.records.facts import CheckpointFacts
-from collector.records.standing_orders import StandingReport
-from collector.verdicts import judging
-from collector.verdicts.data_loss import Loss
-from collector.verdicts.driver_state import DriverState, driver_state, plain_state
-from collector.verdicts.judging import Judged, PipelineNow
-from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
-from collector.verdicts.verdict_case import Case
-from collector.views.application_names import applications_of_hanging
-from collector.views.current_state import CurrentState
-from lifecycle.checkpoints import CheckpointState
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.attention import Attention
-from lifecycle.rows.overview import AwaitedPipeline, InProgress
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import Verdict
+from indoubt.collector.assess.attention.listing import attention, in_progress
+from indoubt.collector.assess.attention.pipelines import awaited
+from indoubt.collector.assess.rules.observers import existing, up
+from indoubt.collector.assess.situation import Situation, no_losses, no_standing_orders
+from indoubt.collector.assess.transaction_groups import required
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.observe.source import ObserverStatus
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.records.standing_orders import StandingReport
+from indoubt.collector.verdicts import judging
+from indoubt.collector.verdicts.data_loss import Loss
+from indoubt.collector.verdicts.driver_state import DriverState, driver_state, plain_state
+from indoubt.collector.verdicts.judging import Judged, PipelineNow
+from indoubt.collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
+from indoubt.collector.verdicts.verdict_case import Case
+from indoubt.collector.views.application_names import applications_of_hanging
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.checkpoints import CheckpointState
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.rows.attention import Attention
+from indoubt.lifecycle.rows.overview import AwaitedPipeline, InProgress
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import Iterator
 
-from collector.assess.assessment import Assessment, Surroundings, assess
-from collector.config.alerts import AlertSettings
-from collector.runtime.clock import now_ms
-from collector.views.current_state import CurrentState
+from indoubt.collector.assess.assessment import Assessment, Surroundings, assess
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.views.current_state import CurrentState
 
 EVERY_S = 1.0
 REST_TIMES = 4

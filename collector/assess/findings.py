@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.facts.transaction_view import TransactionView
-from lifecycle import page_paths
-from lifecycle.rows.attention import Remedy
-from lifecycle.verdicts import Evidence
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.rows.attention import Remedy
+from indoubt.lifecycle.verdicts import Evidence
 
 
 class Severity(Enum):

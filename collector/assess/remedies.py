@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from collector.assess.situation import Situation
-from collector.verdicts.driver_state import DriverCondition, DriverState
-from collector.verdicts.judging import Judged
-from lifecycle.rows.attention import Remedy
-from lifecycle.verdicts import Judgement, Verdict
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.verdicts.driver_state import DriverCondition, DriverState
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.lifecycle.rows.attention import Remedy
+from indoubt.lifecycle.verdicts import Judgement, Verdict
 
 
 def remedy_of(judged: Judged, situation: Situation) -> Remedy:

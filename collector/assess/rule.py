@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.assess.findings import Finding
-from collector.assess.situation import Situation
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.observer_kind import ObserverKind
-from lifecycle.identity import transactional_ids
-from lifecycle.resource_manager_kinds import KAFKA
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.attention import Attention, AttentionKind
-from lifecycle.verdicts import Verdict
+from indoubt.collector.assess.findings import Finding
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.lifecycle.identity import transactional_ids
+from indoubt.lifecycle.resource_manager_kinds import KAFKA
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.rows.attention import Attention, AttentionKind
+from indoubt.lifecycle.verdicts import Verdict
 
 
 class Source(Enum):

@@ -6,17 +6,17 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from collector.assess.transaction_groups import TransactionGroup
-from collector.config.alerts import AlertSettings
-from collector.observe.source import ObserverStatus
-from collector.records.flink_job_facts import FlinkJobFacts
-from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
-from collector.verdicts.data_loss import Loss
-from collector.verdicts.driver_state import DriverState
-from collector.verdicts.judging import Judged
-from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
-from collector.views.current_state import CurrentState
-from lifecycle.rows.alerts import AlertRow
+from indoubt.collector.assess.transaction_groups import TransactionGroup
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.observe.source import ObserverStatus
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts
+from indoubt.collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
+from indoubt.collector.verdicts.data_loss import Loss
+from indoubt.collector.verdicts.driver_state import DriverState
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.rows.alerts import AlertRow
 
 T = TypeVar("T")
 

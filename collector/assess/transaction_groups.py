@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from collector.verdicts.hanging_transactions import Suspect, partition_name
-from collector.verdicts.judging import Judged
-from collector.verdicts.partition_state import PartitionFindings
-from collector.views.transaction_rows import urgency
-from lifecycle.application import Application
-from lifecycle.verdicts import URGENCY, Certainty, Judgement, Verdict, least_sure
+from indoubt.collector.verdicts.hanging_transactions import Suspect, partition_name
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.verdicts.partition_state import PartitionFindings
+from indoubt.collector.views.transaction_rows import urgency
+from indoubt.lifecycle.application import Application
+from indoubt.lifecycle.verdicts import URGENCY, Certainty, Judgement, Verdict, least_sure
 
 _VERDICTS = frozenset(
     {Verdict.COMMIT_IT, Verdict.LOST, Verdict.HANGING, Verdict.ABORT_IT, Verdict.AT_RISK, Verdict.UNKNOWN}

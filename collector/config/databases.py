@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lifecycle.errors import SettingsError
-from lifecycle.resource_manager_kinds import DATABASES
-from resource_managers.database.connection import DatabaseConnection, read_database_properties
-from resource_managers.database.resource_manager import DatabaseResourceManager
-from resource_managers.registry import make_database_resource_manager
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.resource_manager_kinds import DATABASES
+from indoubt.resource_managers.database.connection import DatabaseConnection, read_database_properties
+from indoubt.resource_managers.database.resource_manager import DatabaseResourceManager
+from indoubt.resource_managers.registry import make_database_resource_manager
 
 OPTION = "--database-properties"
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)=(?P<file>.+)")

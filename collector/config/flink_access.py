@@ -10,8 +10,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lifecycle.errors import SettingsError
-from lifecycle.text_files import key_values
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.text_files import key_values
 
 OPTION = "--flink-properties"
 CA, CERTIFICATE, KEY, KEY_PASSWORD = "ca.location", "certificate.location", "key.location", "key.password"

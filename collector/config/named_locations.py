@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from urllib.parse import urlsplit
 
-from lifecycle.errors import SettingsError
-from resource_managers.checkpoint_location import SCHEMES
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.resource_managers.checkpoint_location import SCHEMES
 
 FLINK_SCHEMES = (*SCHEMES, "s3p")
 """Flink also names S3 so, by the plugin that reads it (flink-s3-fs-presto)."""

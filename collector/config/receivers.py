@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from lifecycle.errors import SettingsError
+from indoubt.lifecycle.errors import SettingsError
 
 WEBHOOK_URL, WEBHOOK_SECRET = "INDOUBT_WEBHOOK_URL", "INDOUBT_WEBHOOK_SECRET"
 SLACK_URL = "INDOUBT_SLACK_URL"

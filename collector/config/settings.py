@@ -15,22 +15,22 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from collector.config import alerts, named_locations, receivers, standing_orders, tokens
-from collector.config.alerts import AlertSettings, Whole
-from collector.config.databases import OPTION, PASSWORDS, read_databases
-from collector.config.flink_access import OPTION as FLINK_OPTION
-from collector.config.flink_access import FlinkAccess, read_flink_access
-from collector.config.receivers import ReceiverSettings
-from collector.config.standing_orders import StandingOrders
-from collector.config.tls import TlsFiles
-from collector.config.tokens import Tokens
-from collector.runtime.logs import LogLevel
-from lifecycle import settings_file
-from lifecycle.errors import SettingsError
-from lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
-from lifecycle.settings_file import SettingsTable, is_of_a_service
-from lifecycle.version import VERSION
-from resource_managers.database.connection import DatabaseConnection
+from indoubt.collector.config import alerts, named_locations, receivers, standing_orders, tokens
+from indoubt.collector.config.alerts import AlertSettings, Whole
+from indoubt.collector.config.databases import OPTION, PASSWORDS, read_databases
+from indoubt.collector.config.flink_access import OPTION as FLINK_OPTION
+from indoubt.collector.config.flink_access import FlinkAccess, read_flink_access
+from indoubt.collector.config.receivers import ReceiverSettings
+from indoubt.collector.config.standing_orders import StandingOrders
+from indoubt.collector.config.tls import TlsFiles
+from indoubt.collector.config.tokens import Tokens
+from indoubt.collector.runtime.logs import LogLevel
+from indoubt.lifecycle import settings_file
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
+from indoubt.lifecycle.settings_file import SettingsTable, is_of_a_service
+from indoubt.lifecycle.version import VERSION
+from indoubt.resource_managers.database.connection import DatabaseConnection
 
 ENVIRONMENT_PREFIX = "INDOUBT_"
 BOOTSTRAP_SERVERS = "INDOUBT_BOOTSTRAP_SERVERS"
@@ -237,11 +237,13 @@ def _is_loopback(host: str) -> bool:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
-        raise SettingsError(f"{message}; see python -m collector --help")
+        raise SettingsError(f"{message}; see python -m indoubt.collector --help")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python -m collector", description="Observe transactions, keep their history, judge and act.")
+    parser = _Parser(
+        prog="python -m indoubt.collector", description="Observe transactions, keep their history, judge and act."
+    )
     parser.add_argument("--bootstrap-servers", default="", help="HOST:PORT of the Kafka cluster, comma separated")
     parser.add_argument("--directory", type=Path, help="where history and tokens are kept")
     settings_file.add_option(parser, "collector")

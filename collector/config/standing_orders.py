@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lifecycle.errors import SettingsError
-from lifecycle.orders import Action
-from lifecycle.text_files import text_of
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.text_files import text_of
 
 OPTION, VARIABLE = "--standing-orders", "INDOUBT_STANDING_ORDERS"
 EVERY_APPLICATION = "*"

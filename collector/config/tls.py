@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from lifecycle.errors import SettingsError
+from indoubt.lifecycle.errors import SettingsError
 
 WARN_DAYS = 14
 DAY_S = 86_400

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from itertools import combinations
 
-from lifecycle.errors import SettingsError
+from indoubt.lifecycle.errors import SettingsError
 
 OPERATOR, VIEWER, FOR_PERSONS = "INDOUBT_OPERATOR_TOKEN", "INDOUBT_VIEWER_TOKEN", "INDOUBT_FOR_PERSONS_TOKEN"
 NAMES = frozenset({OPERATOR, VIEWER, FOR_PERSONS})

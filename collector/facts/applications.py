@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from collector.facts.attempts import OurId
-from collector.records.application_ids import FlinkId, application_by_id
-from collector.records.flink_facts import FlinkState
-from collector.records.xids import owner_of
-from lifecycle.application import Application, ApplicationKind
+from indoubt.collector.facts.attempts import OurId
+from indoubt.collector.records.application_ids import FlinkId, application_by_id
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.xids import owner_of
+from indoubt.lifecycle.application import Application, ApplicationKind
 
 
 def application_of(transaction: str, our_id: OurId | None, flink: FlinkState, own: Collection[str]) -> Application:

@@ -7,10 +7,10 @@ next.
 
 from __future__ import annotations
 
-from lifecycle.branch_id import BranchId
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import BatchAttempt, RunStarted
-from lifecycle.identity import TransactionalId
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import BatchAttempt, RunStarted
+from indoubt.lifecycle.identity import TransactionalId
 
 OurId = TransactionalId | BranchId
 """A name that is parsed whole; it is ours once a run of its prefix is in the decision log."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collector.facts import attempts
-from collector.facts.state import State
-from collector.records.branches import BranchFacts
-from collector.records.observations import BranchProof, OperatorOrder
-from lifecycle.branch_id import BranchId
-from lifecycle.states import TransactionState
+from indoubt.collector.facts import attempts
+from indoubt.collector.facts.state import State
+from indoubt.collector.records.branches import BranchFacts
+from indoubt.collector.records.observations import BranchProof, OperatorOrder
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.states import TransactionState
 
 ABORT, COMMIT = "abort", "commit"
 ORDERED_AWAY_MS = 60_000

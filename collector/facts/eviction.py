@@ -8,15 +8,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection
 
-from collector.facts.replayed_batches import replayed_ms
-from collector.facts.state import State, of_handle, take_from_older
-from collector.facts.transaction_join import at_coordinator, find, is_quiet
-from collector.facts.transaction_view import TransactionView
-from collector.records.facts import BrokerIdentity, BrokerTransaction, ReportedTransaction
-from collector.records.observations import BranchProof
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import BatchAttempt
-from lifecycle.states import TransactionState
+from indoubt.collector.facts.replayed_batches import replayed_ms
+from indoubt.collector.facts.state import State, of_handle, take_from_older
+from indoubt.collector.facts.transaction_join import at_coordinator, find, is_quiet
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction, ReportedTransaction
+from indoubt.collector.records.observations import BranchProof
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import BatchAttempt
+from indoubt.lifecycle.states import TransactionState
 
 SETTLED_AT_ONCE = 20
 """Settled transactions leave memory when there is this part more of them than is kept: all who read wait meanwhile."""

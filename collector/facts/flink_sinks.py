@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from collector.records.application_ids import FlinkId
-from collector.records.facts import BrokerTransaction, Init
+from indoubt.collector.records.application_ids import FlinkId
+from indoubt.collector.records.facts import BrokerTransaction, Init
 
 
 class Naming(Enum):

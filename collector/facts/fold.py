@@ -11,19 +11,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from collector.facts.eviction import put_settled, trim_when_needed
-from collector.facts.state import (
+from indoubt.collector.facts.eviction import put_settled, trim_when_needed
+from indoubt.collector.facts.state import (
     LastDecided,
     State,
     holds_offsets,
     put_with_older,
     take_from_older,
 )
-from collector.records import broker_record_batch, event_reports
-from collector.records.branches import branch_key, with_gone, with_listed
-from collector.records.broker_record_batch import BrokerRecords
-from collector.records.event_reports import CheckpointReport
-from collector.records.facts import (
+from indoubt.collector.records import broker_record_batch, event_reports
+from indoubt.collector.records.branches import branch_key, with_gone, with_listed
+from indoubt.collector.records.broker_record_batch import BrokerRecords
+from indoubt.collector.records.event_reports import CheckpointReport
+from indoubt.collector.records.facts import (
     BrokerIdentity,
     BrokerTransaction,
     CheckpointFacts,
@@ -36,10 +36,10 @@ from collector.records.facts import (
     merged_reports,
     of_record,
 )
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob
-from collector.records.formats.lifecycle_event_batch import EventColumns
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import (
+from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob
+from indoubt.collector.records.formats.lifecycle_event_batch import EventColumns
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import (
     BranchGone,
     BranchListed,
     BrokerRecord,
@@ -53,11 +53,11 @@ from collector.records.observations import (
     OffsetsSeen,
     OperatorOrder,
 )
-from collector.records.observer_kind import ObserverKind
-from collector.records.pipeline_runs import RUNS_KEPT, RunFacts, with_sign
-from lifecycle.decisions import CheckpointTakenOver, Decision, Kept, Outcome, Ruling, RunStarted
-from lifecycle.errors import MalformedRecord
-from lifecycle.events import STOPPED_ON_REQUEST, EventType, LifecycleEvent
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.records.pipeline_runs import RUNS_KEPT, RunFacts, with_sign
+from indoubt.lifecycle.decisions import CheckpointTakenOver, Decision, Kept, Outcome, Ruling, RunStarted
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.events import STOPPED_ON_REQUEST, EventType, LifecycleEvent
 
 OPERATOR, BY_RUN = "operator:", "run "
 """What ``who`` starts with in decision log records that an operator caused."""

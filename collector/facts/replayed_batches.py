@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collector.facts.state import LastDecided, State, of_handle
-from collector.facts.transaction_view import TransactionView
-from collector.records.facts import handle_identity
-from collector.records.observations import BranchProof
-from lifecycle.decisions import BatchAttempt, Settled
-from lifecycle.identity import Handle
+from indoubt.collector.facts.state import LastDecided, State, of_handle
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.facts import handle_identity
+from indoubt.collector.records.observations import BranchProof
+from indoubt.lifecycle.decisions import BatchAttempt, Settled
+from indoubt.lifecycle.identity import Handle
 
 
 def replayed_ms(state: State, view: TransactionView) -> int | None:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass, field
 from typing import NamedTuple
 
-from collector.facts.transactional_ids import KnownIds
-from collector.records.application_ids import form_of, name_by_id
-from collector.records.branches import BranchFacts, DatabaseSnapshot
-from collector.records.facts import (
+from indoubt.collector.facts.transactional_ids import KnownIds
+from indoubt.collector.records.application_ids import form_of, name_by_id
+from indoubt.collector.records.branches import BranchFacts, DatabaseSnapshot
+from indoubt.collector.records.facts import (
     BrokerIdentity,
     BrokerTransaction,
     CheckpointFacts,
@@ -18,11 +18,11 @@ from collector.records.facts import (
     PipelineFacts,
     ReportedTransaction,
 )
-from collector.records.flink_facts import FlinkState
-from collector.records.observations import OffsetsSeen, OperatorOrder
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
-from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.observations import OffsetsSeen, OperatorOrder
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
+from indoubt.resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 
 MOST_FORMS = 10_000
 NO_FORM = ""

@@ -10,21 +10,27 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from collector.facts import applications, attempts, branch_view
-from collector.facts.attempts import OurId
-from collector.facts.state import State, of_handle
-from collector.facts.transaction_view import TransactionView
-from collector.records.branches import BranchFacts
-from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, HandleIdentity, ReportedTransaction
-from collector.records.formats.flink_records import Committable
-from collector.records.observations import BranchProof, OperatorOrder
-from collector.records.xids import as_listed, xid_of
-from lifecycle.application import Application
-from lifecycle.branch_id import BranchId
-from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
-from lifecycle.events import EventType
-from lifecycle.identity import TransactionalId, transaction_key
-from lifecycle.states import TransactionState
+from indoubt.collector.facts import applications, attempts, branch_view
+from indoubt.collector.facts.attempts import OurId
+from indoubt.collector.facts.state import State, of_handle
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.branches import BranchFacts
+from indoubt.collector.records.facts import (
+    KAFKA,
+    BrokerIdentity,
+    BrokerTransaction,
+    HandleIdentity,
+    ReportedTransaction,
+)
+from indoubt.collector.records.formats.flink_records import Committable
+from indoubt.collector.records.observations import BranchProof, OperatorOrder
+from indoubt.collector.records.xids import as_listed, xid_of
+from indoubt.lifecycle.application import Application
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.identity import TransactionalId, transaction_key
+from indoubt.lifecycle.states import TransactionState
 
 PARSED_KEPT = 4_096
 _KEY_PATTERN = re.compile(

@@ -11,9 +11,9 @@ import heapq
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from collector.facts import attempts
-from collector.facts.state import State, of_handle
-from collector.facts.transaction_join import (
+from indoubt.collector.facts import attempts
+from indoubt.collector.facts.state import State, of_handle
+from indoubt.collector.facts.transaction_join import (
     application,
     at_coordinator,
     batch_attempt_of,
@@ -24,14 +24,20 @@ from collector.facts.transaction_join import (
     reported_of_branch,
     view_of,
 )
-from collector.facts.transaction_view import NO_PRODUCER, TransactionView, opening_ms
-from collector.records.branches import BranchFacts
-from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, HandleIdentity, ReportedTransaction
-from collector.records.observations import BranchProof
-from lifecycle.branch_id import BranchId
-from lifecycle.decisions import BatchAttempt
-from lifecycle.identity import transaction_key
-from lifecycle.states import TransactionState
+from indoubt.collector.facts.transaction_view import NO_PRODUCER, TransactionView, opening_ms
+from indoubt.collector.records.branches import BranchFacts
+from indoubt.collector.records.facts import (
+    KAFKA,
+    BrokerIdentity,
+    BrokerTransaction,
+    HandleIdentity,
+    ReportedTransaction,
+)
+from indoubt.collector.records.observations import BranchProof
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.decisions import BatchAttempt
+from indoubt.lifecycle.identity import transaction_key
+from indoubt.lifecycle.states import TransactionState
 
 EndKey = tuple[int, str, int, int]
 """When it ended (epoch ms), and what orders those of one time: id, producer id, opening."""

@@ -6,14 +6,14 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-from collector.records.branches import BranchDetail, BranchFacts
-from collector.records.facts import KAFKA, BrokerTransaction, ReportedTransaction
-from lifecycle.application import Application
-from lifecycle.branch_id import BranchId
-from lifecycle.decisions import BatchAttempt, Decision, Outcome
-from lifecycle.events import EventType
-from lifecycle.identity import Handle, TransactionalId, transaction_key
-from lifecycle.states import TransactionState
+from indoubt.collector.records.branches import BranchDetail, BranchFacts
+from indoubt.collector.records.facts import KAFKA, BrokerTransaction, ReportedTransaction
+from indoubt.lifecycle.application import Application
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.identity import Handle, TransactionalId, transaction_key
+from indoubt.lifecycle.states import TransactionState
 
 NO_PRODUCER = -1
 """What stands for the producer id, where transactions are ordered, of one that has none: a branch in a database."""

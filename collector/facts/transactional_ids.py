@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from collector.records.application_ids import form_of, name_by_id
-from lifecycle.durations import HOUR_MS
+from indoubt.collector.records.application_ids import form_of, name_by_id
+from indoubt.lifecycle.durations import HOUR_MS
 
 GROWTH_HOURS = 24
 CREATED_KEPT_HOURS = 48

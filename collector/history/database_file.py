@@ -14,12 +14,12 @@ from typing import Any
 import duckdb
 from duckdb.sqltypes import VARCHAR
 
-from collector.history import alert_sql, sql
-from collector.history.rollups import APPLICATION_FORM
-from collector.history.sidecar_table import AUDIT, TABLES, TableFile
-from collector.records.application_ids import form_of
-from collector.runtime.clock import now_ms
-from lifecycle.errors import IndoubtError
+from indoubt.collector.history import alert_sql, sql
+from indoubt.collector.history.rollups import APPLICATION_FORM
+from indoubt.collector.history.sidecar_table import AUDIT, TABLES, TableFile
+from indoubt.collector.records.application_ids import form_of
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.lifecycle.errors import IndoubtError
 
 
 def _statements(script: str) -> str:

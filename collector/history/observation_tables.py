@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob
-from collector.records.observations import (
+from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob
+from indoubt.collector.records.observations import (
     BranchGone,
     BranchListed,
     BrokerRecord,
@@ -28,8 +28,8 @@ from collector.records.observations import (
     Observed,
     OffsetsSeen,
 )
-from lifecycle.decisions import CheckpointTakenOver, Decision, Outcome, RunStarted
-from lifecycle.rows.row_json import read_row
+from indoubt.lifecycle.decisions import CheckpointTakenOver, Decision, Outcome, RunStarted
+from indoubt.lifecycle.rows.row_json import read_row
 
 TEXT, LONG, INT, FLAG = pa.string(), pa.int64(), pa.int32(), pa.bool_()
 POSITION = [pa.field("source", TEXT), pa.field("partition", INT), pa.field("offset", LONG)]

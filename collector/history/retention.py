@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import duckdb
 
-from collector.history import rollups
-from lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
+from indoubt.collector.history import rollups
+from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 
 ROWS_AT_ONCE = 20_000
 PAUSE_S = 0.5

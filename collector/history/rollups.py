@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 
-from lifecycle.durations import HOUR_MS, MINUTE_MS
+from indoubt.lifecycle.durations import HOUR_MS, MINUTE_MS
 
 MINUTES_KEPT_MS = 30 * 24 * HOUR_MS
 WAITS_PER_TEN_SECONDS_MS = 20 * MINUTE_MS

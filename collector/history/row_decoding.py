@@ -7,17 +7,17 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from collector.history import transaction_sql
-from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
-from collector.records.formats import lifecycle_event_batch
-from collector.records.formats.lifecycle_event_batch import EventColumns
-from collector.records.observations import DecisionSeen, EventSeen, OperatorOrder
-from collector.records.orders import StepOutcome
-from lifecycle import decisions
-from lifecycle import events as lifecycle_json
-from lifecycle.decisions import Part, Snapshot
-from lifecycle.errors import MalformedRecord, UnknownVersion
-from lifecycle.orders import Action
+from indoubt.collector.history import transaction_sql
+from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction, Init
+from indoubt.collector.records.formats import lifecycle_event_batch
+from indoubt.collector.records.formats.lifecycle_event_batch import EventColumns
+from indoubt.collector.records.observations import DecisionSeen, EventSeen, OperatorOrder
+from indoubt.collector.records.orders import StepOutcome
+from indoubt.lifecycle import decisions
+from indoubt.lifecycle import events as lifecycle_json
+from indoubt.lifecycle.decisions import Part, Snapshot
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.lifecycle.orders import Action
 
 Rows = Callable[..., list[tuple[Any, ...]]]
 """``Store.rows``."""

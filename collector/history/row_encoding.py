@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from collector.history.observation_tables import (
+from indoubt.collector.history.observation_tables import (
     LIFECYCLE_EVENTS,
     POSITION,
     QUARANTINED,
@@ -17,12 +17,12 @@ from collector.history.observation_tables import (
     TRANSACTION_RECORDS,
     ObservationTable,
 )
-from collector.records.broker_record_batch import BrokerRecords
-from collector.records.formats.arrow_columns import Integers
-from collector.records.formats.lifecycle_event_batch import EventColumns
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observed, OperatorOrder
-from collector.runtime.clock import now_ms
+from indoubt.collector.records.broker_record_batch import BrokerRecords
+from indoubt.collector.records.formats.arrow_columns import Integers
+from indoubt.collector.records.formats.lifecycle_event_batch import EventColumns
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import Observed, OperatorOrder
+from indoubt.collector.runtime.clock import now_ms
 
 SHOWN_CHARACTERS = 200
 _NO_COLUMN_TAKES_IT = (pa.ArrowException, ValueError, OverflowError, TypeError)

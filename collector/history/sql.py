@@ -2,11 +2,11 @@
 
 # ruff: noqa: S608 (what is put together here is fixed text)
 
-from collector.history.observation_tables import QUARANTINED as QUARANTINED_TABLE
-from collector.history.observation_tables import TABLES, TRANSACTION_RECORDS
-from collector.history.rollups import APPLICATION, APPLICATION_FORM, BRANCH_ENDED, BRANCH_OUTCOME
-from collector.records.facts import FROM_RECORDS, FromRecords
-from collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.history.observation_tables import QUARANTINED as QUARANTINED_TABLE
+from indoubt.collector.history.observation_tables import TABLES, TRANSACTION_RECORDS
+from indoubt.collector.history.rollups import APPLICATION, APPLICATION_FORM, BRANCH_ENDED, BRANCH_OUTCOME
+from indoubt.collector.records.facts import FROM_RECORDS, FromRecords
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
 
 RECORD_OPENING = "insert into openings values (?)"
 

@@ -16,15 +16,15 @@ from typing import Any, Protocol, TypeVar
 import duckdb
 import pyarrow as pa
 
-from collector.history import backup, transaction_sql
-from collector.history import sql as queries
-from collector.history.backup import Backup
-from collector.history.database_file import HistoryDamaged, HistoryFile, StoreFailed, is_damage
-from collector.history.observation_tables import TRANSACTION_RECORDS
-from collector.history.write_queue import MAX_ROWS, Offsets, Order, Write
-from collector.history.writer import HistoryWriter, PartitionNames, Source, begin_source
-from collector.records.observations import CheckpointFileKind, Observed
-from collector.runtime.clock import now_ms
+from indoubt.collector.history import backup, transaction_sql
+from indoubt.collector.history import sql as queries
+from indoubt.collector.history.backup import Backup
+from indoubt.collector.history.database_file import HistoryDamaged, HistoryFile, StoreFailed, is_damage
+from indoubt.collector.history.observation_tables import TRANSACTION_RECORDS
+from indoubt.collector.history.write_queue import MAX_ROWS, Offsets, Order, Write
+from indoubt.collector.history.writer import HistoryWriter, PartitionNames, Source, begin_source
+from indoubt.collector.records.observations import CheckpointFileKind, Observed
+from indoubt.collector.runtime.clock import now_ms
 
 __all__ = ["Connection", "HistoryDamaged", "Store", "StoreFailed", "insert_audit"]
 T = TypeVar("T")

@@ -5,8 +5,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from collector.history.sql import EACH_TRANSACTION, FOUNDATIONS, OF_NEWEST, SUPERSEDED
-from collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.history.sql import EACH_TRANSACTION, FOUNDATIONS, OF_NEWEST, SUPERSEDED
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
 
 # Bound: id, producer id, from, until (epoch ms, of the start).
 TRANSACTIONS_OF_PRODUCER = EACH_TRANSACTION.format(

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from collector.records.observations import Observed
+from indoubt.collector.records.observations import Observed
 
 MAX_ROWS = 100_000
 MAX_BYTES = 64 << 20

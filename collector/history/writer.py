@@ -15,8 +15,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from collector.history import rollups, row_encoding, sql
-from collector.history.write_queue import Order, Task, Write, WriteQueue
+from indoubt.collector.history import rollups, row_encoding, sql
+from indoubt.collector.history.write_queue import Order, Task, Write, WriteQueue
 
 BATCH_ROWS = 50_000
 """Large commits write history twice as fast as small ones (10,000 rows); they only form while there is a backlog."""

@@ -14,15 +14,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from collector.assess import rules
-from collector.assess.assessment import Assessment
-from collector.config.alerts import AlertSettings
-from collector.history.store import StoreFailed
-from collector.notify import silences
-from collector.notify.silences import Silence
-from collector.notify.state_machine import Alert, AlertState, AlertStates, moved, step
-from collector.notify.store import AlertStore
-from collector.runtime.clock import CLOCK, now_ms
+from indoubt.collector.assess import rules
+from indoubt.collector.assess.assessment import Assessment
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.history.store import StoreFailed
+from indoubt.collector.notify import silences
+from indoubt.collector.notify.silences import Silence
+from indoubt.collector.notify.state_machine import Alert, AlertState, AlertStates, moved, step
+from indoubt.collector.notify.store import AlertStore
+from indoubt.collector.runtime.clock import CLOCK, now_ms
 
 log = logging.getLogger(__name__)
 STOP_LIMIT_S = 30.0

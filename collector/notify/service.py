@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from collector.assess.assessor import Assessor
-from collector.config.alerts import AlertSettings
-from collector.config.receivers import Notifier, ReceiverSettings
-from collector.config.settings import TunableSettings
-from collector.history.store import Store
-from collector.notify.evaluator import AlertEvaluator
-from collector.notify.notifiers.alertmanager import Alertmanager
-from collector.notify.notifiers.delivery import NotificationDispatcher, RetryPolicy
-from collector.notify.notifiers.slack import Slack
-from collector.notify.notifiers.webhook import Webhook
-from collector.notify.store import AlertStore, ReceiverStatus
-from collector.views.current_state import CurrentState
+from indoubt.collector.assess.assessor import Assessor
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.config.receivers import Notifier, ReceiverSettings
+from indoubt.collector.config.settings import TunableSettings
+from indoubt.collector.history.store import Store
+from indoubt.collector.notify.evaluator import AlertEvaluator
+from indoubt.collector.notify.notifiers.alertmanager import Alertmanager
+from indoubt.collector.notify.notifiers.delivery import NotificationDispatcher, RetryPolicy
+from indoubt.collector.notify.notifiers.slack import Slack
+from indoubt.collector.notify.notifiers.webhook import Webhook
+from indoubt.collector.notify.store import AlertStore, ReceiverStatus
+from indoubt.collector.views.current_state import CurrentState
 
 
 class AlertService:

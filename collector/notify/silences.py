@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from collector.assess.findings import LABELS
-from lifecycle.rows.order_request import Json, Reason, RequestBody, read_body, without_default
+from indoubt.collector.assess.findings import LABELS
+from indoubt.lifecycle.rows.order_request import Json, Reason, RequestBody, read_body, without_default
 
 LONGEST_MS = 30 * 24 * 3_600_000
 _ONE_END: Json = {"oneOf": [{"required": ["ends_at_ms"]}, {"required": ["duration_ms"]}]}

@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from collector.assess.findings import Finding, Severity
-from collector.config.alerts import AlertSettings
-from collector.notify.silences import Silence, covering
+from indoubt.collector.assess.findings import Finding, Severity
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.notify.silences import Silence, covering
 
 
 class AlertState(Enum):

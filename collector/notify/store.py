@@ -7,13 +7,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collector.assess.findings import Finding, Severity
-from collector.history import alert_sql
-from collector.history.store import Statement, Store
-from collector.notify.silences import Silence
-from collector.notify.state_machine import Alert, AlertState, AlertStates, Group, Notification, Notified, Step
-from lifecycle.rows.attention import Remedy
-from lifecycle.verdicts import Evidence
+from indoubt.collector.assess.findings import Finding, Severity
+from indoubt.collector.history import alert_sql
+from indoubt.collector.history.store import Statement, Store
+from indoubt.collector.notify.silences import Silence
+from indoubt.collector.notify.state_machine import Alert, AlertState, AlertStates, Group, Notification, Notified, Step
+from indoubt.lifecycle.rows.attention import Remedy
+from indoubt.lifecycle.verdicts import Evidence
 
 SILENCES_LOADED = 10_000
 MAX_SHOWN = 200

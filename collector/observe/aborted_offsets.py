@@ -12,16 +12,16 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator
 
-from collector.history.store import Store
-from collector.observe.source import Observer
-from collector.records.facts import BrokerIdentity, BrokerTransaction
-from collector.records.observations import Observed, OffsetsSeen, Position
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import now_ms
-from collector.verdicts.data_loss import LossVerdict
-from collector.views import aborts_and_losses
-from collector.views.current_state import CurrentState
-from resource_managers.kafka.record_offsets import KafkaRecordOffsets
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.source import Observer
+from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction
+from indoubt.collector.records.observations import Observed, OffsetsSeen, Position
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.data_loss import LossVerdict
+from indoubt.collector.views import aborts_and_losses
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.resource_managers.kafka.record_offsets import KafkaRecordOffsets
 
 EVERY_S = 2.0
 OPEN_FOR_MS = 5_000

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from pyarrow import fs
 
-from lifecycle.errors import ResourceManagerError
+from indoubt.lifecycle.errors import ResourceManagerError
 
 MAX_BACKLOG = 1_000
 """Files of the past that are read when a folder is first seen, newest first: older checkpoints are no news."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from collector.observe.source import Observer
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import CLOCK, TOLERATED_MS
-from collector.runtime.clock_offsets import BROKERS, ClockOffsets
-from collector.views.current_state import CurrentState
-from resource_managers.kafka import broker_clocks
-from resource_managers.kafka.broker_clocks import ClockNotTold, Witness
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.collector.observe.source import Observer
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.clock import CLOCK, TOLERATED_MS
+from indoubt.collector.runtime.clock_offsets import BROKERS, ClockOffsets
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.resource_managers.kafka import broker_clocks
+from indoubt.resource_managers.kafka.broker_clocks import ClockNotTold, Witness
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 
 MEASURE_EVERY_MS = 10_000
 LOOK_S = 0.5

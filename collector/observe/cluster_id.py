@@ -6,8 +6,8 @@ import threading
 
 from confluent_kafka import KafkaException
 
-from collector.observe.topic_reader import SharedClient
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.collector.observe.topic_reader import SharedClient
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 ANSWER_LIMIT_S = 5.0
 RETRY_S = 2.0

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from collector.config.databases import listing_instances
-from collector.history.store import Store
-from collector.observe.source import Observer
-from collector.records.branches import BranchDetail, BranchFacts, DatabaseSnapshot, branch_key
-from collector.records.observations import BranchGone, BranchListed, BranchProof, Observed, Position
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import CLOCK, now_ms
-from collector.views.current_state import CurrentState
-from lifecycle.branch_id import BranchId
-from lifecycle.counted_nouns import counted
-from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
-from resource_managers.database.branches import BranchListing
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.database.markers import MarkerState
-from resource_managers.database.resource_manager import WATCH_LIMIT_S, DatabaseResourceManager
-from resource_managers.database.servers import Silence, silence
-from resource_managers.database.session import BranchLocks
+from indoubt.collector.config.databases import listing_instances
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.source import Observer
+from indoubt.collector.records.branches import BranchDetail, BranchFacts, DatabaseSnapshot, branch_key
+from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof, Observed, Position
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.clock import CLOCK, now_ms
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
+from indoubt.resource_managers.database.branches import BranchListing
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.database.markers import MarkerState
+from indoubt.resource_managers.database.resource_manager import WATCH_LIMIT_S, DatabaseResourceManager
+from indoubt.resource_managers.database.servers import Silence, silence
+from indoubt.resource_managers.database.session import BranchLocks
 
 MAX_ASKED = 500
 """So many markers are asked for at one poll; the others at the next."""

@@ -11,20 +11,20 @@ from typing import Any
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo, OffsetSpec, ResourceType
 
-from collector.history.store import Store
-from collector.observe.topic_reader import Records, SharedClient, TopicReader
-from collector.observe.topic_source import HandOver, TopicObserver, aside
-from collector.records.decision_reading import DecisionReading, Entry
-from collector.records.facts import BrokerIdentity
-from collector.records.log_settings import LogSettings
-from collector.records.observations import DecisionSeen, Observed, Position
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import now_ms
-from collector.verdicts.verdict_case import DecisionLogStatus
-from collector.views.current_state import CurrentState
-from lifecycle.decisions import encode
-from lifecycle.errors import DecisionLogUnreadable, MissingTopic
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.topic_reader import Records, SharedClient, TopicReader
+from indoubt.collector.observe.topic_source import HandOver, TopicObserver, aside
+from indoubt.collector.records.decision_reading import DecisionReading, Entry
+from indoubt.collector.records.facts import BrokerIdentity
+from indoubt.collector.records.log_settings import LogSettings
+from indoubt.collector.records.observations import DecisionSeen, Observed, Position
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.decisions import encode
+from indoubt.lifecycle.errors import DecisionLogUnreadable, MissingTopic
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 END_LIMIT_S = 1.0
 """For the question where the log ends."""

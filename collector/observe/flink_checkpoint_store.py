@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from pyarrow import fs
 
-from collector.observe.flink_metadata_files import FILE, Place, filesystem_of, read_place
-from collector.records.flink_facts import JOBS_KEPT
-from collector.records.formats.flink_records import FlinkCommittables, UnreadCheckpoint
-from lifecycle.errors import ResourceManagerError
+from indoubt.collector.observe.flink_metadata_files import FILE, Place, filesystem_of, read_place
+from indoubt.collector.records.flink_facts import JOBS_KEPT
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, UnreadCheckpoint
+from indoubt.lifecycle.errors import ResourceManagerError
 
 CHECKPOINTS_OF_A_JOB = 20
 """The newest ones that are read of each job."""

@@ -11,16 +11,16 @@ import time
 from collections.abc import Iterable
 from functools import lru_cache
 
-from collector.observe.flink_checkpoint_store import CHECKPOINT, CHECKPOINTS_OF_A_JOB, CheckpointStore, Reported
-from collector.observe.flink_metadata_files import uri_of
-from collector.observe.flink_store_reader import FlinkStoreReader
-from collector.observe.source import RETRY_FIRST_S, RETRY_MAX_S, Observer
-from collector.records.formats.flink_records import FlinkCommittables, UnreadCheckpoint
-from collector.records.observer_kind import ObserverKind
-from collector.views.current_state import CurrentState
-from lifecycle.backoff import Backoff
-from lifecycle.counted_nouns import counted
-from lifecycle.errors import ResourceManagerError
+from indoubt.collector.observe.flink_checkpoint_store import CHECKPOINT, CHECKPOINTS_OF_A_JOB, CheckpointStore, Reported
+from indoubt.collector.observe.flink_metadata_files import uri_of
+from indoubt.collector.observe.flink_store_reader import FlinkStoreReader
+from indoubt.collector.observe.source import RETRY_FIRST_S, RETRY_MAX_S, Observer
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, UnreadCheckpoint
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.backoff import Backoff
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.errors import ResourceManagerError
 
 PATIENCE_S = 1.0
 """So long a round waits for the stores that it asked."""

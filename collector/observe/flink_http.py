@@ -11,9 +11,9 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
-from collector.config.flink_access import FlinkAccess
-from lifecycle.errors import ResourceManagerError, Unreachable
-from lifecycle.json_record import read_object
+from indoubt.collector.config.flink_access import FlinkAccess
+from indoubt.lifecycle.errors import ResourceManagerError, Unreachable
+from indoubt.lifecycle.json_record import read_object
 
 ANSWER_LIMIT_S = 5.0
 MAX_ANSWER_BYTES = 16 << 20

@@ -8,12 +8,15 @@ from typing import BinaryIO, NamedTuple
 
 from pyarrow import fs
 
-from collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT, read_checkpoint_metadata
-from collector.records.formats.flink_metadata.sink_states import TransactionOwnership
-from collector.records.formats.flink_records import Committable, FlinkCommittables
-from collector.runtime.clock import now_ms
-from lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError
-from resource_managers.checkpoint_location import CheckpointLocation
+from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import (
+    METADATA_LIMIT,
+    read_checkpoint_metadata,
+)
+from indoubt.collector.records.formats.flink_metadata.sink_states import TransactionOwnership
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError
+from indoubt.resource_managers.checkpoint_location import CheckpointLocation
 
 FILE = "_metadata"
 _LOCAL = fs.LocalFileSystem()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from collector.config.flink_access import FlinkAccess
-from collector.observe.flink_http import FlinkHttp, NotThere
-from collector.records.formats import flink_rest_answers
-from collector.records.formats.flink_records import FlinkJob
-from collector.runtime.clock import now_ms
-from collector.views.current_state import CurrentState
+from indoubt.collector.config.flink_access import FlinkAccess
+from indoubt.collector.observe.flink_http import FlinkHttp, NotThere
+from indoubt.collector.records.formats import flink_rest_answers
+from indoubt.collector.records.formats.flink_records import FlinkJob
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.views.current_state import CurrentState
 
 MOST_JOBS = 60
 """So many running jobs are asked for their restores, which takes a request each; of more it cannot be said in time."""

@@ -12,18 +12,18 @@ from dataclasses import replace
 
 import httpx
 
-from collector.config.flink_access import FlinkAccess
-from collector.history.store import Store
-from collector.observe.flink_http import FlinkHttp, NotThere
-from collector.observe.source import Observer
-from collector.records.formats import flink_rest_answers
-from collector.records.formats.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
-from collector.records.observations import Malformed, Observed, Position
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import CLOCK, now_ms
-from collector.views.current_state import CurrentState
-from lifecycle.counted_nouns import counted
-from lifecycle.errors import MalformedRecord
+from indoubt.collector.config.flink_access import FlinkAccess
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.flink_http import FlinkHttp, NotThere
+from indoubt.collector.observe.source import Observer
+from indoubt.collector.records.formats import flink_rest_answers
+from indoubt.collector.records.formats.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
+from indoubt.collector.records.observations import Malformed, Observed, Position
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.clock import CLOCK, now_ms
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.errors import MalformedRecord
 
 MAX_REQUESTS = 60
 RESTARTS_EVERY = 8

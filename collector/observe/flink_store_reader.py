@@ -7,12 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from collector.observe.flink_checkpoint_store import CheckpointStore, Reported
-from collector.records.formats.flink_records import FlinkCommittables, UnreadCheckpoint
-from collector.runtime.clock import now_ms
-from collector.runtime.time_format import utc
-from lifecycle.backoff import Backoff
-from lifecycle.errors import ResourceManagerError
+from indoubt.collector.observe.flink_checkpoint_store import CheckpointStore, Reported
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, UnreadCheckpoint
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.runtime.time_format import utc
+from indoubt.lifecycle.backoff import Backoff
+from indoubt.lifecycle.errors import ResourceManagerError
 
 SLOW_AFTER_S = 10.0
 """A store that says nothing for so long in the middle of a look counts as one that does not answer."""

@@ -7,15 +7,15 @@ from functools import partial
 import numpy as np
 from confluent_kafka import Message
 
-from collector.history.row_encoding import events_table
-from collector.observe.decision_log import NO_PIPELINE
-from collector.observe.topic_reader import Records
-from collector.observe.topic_source import HandOver, RecordTopic
-from collector.records.formats import lifecycle_event_batch
-from collector.records.observations import EventSeen, Observation
-from collector.records.observer_kind import ObserverKind
-from collector.verdicts.verdict_case import DecisionLogStatus
-from lifecycle import events
+from indoubt.collector.history.row_encoding import events_table
+from indoubt.collector.observe.decision_log import NO_PIPELINE
+from indoubt.collector.observe.topic_reader import Records
+from indoubt.collector.observe.topic_source import HandOver, RecordTopic
+from indoubt.collector.records.formats import lifecycle_event_batch
+from indoubt.collector.records.observations import EventSeen, Observation
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
+from indoubt.lifecycle import events
 
 COLUMNS_FROM = 100
 """Events at once from which columns pay: below, decoding one by one is faster."""

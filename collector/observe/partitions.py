@@ -11,26 +11,26 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from collector.observe.round_robin import Sweep, share
-from collector.observe.source import Observer
-from collector.observe.tail_reader import TailReader
-from collector.records.application_ids import StreamsId
-from collector.records.facts import BrokerTransaction
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import CLOCK, now_ms
-from collector.verdicts.hanging_transactions import OVERDUE_MS, Suspect, followed, key_of, partition_name
-from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
-from collector.verdicts.streams_restores import find_restores
-from collector.views.coordinators import Coordinators
-from collector.views.current_state import CurrentState
-from lifecycle.errors import Unreachable
-from lifecycle.offsets_topics import CONSUMER_OFFSETS
-from resource_managers.kafka.answers import BrokerAnswer
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
-from resource_managers.kafka.group_questions import held_offsets, kept_groups, members
-from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
-from resource_managers.kafka.share_groups import read_committed, read_to
+from indoubt.collector.observe.round_robin import Sweep, share
+from indoubt.collector.observe.source import Observer
+from indoubt.collector.observe.tail_reader import TailReader
+from indoubt.collector.records.application_ids import StreamsId
+from indoubt.collector.records.facts import BrokerTransaction
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.clock import CLOCK, now_ms
+from indoubt.collector.verdicts.hanging_transactions import OVERDUE_MS, Suspect, followed, key_of, partition_name
+from indoubt.collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
+from indoubt.collector.verdicts.streams_restores import find_restores
+from indoubt.collector.views.coordinators import Coordinators
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import Unreachable
+from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
+from indoubt.resource_managers.kafka.answers import BrokerAnswer
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.group_members import GroupMembers, HeldOffsets
+from indoubt.resource_managers.kafka.group_questions import held_offsets, kept_groups, members
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
+from indoubt.resource_managers.kafka.share_groups import read_committed, read_to
 
 POLL_MS = 1_000
 PARTITIONS_PER_POLL = 2_000

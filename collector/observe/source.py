@@ -9,12 +9,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.records.observations import Observed
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import now_ms
-from collector.views.current_state import CurrentState
-from lifecycle.backoff import Backoff
-from lifecycle.errors import IndoubtError, MissingTopic
+from indoubt.collector.records.observations import Observed
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.backoff import Backoff
+from indoubt.lifecycle.errors import IndoubtError, MissingTopic
 
 RETRY_FIRST_S, RETRY_MAX_S = 0.25, 2.0
 STOP_LIMIT_S = 10.0

@@ -13,16 +13,16 @@ from typing import Any
 
 from pyarrow import fs
 
-from collector.history.store import Store
-from collector.observe.checkpoint_directory import CheckpointFolder, NumberedFile
-from collector.observe.source import Observer
-from collector.records.observations import CheckpointFile, CheckpointFileKind, Malformed, Observed, Position
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import now_ms
-from collector.views.current_state import CurrentState
-from lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError
-from resource_managers import spark_log_file
-from resource_managers.checkpoint_location import CheckpointLocation
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.checkpoint_directory import CheckpointFolder, NumberedFile
+from indoubt.collector.observe.source import Observer
+from indoubt.collector.records.observations import CheckpointFile, CheckpointFileKind, Malformed, Observed, Position
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError
+from indoubt.resource_managers import spark_log_file
+from indoubt.resource_managers.checkpoint_location import CheckpointLocation
 
 SHOWN_CHARACTERS = 200
 MAX_READ = 100

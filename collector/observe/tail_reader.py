@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from collector.verdicts.partition_state import TailWanted
-from lifecycle.errors import Unreachable
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.partitions import Partition
+from indoubt.collector.verdicts.partition_state import TailWanted
+from indoubt.lifecycle.errors import Unreachable
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.partitions import Partition
 
 READ_LIMIT_S = 1.0
 MAX_FETCH = 65_536

@@ -9,14 +9,14 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from collector.history import sql
-from collector.history.store import Statement, Store, StoreFailed
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.runtime.clock import now_ms
-from collector.verdicts.partition_state import PartitionFindings
-from collector.verdicts.reader_waits import ReaderWait, reader_waits
-from collector.views import application_names
-from collector.views.current_state import CurrentState
+from indoubt.collector.history import sql
+from indoubt.collector.history.store import Statement, Store, StoreFailed
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.partition_state import PartitionFindings
+from indoubt.collector.verdicts.reader_waits import ReaderWait, reader_waits
+from indoubt.collector.views import application_names
+from indoubt.collector.views.current_state import CurrentState
 
 LOOK_EVERY_S = 1.0
 SPAN_MS = 10_000

@@ -16,10 +16,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from confluent_kafka.admin import AdminClient, TopicDescription
 from numpy.typing import NDArray
 
-from lifecycle.errors import MissingTopic, ResourceManagerError, Unreachable
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.lost_connections import LostConnections
-from resource_managers.kafka.stalled_partitions import StalledPartitions
+from indoubt.lifecycle.errors import MissingTopic, ResourceManagerError, Unreachable
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.lost_connections import LostConnections
+from indoubt.resource_managers.kafka.stalled_partitions import StalledPartitions
 
 ANSWER_LIMIT_S = 5.0
 CHECK_EVERY_S = 2.0

@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from collector.history.store import Store
-from collector.history.write_queue import Offsets
-from collector.observe.source import Observer
-from collector.observe.topic_reader import Records, TopicReader
-from collector.records.observations import Malformed, Observation, Observed, Position
-from collector.runtime.clock import now_ms
-from collector.views.current_state import CurrentState
-from lifecycle.errors import MalformedRecord, MissingTopic
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.collector.history.store import Store
+from indoubt.collector.history.write_queue import Offsets
+from indoubt.collector.observe.source import Observer
+from indoubt.collector.observe.topic_reader import Records, TopicReader
+from indoubt.collector.records.observations import Malformed, Observation, Observed, Position
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import MalformedRecord, MissingTopic
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 READ_LIMIT_S = 0.2
 MISSING_PAUSE_S = 0.25

@@ -5,19 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 
-from collector.history.store import Store
-from collector.observe.source import Observer
-from collector.records.facts import BrokerIdentity, BrokerTransaction
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BrokerRecord, Observed, Position
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import now_ms
-from collector.views.current_state import CurrentState
-from lifecycle.errors import ResourceManagerError, Unreachable
-from resource_managers.kafka.answers import AnswerKind, BrokerAnswer
-from resource_managers.kafka.descriptions import OPEN_STATES
-from resource_managers.kafka.partitions import KafkaPartitions
-from resource_managers.protocol import OpenTransactionView
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.source import Observer
+from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BrokerRecord, Observed, Position
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import ResourceManagerError, Unreachable
+from indoubt.resource_managers.kafka.answers import AnswerKind, BrokerAnswer
+from indoubt.resource_managers.kafka.descriptions import OPEN_STATES
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions
+from indoubt.resource_managers.protocol import OpenTransactionView
 
 WAIT_S = 0.2
 SHOWN_IDS = 3

@@ -8,16 +8,21 @@ from functools import partial
 
 from confluent_kafka import Message
 
-from collector.history.store import Store
-from collector.observe.topic_reader import ReadDenied, Records
-from collector.observe.topic_source import HandOver, RecordTopic
-from collector.records.broker_record_batch import records_of
-from collector.records.formats.transaction_state import LAST_EPOCH, TransactionStateValue, decode_key, decode_value
-from collector.records.formats.transaction_state_batch import StateDecoder
-from collector.records.observations import BrokerRecord, IdExpired, Observation
-from collector.records.observer_kind import ObserverKind
-from collector.views.current_state import CurrentState
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.topic_reader import ReadDenied, Records
+from indoubt.collector.observe.topic_source import HandOver, RecordTopic
+from indoubt.collector.records.broker_record_batch import records_of
+from indoubt.collector.records.formats.transaction_state import (
+    LAST_EPOCH,
+    TransactionStateValue,
+    decode_key,
+    decode_value,
+)
+from indoubt.collector.records.formats.transaction_state_batch import StateDecoder
+from indoubt.collector.records.observations import BrokerRecord, IdExpired, Observation
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 TOPIC = "__transaction_state"
 _IN_BOTH = {field.name for field in fields(BrokerRecord)} & {field.name for field in fields(TransactionStateValue)}

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lifecycle.application import Application, ApplicationKind
-from lifecycle.identity import TransactionalId
+from indoubt.lifecycle.application import Application, ApplicationKind
+from indoubt.lifecycle.identity import TransactionalId
 
 UUID_TEXT = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _STREAMS_THREAD = re.compile(rf"(?P<application>.+)-(?P<process>{UUID_TEXT})(?:-(?P<thread>[0-9]{{1,9}}))?", re.DOTALL)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from collector.records.observations import BranchGone, BranchListed, BranchProof
-from lifecycle.branch_id import BranchId
-from lifecycle.identity import transaction_key
-from lifecycle.resource_manager_kinds import KINDS
-from resource_managers.database.servers import Silence, silence
-from resource_managers.database.session import BranchLocks
+from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.identity import transaction_key
+from indoubt.lifecycle.resource_manager_kinds import KINDS
+from indoubt.resource_managers.database.servers import Silence, silence
+from indoubt.resource_managers.database.session import BranchLocks
 
 
 def branch_key(resource_manager: str, transaction: str, instance: str) -> str:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from collector.records.facts import FROM_RECORDS, BrokerIdentity, BrokerTransaction, Init
-from collector.records.formats.arrow_columns import Flags, Integers, text_codes
-from collector.records.formats.transaction_state import LAST_EPOCH, STATUSES, BrokerStatus, is_rotated
-from collector.records.formats.transaction_state_batch import StateColumns
+from indoubt.collector.records.facts import FROM_RECORDS, BrokerIdentity, BrokerTransaction, Init
+from indoubt.collector.records.formats.arrow_columns import Flags, Integers, text_codes
+from indoubt.collector.records.formats.transaction_state import LAST_EPOCH, STATUSES, BrokerStatus, is_rotated
+from indoubt.collector.records.formats.transaction_state_batch import StateColumns
 
 _NO_MINIMUM, _NO_MAXIMUM = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 

@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collector.records.observations import FoldedRecord
-from lifecycle.decision_parts import PARTS_SPAN, RecordAssembly
-from lifecycle.decisions import Snapshot
-from lifecycle.errors import DecisionLogUnreadable, MalformedRecord, UnknownVersion
+from indoubt.collector.records.observations import FoldedRecord
+from indoubt.lifecycle.decision_parts import PARTS_SPAN, RecordAssembly
+from indoubt.lifecycle.decisions import Snapshot
+from indoubt.lifecycle.errors import DecisionLogUnreadable, MalformedRecord, UnknownVersion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

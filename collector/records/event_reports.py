@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from collector.records.facts import HandleIdentity, ReportedTransaction, handle_identity
-from collector.records.formats.arrow_columns import Integers, filled, text_codes
-from collector.records.formats.lifecycle_event_batch import TRANSACTION_TYPES, TYPES, EventColumns
-from lifecycle.decisions import BatchAttempt
-from lifecycle.errors import MalformedRecord
-from lifecycle.events import EventType, LifecycleEvent
-from lifecycle.identity import HANDLE_FIELDS, Handle
+from indoubt.collector.records.facts import HandleIdentity, ReportedTransaction, handle_identity
+from indoubt.collector.records.formats.arrow_columns import Integers, filled, text_codes
+from indoubt.collector.records.formats.lifecycle_event_batch import TRANSACTION_TYPES, TYPES, EventColumns
+from indoubt.lifecycle.decisions import BatchAttempt
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.events import EventType, LifecycleEvent
+from indoubt.lifecycle.identity import HANDLE_FIELDS, Handle
 
 _BY_RANK = sorted(type_.value for type_ in TYPES)
 _RANKS = np.array([_BY_RANK.index(type_.value) for type_ in TYPES])

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BrokerRecord
-from collector.records.observer_kind import ObserverKind
-from collector.records.pipeline_runs import RunFacts
-from lifecycle.checkpoints import CheckpointState
-from lifecycle.decisions import BatchAttempt
-from lifecycle.events import EventType
-from lifecycle.identity import Handle, transaction_key
-from lifecycle.resource_manager_kinds import KAFKA as KAFKA_KIND
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BrokerRecord
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.records.pipeline_runs import RunFacts
+from indoubt.lifecycle.checkpoints import CheckpointState
+from indoubt.lifecycle.decisions import BatchAttempt
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.identity import Handle, transaction_key
+from indoubt.lifecycle.resource_manager_kinds import KAFKA as KAFKA_KIND
 
 KAFKA = KAFKA_KIND.name
 _STARTED = (BrokerStatus.ONGOING,)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from collector.records.facts import CheckpointFacts
-from collector.records.flink_job_facts import FlinkJobFacts, Restore
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkStatus
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts, Restore
+from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkStatus
 
 SOURCE = "flink REST"
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
-from collector.records.facts import CheckpointFacts, HandleIdentity
-from collector.records.flink_checkpoint_rows import CheckpointRows
-from collector.records.flink_clusters import JobClusters
-from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
-from collector.records.formats.flink_records import (
+from indoubt.collector.records.facts import CheckpointFacts, HandleIdentity
+from indoubt.collector.records.flink_checkpoint_rows import CheckpointRows
+from indoubt.collector.records.flink_clusters import JobClusters
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
+from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
     FlinkCommittables,

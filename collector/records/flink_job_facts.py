@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from collector.records.flink_clusters import plain_path
-from collector.records.formats.flink_records import FINISHED, FlinkCheckpoint, FlinkCommittables, FlinkJob, FlinkStatus
+from indoubt.collector.records.flink_clusters import plain_path
+from indoubt.collector.records.formats.flink_records import (
+    FINISHED,
+    FlinkCheckpoint,
+    FlinkCommittables,
+    FlinkJob,
+    FlinkStatus,
+)
 
 CLOCK_SKEW_MS = 1_000
 """The clocks of Flink, of the broker and of the checkpoints' file system agree to within this."""

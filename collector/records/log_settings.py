@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from resource_managers.topics.decision_log_topic import FORGETS_NOTHING, wrong_settings
+from indoubt.resource_managers.topics.decision_log_topic import FORGETS_NOTHING, wrong_settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

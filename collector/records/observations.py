@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob
-from collector.records.formats.transaction_state import BrokerStatus
-from lifecycle.decisions import CheckpointTakenOver, Decision, Outcome, RunStarted
-from lifecycle.events import LifecycleEvent
+from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.lifecycle.decisions import CheckpointTakenOver, Decision, Outcome, RunStarted
+from indoubt.lifecycle.events import LifecycleEvent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from lifecycle.errors import IndoubtError
-from lifecycle.orders import Action
-from lifecycle.rows.order_request import (
+from indoubt.lifecycle.errors import IndoubtError
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.order_request import (
     OF_TRANSACTIONS,
     AnyOrder,
     Filter,
@@ -23,7 +23,7 @@ from lifecycle.rows.order_request import (
     TransactionOrderRequest,
     read_body,
 )
-from lifecycle.rows.orders import OrderRun
+from indoubt.lifecycle.rows.orders import OrderRun
 
 
 class OrderOutcome(Enum):

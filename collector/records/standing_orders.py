@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lifecycle.orders import Action
+from indoubt.lifecycle.orders import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lifecycle.errors import MalformedRecord
-from lifecycle.resource_manager_kinds import MYSQL, POSTGRES
-from resource_managers.mysql.xa_xid import XaXid
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.resource_manager_kinds import MYSQL, POSTGRES
+from indoubt.resource_managers.mysql.xa_xid import XaXid
 
 FLINK_FUNCTION, FLINK_SINK = 201, 202
 """Format ids of JdbcXaSinkFunction (connector up to 3.4) and of JdbcSink (from 3.2 on)."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from collector.runtime.clock import CLOCK, Clock
-from lifecycle.durations import duration
+from indoubt.collector.runtime.clock import CLOCK, Clock
+from indoubt.lifecycle.durations import duration
 
 MOST_MS = 1_000
 """A clock that is off by more is told; a measurement that leaves more open is none."""

@@ -7,10 +7,8 @@ import sys
 from contextvars import ContextVar
 from enum import Enum
 
-import collector
-import lifecycle
-import resource_managers
-from lifecycle.visible_text import protect_log_lines
+from indoubt import collector, lifecycle, resource_managers
+from indoubt.lifecycle.visible_text import protect_log_lines
 
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="-")
 """The request that this thread or task works for; also in what it starts."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
-from collector.runtime.clock import now_ms
+from indoubt.collector.runtime.clock import now_ms
 
 T = TypeVar("T")
 Key = TypeVarTuple("Key")

@@ -18,15 +18,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.facts.fold import OPERATOR
-from collector.facts.transaction_view import TransactionView
-from collector.records.facts import BrokerTransaction, Init
-from collector.records.observations import OperatorOrder
-from collector.records.observer_kind import ObserverKind
-from lifecycle.decisions import Ruling
-from lifecycle.durations import duration
-from lifecycle.events import EventType
-from lifecycle.verdicts import AbortCause, Certainty
+from indoubt.collector.facts.fold import OPERATOR
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.facts import BrokerTransaction, Init
+from indoubt.collector.records.observations import OperatorOrder
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.lifecycle.decisions import Ruling
+from indoubt.lifecycle.durations import duration
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.verdicts import AbortCause, Certainty
 
 FENCE_WINDOW_MS = 2_000
 """A producer that takes an id aborts its open transaction first and gets the id at its next try (librdkafka: 500 ms later)."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collector.records.facts import KAFKA
-from lifecycle.application import Application, ApplicationKind
-from lifecycle.verdicts import Evidence
+from indoubt.collector.records.facts import KAFKA
+from indoubt.lifecycle.application import Application, ApplicationKind
+from indoubt.lifecycle.verdicts import Evidence
 
 _NAMES = {
     ApplicationKind.PIPELINE: "pipeline",

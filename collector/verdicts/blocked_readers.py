@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from collector.verdicts.streams_topics import is_repartition_of
-from lifecycle.verdicts import Certainty
-from resource_managers.kafka.partitions import Partition
+from indoubt.collector.verdicts.streams_topics import is_repartition_of
+from indoubt.lifecycle.verdicts import Certainty
+from indoubt.resource_managers.kafka.partitions import Partition
 
 NO_GROUP = ""
 """Where Kafka's word for a group's state would stand: there is no such group."""

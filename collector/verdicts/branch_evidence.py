@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collector.records.branches import BranchDetail, BranchFacts
-from collector.records.observations import BranchProof
-from collector.records.xids import owner_of
-from lifecycle.counted_nouns import counted
-from lifecycle.verdicts import Evidence
-from resource_managers.database.session import WaitingSession
+from indoubt.collector.records.branches import BranchDetail, BranchFacts
+from indoubt.collector.records.observations import BranchProof
+from indoubt.collector.records.xids import owner_of
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.verdicts import Evidence
+from indoubt.resource_managers.database.session import WaitingSession
 
 MAX_NAMED = 3
 """So many of the locked relations and waiting sessions are named; the others are counted."""

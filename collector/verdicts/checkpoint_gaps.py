@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from statistics import median
 
-from collector.records.facts import CheckpointFacts
-from collector.verdicts.watched_times import Span, overlap_ms
-from lifecycle.checkpoints import CheckpointState
-from lifecycle.durations import duration
-from lifecycle.rows.series import CheckpointFailure, CheckpointGap, CheckpointGapsRow, HungCheckpoint
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.verdicts.watched_times import Span, overlap_ms
+from indoubt.lifecycle.checkpoints import CheckpointState
+from indoubt.lifecycle.durations import duration
+from indoubt.lifecycle.rows.series import CheckpointFailure, CheckpointGap, CheckpointGapsRow, HungCheckpoint
 
 FACTOR = 3
 """A time without a checkpoint is a gap when it is this many times as long as usual."""

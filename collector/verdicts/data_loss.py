@@ -12,16 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.facts.transaction_view import TransactionView
-from collector.records.application_ids import FlinkId
-from collector.records.observations import OffsetsSeen
-from collector.runtime.time_format import utc
-from collector.verdicts.abort_causes import AbortClues, Inference, explain
-from collector.verdicts.flink_checkpoints import Evidence, Fate
-from collector.verdicts.read_process_write import InputTie
-from collector.verdicts.verdict_case import DecisionLogStatus
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import AbortCause, Certainty
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.application_ids import FlinkId
+from indoubt.collector.records.observations import OffsetsSeen
+from indoubt.collector.runtime.time_format import utc
+from indoubt.collector.verdicts.abort_causes import AbortClues, Inference, explain
+from indoubt.collector.verdicts.flink_checkpoints import Evidence, Fate
+from indoubt.collector.verdicts.read_process_write import InputTie
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import AbortCause, Certainty
 
 COMMITTED = (TransactionState.COMMITTED, TransactionState.COMMITTING)
 UNDONE = (TransactionState.ABORTED, TransactionState.ABORTING, TransactionState.LOST)

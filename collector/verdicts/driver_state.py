@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from collector.verdicts.judging import PipelineNow
-from collector.verdicts.verdict_case import CLOCK_SKEW_MS, Limits, PipelineHistory
-from lifecycle.durations import DAY_MS
-from lifecycle.rows.pipelines import RestartUnderWay
+from indoubt.collector.verdicts.judging import PipelineNow
+from indoubt.collector.verdicts.verdict_case import CLOCK_SKEW_MS, Limits, PipelineHistory
+from indoubt.lifecycle.durations import DAY_MS
+from indoubt.lifecycle.rows.pipelines import RestartUnderWay
 
 RETIRED_MS = 7 * DAY_MS
 """So long after its last sign a pipeline counts as given up by its owner: brokers forget its transactional ids then too."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from collector.facts.transaction_view import TransactionView
-from collector.records.application_ids import FlinkId
-from collector.records.branches import BranchFacts
-from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import CLOCK_SKEW_MS, Restore
-from collector.records.formats.flink_records import (
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.application_ids import FlinkId
+from indoubt.collector.records.branches import BranchFacts
+from indoubt.collector.records.facts import BrokerTransaction
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, Restore
+from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCommittables,
     Listed,
 )
-from collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
-from collector.runtime.time_format import utc
-from collector.verdicts.flink_known import FlinkCase
-from collector.verdicts.flink_line import (
+from indoubt.collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
+from indoubt.collector.runtime.time_format import utc
+from indoubt.collector.verdicts.flink_known import FlinkCase
+from indoubt.collector.verdicts.flink_line import (
     Standing,
     inherited,
     is_own,
@@ -27,13 +27,13 @@ from collector.verdicts.flink_line import (
     rivals,
     several_clusters,
 )
-from collector.verdicts.flink_rivals import may_share_prefix, rival
-from collector.verdicts.flink_unread_lists import (
+from indoubt.collector.verdicts.flink_rivals import may_share_prefix, rival
+from indoubt.collector.verdicts.flink_unread_lists import (
     owner_by_number,
     unread_list,
     unread_list_of_branch,
 )
-from lifecycle.resource_manager_kinds import MYSQL
+from indoubt.lifecycle.resource_manager_kinds import MYSQL
 
 
 def flink_case(

@@ -12,18 +12,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from collector.facts.flink_sinks import Naming, Sink
-from collector.records.application_ids import FlinkId
-from collector.records.branches import BranchFacts
-from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import FlinkJobFacts, Restore
-from collector.records.formats.flink_records import FlinkStatus
-from collector.runtime.time_format import utc
-from collector.verdicts import flink_cases
-from collector.verdicts.flink_jobs_of_sinks import job_of
-from collector.verdicts.flink_known import Answer, FlinkCase
-from collector.verdicts.flink_set_backs import set_back, taken_again, taken_again_ms
+from indoubt.collector.facts.flink_sinks import Naming, Sink
+from indoubt.collector.records.application_ids import FlinkId
+from indoubt.collector.records.branches import BranchFacts
+from indoubt.collector.records.facts import BrokerTransaction
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts, Restore
+from indoubt.collector.records.formats.flink_records import FlinkStatus
+from indoubt.collector.runtime.time_format import utc
+from indoubt.collector.verdicts import flink_cases
+from indoubt.collector.verdicts.flink_jobs_of_sinks import job_of
+from indoubt.collector.verdicts.flink_known import Answer, FlinkCase
+from indoubt.collector.verdicts.flink_set_backs import set_back, taken_again, taken_again_ms
 
 
 class Fate(Enum):

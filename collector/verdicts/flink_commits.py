@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from collector.facts.transaction_view import TransactionView
-from collector.records.flink_job_facts import CLOCK_SKEW_MS
-from collector.records.formats.flink_records import Committable, FlinkCommittables, Listed
-from collector.records.observer_kind import ObserverKind
-from collector.records.xids import as_listed, xid_of
-from collector.verdicts.flink_known import Answer, FlinkCase
-from collector.verdicts.flink_line import Standing
-from collector.verdicts.flink_unread_lists import UnreadList
-from lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, Listed
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.records.xids import as_listed, xid_of
+from indoubt.collector.verdicts.flink_known import Answer, FlinkCase
+from indoubt.collector.verdicts.flink_line import Standing
+from indoubt.collector.verdicts.flink_unread_lists import UnreadList
+from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
 REST = ObserverKind.FLINK.value
 METADATA, SETTINGS = "_metadata", "settings"

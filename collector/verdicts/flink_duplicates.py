@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from collector.facts.flink_sinks import Naming, Sink
-from collector.records.application_ids import FlinkId
-from collector.records.branches import BranchFacts
-from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
-from collector.records.formats.flink_records import Committable, FlinkStatus
-from collector.runtime.time_format import utc
-from collector.verdicts import flink_cases
-from collector.verdicts.flink_checkpoints import Evidence, Fate
-from collector.verdicts.flink_jobs_of_sinks import job_of
-from collector.verdicts.flink_known import Answer, FlinkCase
-from collector.verdicts.flink_set_backs import set_back, sources
+from indoubt.collector.facts.flink_sinks import Naming, Sink
+from indoubt.collector.records.application_ids import FlinkId
+from indoubt.collector.records.branches import BranchFacts
+from indoubt.collector.records.facts import BrokerTransaction
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
+from indoubt.collector.records.formats.flink_records import Committable, FlinkStatus
+from indoubt.collector.runtime.time_format import utc
+from indoubt.collector.verdicts import flink_cases
+from indoubt.collector.verdicts.flink_checkpoints import Evidence, Fate
+from indoubt.collector.verdicts.flink_jobs_of_sinks import job_of
+from indoubt.collector.verdicts.flink_known import Answer, FlinkCase
+from indoubt.collector.verdicts.flink_set_backs import set_back, sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from collector.facts.flink_sinks import Naming, Sink
-from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
-from collector.records.formats.flink_records import FlinkStatus
-from collector.verdicts.flink_rivals import ran_at
+from indoubt.collector.facts.flink_sinks import Naming, Sink
+from indoubt.collector.records.facts import BrokerTransaction
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
+from indoubt.collector.records.formats.flink_records import FlinkStatus
+from indoubt.collector.verdicts.flink_rivals import ran_at
 
 COMMIT_DELAY_MS = 10_000
 """A sink's commits follow the end of their checkpoint within this, when its job is looked for."""

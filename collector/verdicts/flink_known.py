@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
-from collector.records.formats.flink_records import ENDED, FlinkCheckpoint, FlinkCommittables, FlinkStatus
-from collector.verdicts.flink_line import Rival, Standing
-from collector.verdicts.flink_unread_lists import UnreadList
-from lifecycle.verdicts import Assumption
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
+from indoubt.collector.records.formats.flink_records import ENDED, FlinkCheckpoint, FlinkCommittables, FlinkStatus
+from indoubt.collector.verdicts.flink_line import Rival, Standing
+from indoubt.collector.verdicts.flink_unread_lists import UnreadList
+from indoubt.lifecycle.verdicts import Assumption
 
 
 class Answer(Enum):

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.records.flink_clusters import plain_path
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
-from collector.runtime.time_format import utc
+from indoubt.collector.records.flink_clusters import plain_path
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
+from indoubt.collector.runtime.time_format import utc
 
 _SAVEPOINT = re.compile(r"savepoint-(?P<job>[0-9a-f]{6})-[^/]*/?$")
 """A savepoint's directory as Flink names it: the first digits of its job's id (AbstractFsCheckpointStorageAccess)."""

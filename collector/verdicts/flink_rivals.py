@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
-from collector.records.formats.flink_records import FlinkStatus
-from collector.verdicts.flink_line import has_ended_by, related
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
+from indoubt.collector.records.formats.flink_records import FlinkStatus
+from indoubt.collector.verdicts.flink_line import has_ended_by, related
 
 
 def ran_at(facts: FlinkJobFacts, at_ms: int) -> bool:

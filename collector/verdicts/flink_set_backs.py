@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from collector.facts.flink_sinks import Naming, Sink
-from collector.records.application_ids import FlinkId
-from collector.records.facts import BrokerTransaction
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
-from collector.runtime.time_format import utc
-from collector.verdicts.flink_jobs_of_sinks import fits
+from indoubt.collector.facts.flink_sinks import Naming, Sink
+from indoubt.collector.records.application_ids import FlinkId
+from indoubt.collector.records.facts import BrokerTransaction
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
+from indoubt.collector.runtime.time_format import utc
+from indoubt.collector.verdicts.flink_jobs_of_sinks import fits
 
 
 def taken_again_ms(

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from collector.records.application_ids import FlinkId
-from collector.records.branches import BranchFacts
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
-from collector.runtime.time_format import utc
+from indoubt.collector.records.application_ids import FlinkId
+from indoubt.collector.records.branches import BranchFacts
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
+from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
+from indoubt.collector.runtime.time_format import utc
 
 LOOKED_AT = 20
 """Checkpoints that may have held it first: of those before, lists are not read either."""

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from collector.records.observer_kind import ObserverKind
-from collector.verdicts.known_ends import KnownEnd
-from lifecycle.durations import duration
-from lifecycle.orders import HANGING_KEY
-from lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
-from resource_managers.kafka.partitions import OpenProducer, Partition
-from resource_managers.protocol import OpenTransactionView
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.verdicts.known_ends import KnownEnd
+from indoubt.lifecycle.durations import duration
+from indoubt.lifecycle.orders import HANGING_KEY
+from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
+from indoubt.resource_managers.kafka.partitions import OpenProducer, Partition
+from indoubt.resource_managers.protocol import OpenTransactionView
 
 OVERDUE_MS = 60_000
 """How long past its timeout an open transaction must be: coordinators look for expired ones every 10 s, clocks differ."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from collector.facts import attempts, replayed_batches
-from collector.facts.state import State
-from collector.facts.transaction_view import TransactionView
-from collector.records.facts import CheckpointFacts, PipelineFacts
-from collector.verdicts.application_evidence import part_of_application
-from collector.verdicts.flink_cases import flink_case
-from collector.verdicts.read_process_write import read_process_write_case
-from collector.verdicts.restarts import measured_restarts
-from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
-from collector.verdicts.verdict_rules import judge
-from collector.verdicts.young_transactions import young_case
-from lifecycle.checkpoints import CheckpointState
-from lifecycle.decisions import BatchAttempt
-from lifecycle.identity import TransactionalId
-from lifecycle.verdicts import Judgement
+from indoubt.collector.facts import attempts, replayed_batches
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.facts import CheckpointFacts, PipelineFacts
+from indoubt.collector.verdicts.application_evidence import part_of_application
+from indoubt.collector.verdicts.flink_cases import flink_case
+from indoubt.collector.verdicts.read_process_write import read_process_write_case
+from indoubt.collector.verdicts.restarts import measured_restarts
+from indoubt.collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
+from indoubt.collector.verdicts.verdict_rules import judge
+from indoubt.collector.verdicts.young_transactions import young_case
+from indoubt.lifecycle.checkpoints import CheckpointState
+from indoubt.lifecycle.decisions import BatchAttempt
+from indoubt.lifecycle.identity import TransactionalId
+from indoubt.lifecycle.verdicts import Judgement
 
 DEFAULT_INTERVAL_MS = 10_000
 DEFAULT_RESTART_DELAY_MS = 10_000

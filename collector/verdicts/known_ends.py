@@ -10,15 +10,15 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from collector.facts.state import State
-from collector.records.facts import BrokerTransaction
-from collector.verdicts.flink_cases import case_of
-from collector.verdicts.flink_commits import checkpoint_name
-from lifecycle.identity import transaction_key
+from indoubt.collector.facts.state import State
+from indoubt.collector.records.facts import BrokerTransaction
+from indoubt.collector.verdicts.flink_cases import case_of
+from indoubt.collector.verdicts.flink_commits import checkpoint_name
+from indoubt.lifecycle.identity import transaction_key
 
 if TYPE_CHECKING:
     # The module asks brokers: to load history needs none of it, nor the time to import it.
-    from resource_managers.kafka.partitions import OpenProducer
+    from indoubt.resource_managers.kafka.partitions import OpenProducer
 
 OWN_EPOCH = 2
 """The transaction.version from which on a transaction has its epochs to itself (KIP-890)."""

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from collector.facts import flink_sinks, replayed_batches
-from collector.facts.flink_sinks import Sink
-from collector.facts.state import State
-from collector.facts.transaction_join import view_of
-from collector.facts.transaction_view import TransactionView
-from collector.records.application_ids import FlinkId
-from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, Init
-from collector.records.flink_facts import FlinkState
-from collector.records.observations import OffsetsSeen, OperatorOrder
-from collector.verdicts import flink_checkpoints, flink_duplicates
-from collector.verdicts.abort_causes import AbortClues
-from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
-from collector.verdicts.flink_cases import flink_xid
-from collector.verdicts.flink_checkpoints import Evidence
-from collector.verdicts.flink_duplicates import SetBack
-from collector.verdicts.read_process_write import input_tie
-from collector.verdicts.verdict_case import DecisionLogStatus
-from lifecycle.identity import transactional_ids
-from lifecycle.orders import Action
+from indoubt.collector.facts import flink_sinks, replayed_batches
+from indoubt.collector.facts.flink_sinks import Sink
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_join import view_of
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.application_ids import FlinkId
+from indoubt.collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, Init
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.observations import OffsetsSeen, OperatorOrder
+from indoubt.collector.verdicts import flink_checkpoints, flink_duplicates
+from indoubt.collector.verdicts.abort_causes import AbortClues
+from indoubt.collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
+from indoubt.collector.verdicts.flink_cases import flink_xid
+from indoubt.collector.verdicts.flink_checkpoints import Evidence
+from indoubt.collector.verdicts.flink_duplicates import SetBack
+from indoubt.collector.verdicts.read_process_write import input_tie
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
+from indoubt.lifecycle.identity import transactional_ids
+from indoubt.lifecycle.orders import Action
 
 TAKEN_BY_ORDER_MS = 2_000
 """An order that aborts a transaction may take its id to shut out its writer (brokers before 4.0): within this."""

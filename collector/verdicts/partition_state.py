@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from collector.verdicts.blocked_readers import (
+from indoubt.collector.verdicts.blocked_readers import (
     PartitionSnapshot,
     Reader,
     ReaderKind,
@@ -22,8 +22,8 @@ from collector.verdicts.blocked_readers import (
     reader_sight,
     restore_sight,
 )
-from collector.verdicts.hanging_transactions import Suspect
-from resource_managers.kafka.partitions import OpenProducer, Partition
+from indoubt.collector.verdicts.hanging_transactions import Suspect
+from indoubt.resource_managers.kafka.partitions import OpenProducer, Partition
 
 TAILS_KEPT = 20_000
 Snapshot = TypeVar("Snapshot", PartitionSnapshot, ReaderSnapshot)

@@ -11,16 +11,16 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from collector.facts.state import State
-from collector.facts.transaction_view import TransactionView
-from collector.records.application_ids import UUID_TEXT, StreamsId, is_connect_task
-from collector.records.facts import BrokerTransaction, HandleIdentity
-from collector.runtime.time_format import utc
-from collector.verdicts.streams_topics import is_changelog, own_topics
-from lifecycle.durations import duration
-from lifecycle.offsets_topics import CONSUMER_OFFSETS
-from lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
-from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.application_ids import UUID_TEXT, StreamsId, is_connect_task
+from indoubt.collector.records.facts import BrokerTransaction, HandleIdentity
+from indoubt.collector.runtime.time_format import utc
+from indoubt.collector.verdicts.streams_topics import is_changelog, own_topics
+from indoubt.lifecycle.durations import duration
+from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
+from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
+from indoubt.resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 
 COORDINATOR, GROUPS = "transaction coordinator", "consumer groups"
 CLOCK_SKEW_MS = 2_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from collector.verdicts.partition_state import Blocked, PartitionFindings
-from lifecycle.offsets_topics import CONSUMER_OFFSETS
+from indoubt.collector.verdicts.partition_state import Blocked, PartitionFindings
+from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

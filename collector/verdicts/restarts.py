@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median_low
 
-from collector.records.facts import PipelineFacts
-from collector.records.pipeline_runs import RunFacts
-from lifecycle.rows.pipelines import RestartUnderWay
+from indoubt.collector.records.facts import PipelineFacts
+from indoubt.collector.records.pipeline_runs import RunFacts
+from indoubt.lifecycle.rows.pipelines import RestartUnderWay
 
 LEAST_MS, TIMES = 30_000, 2
 """A restart goes on for so many times the longest measured one, and so long at least; then it counts as failed."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from collector.records.application_ids import StreamsId
-from collector.records.facts import BrokerTransaction
-from collector.verdicts.blocked_readers import NO_GROUP
-from collector.verdicts.partition_state import Holder, PartitionTracker
-from collector.verdicts.read_process_write import owner_in_group
-from collector.verdicts.streams_topics import changelog_of, is_changelog
-from resource_managers.kafka.group_members import GroupMembers
-from resource_managers.kafka.partitions import Partition
+from indoubt.collector.records.application_ids import StreamsId
+from indoubt.collector.records.facts import BrokerTransaction
+from indoubt.collector.verdicts.blocked_readers import NO_GROUP
+from indoubt.collector.verdicts.partition_state import Holder, PartitionTracker
+from indoubt.collector.verdicts.read_process_write import owner_in_group
+from indoubt.collector.verdicts.streams_topics import changelog_of, is_changelog
+from indoubt.resource_managers.kafka.group_members import GroupMembers
+from indoubt.resource_managers.kafka.partitions import Partition
 
 
 def find_restores(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.runtime.time_format import seconds
-from collector.verdicts.verdict_case import PipelineHistory
+from indoubt.collector.runtime.time_format import seconds
+from indoubt.collector.verdicts.verdict_case import PipelineHistory
 
 MAX_TIMEOUT_MS = 900_000
 """transaction.max.timeout.ms of a broker without a setting of its own."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.facts.transaction_view import TransactionView
-from collector.records.facts import PipelineFacts
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.time_format import seconds
-from collector.verdicts.flink_known import FlinkCase
-from collector.verdicts.read_process_write import ReadProcessWriteCase
-from collector.verdicts.restarts import MeasuredRestarts, restart_under_way
-from collector.verdicts.young_transactions import YoungCase
-from lifecycle.decisions import BatchAttempt
-from lifecycle.rows.pipelines import RestartUnderWay
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.facts import PipelineFacts
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.time_format import seconds
+from indoubt.collector.verdicts.flink_known import FlinkCase
+from indoubt.collector.verdicts.read_process_write import ReadProcessWriteCase
+from indoubt.collector.verdicts.restarts import MeasuredRestarts, restart_under_way
+from indoubt.collector.verdicts.young_transactions import YoungCase
+from indoubt.lifecycle.decisions import BatchAttempt
+from indoubt.lifecycle.rows.pipelines import RestartUnderWay
 
 BROKER, CHECKPOINTS = "transaction coordinator", "checkpoints"
 DECISIONS, EVENTS = ObserverKind.DECISION_LOG.value, ObserverKind.LIFECYCLE_EVENTS.value

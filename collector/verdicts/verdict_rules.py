@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from collector.facts.transaction_view import TransactionView
-from collector.records.facts import KAFKA
-from collector.records.observations import BranchProof
-from collector.runtime.time_format import seconds
-from collector.verdicts import branch_evidence, flink_commits, read_process_write
-from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, EVENTS, Case, DecisionLogStatus
-from lifecycle.decisions import Ruling
-from lifecycle.durations import duration
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.facts import KAFKA
+from indoubt.collector.records.observations import BranchProof
+from indoubt.collector.runtime.time_format import seconds
+from indoubt.collector.verdicts import branch_evidence, flink_commits, read_process_write
+from indoubt.collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, EVENTS, Case, DecisionLogStatus
+from indoubt.lifecycle.decisions import Ruling
+from indoubt.lifecycle.durations import duration
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
 Rule = Callable[[Case], Judgement | None]
 

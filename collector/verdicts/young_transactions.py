@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collector.facts.state import State
-from collector.facts.transaction_view import TransactionView
-from lifecycle.durations import duration
-from lifecycle.verdicts import Evidence
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.lifecycle.durations import duration
+from indoubt.lifecycle.verdicts import Evidence
 
 COORDINATOR = "transaction coordinator"
 

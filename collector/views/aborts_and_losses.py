@@ -6,28 +6,28 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
-from collector.facts import transaction_join, transaction_pages, transactional_ids
-from collector.facts.state import State
-from collector.facts.transaction_pages import EndKey, Newest
-from collector.facts.transaction_view import TransactionView
-from collector.facts.transactional_ids import PrefixReport
-from collector.history.rollups import Aborted
-from collector.history.store import Store
-from collector.records.application_ids import FlinkId
-from collector.records.facts import BrokerIdentity
-from collector.runtime.clock import now_ms
-from collector.verdicts import loss_cases
-from collector.verdicts.abort_causes import AbortClues, infer
-from collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossVerdict
-from collector.verdicts.loss_cases import LossInputs
-from collector.views import application_names, past_of_identities
-from collector.views.current_state import CurrentState
-from collector.views.past_transactions import AROUND_MS, likely_ms, newest_of_id
-from lifecycle.durations import HOUR_MS
-from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.rows.events import EARLIER_COUNTED
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import AbortCause
+from indoubt.collector.facts import transaction_join, transaction_pages, transactional_ids
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_pages import EndKey, Newest
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.facts.transactional_ids import PrefixReport
+from indoubt.collector.history.rollups import Aborted
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.application_ids import FlinkId
+from indoubt.collector.records.facts import BrokerIdentity
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts import loss_cases
+from indoubt.collector.verdicts.abort_causes import AbortClues, infer
+from indoubt.collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossVerdict
+from indoubt.collector.verdicts.loss_cases import LossInputs
+from indoubt.collector.views import application_names, past_of_identities
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.past_transactions import AROUND_MS, likely_ms, newest_of_id
+from indoubt.lifecycle.durations import HOUR_MS
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.lifecycle.rows.events import EARLIER_COUNTED
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import AbortCause
 
 EVERY = 1 << 40
 """More than memory holds: no limit."""

@@ -6,19 +6,19 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from collector.facts import transaction_join
-from collector.facts.state import State
-from collector.records.facts import KAFKA, HandleIdentity
-from collector.records.xids import owner_of
-from lifecycle.application import Application, ApplicationKind
-from lifecycle.branch_id import BranchId
-from lifecycle.orders import HANGING_KEY, PIPELINE_KEY
+from indoubt.collector.facts import transaction_join
+from indoubt.collector.facts.state import State
+from indoubt.collector.records.facts import KAFKA, HandleIdentity
+from indoubt.collector.records.xids import owner_of
+from indoubt.lifecycle.application import Application, ApplicationKind
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.orders import HANGING_KEY, PIPELINE_KEY
 
 if TYPE_CHECKING:
     # These ask brokers: to load history needs none of it, nor the time to import it.
-    from collector.verdicts.hanging_transactions import Suspect
-    from collector.verdicts.partition_state import Blocked
-    from resource_managers.kafka.partitions import Partition
+    from indoubt.collector.verdicts.hanging_transactions import Suspect
+    from indoubt.collector.verdicts.partition_state import Blocked
+    from indoubt.resource_managers.kafka.partitions import Partition
 
 _KAFKA_KEY = re.compile(r"kafka:(?P<id>.*):-?[0-9]+:-?[0-9]+(@-?[0-9]+)?", re.DOTALL)
 _HANGING_KEY = re.compile(rf"{HANGING_KEY}.*:(?P<producer_id>[0-9]+):-?[0-9]+:[0-9]+", re.DOTALL)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from collector.verdicts.judging import Judged
-from collector.views.batches import Batch, BatchSide, BatchVerdict, is_committed
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.batches import BatchRow, BatchSideRow, BatchTransactionRow
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.views.batches import Batch, BatchSide, BatchVerdict, is_committed
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.batches import BatchRow, BatchSideRow, BatchTransactionRow
 
 
 def batch_row(batch: Batch) -> BatchRow:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.runtime.clock import now_ms
-from collector.verdicts.judging import Judged
-from collector.views.current_state import CurrentState
-from lifecycle.decisions import BatchAttempt, Decision, Ruling
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import Verdict
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import Verdict
 
 BatchKey = tuple[str, BatchAttempt]
 """Pipeline and attempt."""

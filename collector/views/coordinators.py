@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from collector.runtime.clock import now_ms
-from collector.verdicts.hanging_transactions import CoordinatorView, Doubt, doubt, key_of
-from collector.verdicts.known_ends import KnownEnd, known_end
-from collector.views.current_state import CurrentState
-from resource_managers.kafka.answers import AnswerKind
-from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.hanging_transactions import CoordinatorView, Doubt, doubt, key_of
+from indoubt.collector.verdicts.known_ends import KnownEnd, known_end
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.resource_managers.kafka.answers import AnswerKind
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer
 
 NOBODYS_ID = "indoubt-may-i-describe"
 """Asked about beside others: whoever may not describe it may not see the ids of others either."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
-from collector.facts.state import State
-from collector.facts.transaction_view import TransactionView
-from collector.records.formats.flink_records import (
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
     FlinkCommittables,
@@ -15,9 +15,9 @@ from collector.records.formats.flink_records import (
     Listed,
     UnreadCheckpoint,
 )
-from collector.records.xids import as_listed, xid_of
-from collector.runtime.clock import now_ms
-from collector.verdicts.flink_cases import flink_case
+from indoubt.collector.records.xids import as_listed, xid_of
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.flink_cases import flink_case
 
 
 class CurrentFlink:

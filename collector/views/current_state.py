@@ -15,17 +15,17 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from collector.facts import branch_view, eviction, transaction_join, transaction_pages
-from collector.facts.fold import apply, put_events, put_records
-from collector.facts.state import NO_FORM, State
-from collector.facts.transaction_pages import OpeningKey
-from collector.facts.transaction_view import TransactionView
-from collector.history import row_encoding
-from collector.history.store import HistoryDamaged, Store
-from collector.history.write_queue import Offsets
-from collector.records.branches import BranchFacts, DatabaseSnapshot
-from collector.records.broker_record_batch import BrokerRecords
-from collector.records.facts import (
+from indoubt.collector.facts import branch_view, eviction, transaction_join, transaction_pages
+from indoubt.collector.facts.fold import apply, put_events, put_records
+from indoubt.collector.facts.state import NO_FORM, State
+from indoubt.collector.facts.transaction_pages import OpeningKey
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.history import row_encoding
+from indoubt.collector.history.store import HistoryDamaged, Store
+from indoubt.collector.history.write_queue import Offsets
+from indoubt.collector.records.branches import BranchFacts, DatabaseSnapshot
+from indoubt.collector.records.broker_record_batch import BrokerRecords
+from indoubt.collector.records.facts import (
     BrokerIdentity,
     BrokerTransaction,
     CheckpointFacts,
@@ -33,25 +33,25 @@ from collector.records.facts import (
     merged,
     of_record,
 )
-from collector.records.flink_job_facts import FlinkJobFacts, newest_first
-from collector.records.formats.lifecycle_event_batch import EventColumns
-from collector.records.log_settings import LogSettings
-from collector.records.observations import BrokerRecord, Malformed, Observed, OperatorOrder
-from collector.runtime.clock import CLOCK, now_ms
-from collector.runtime.clock_offsets import ClockOffsets
-from collector.verdicts import judging, known_ends, loss_cases
-from collector.verdicts.judging import EvaluationContext, Judged, PipelineNow
-from collector.verdicts.known_ends import WrittenAt
-from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
-from collector.views.application_names import application_of_id
-from collector.views.current_flink import CurrentFlink
-from collector.views.replay import read_kept
-from lifecycle.application import Application
-from lifecycle.decisions import BatchAttempt
-from lifecycle.errors import MalformedRecord
-from lifecycle.identity import TransactionalId
-from lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
-from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts, newest_first
+from indoubt.collector.records.formats.lifecycle_event_batch import EventColumns
+from indoubt.collector.records.log_settings import LogSettings
+from indoubt.collector.records.observations import BrokerRecord, Malformed, Observed, OperatorOrder
+from indoubt.collector.runtime.clock import CLOCK, now_ms
+from indoubt.collector.runtime.clock_offsets import ClockOffsets
+from indoubt.collector.verdicts import judging, known_ends, loss_cases
+from indoubt.collector.verdicts.judging import EvaluationContext, Judged, PipelineNow
+from indoubt.collector.verdicts.known_ends import WrittenAt
+from indoubt.collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
+from indoubt.collector.views.application_names import application_of_id
+from indoubt.collector.views.current_flink import CurrentFlink
+from indoubt.collector.views.replay import read_kept
+from indoubt.lifecycle.application import Application
+from indoubt.lifecycle.decisions import BatchAttempt
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.identity import TransactionalId
+from indoubt.lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
+from indoubt.resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 
 CASES_AT_ONCE = 1_000
 """So many are read at once while observers and answers wait: 30 ms."""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Protocol
 
-from collector.history.store import StoreFailed
-from collector.views.current_state import CurrentState
+from indoubt.collector.history.store import StoreFailed
+from indoubt.collector.views.current_state import CurrentState
 
 log = logging.getLogger(__name__)
 

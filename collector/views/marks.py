@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from collector.history import sql, transaction_sql
-from collector.history.store import Store
-from collector.verdicts.data_loss import LossVerdict
-from collector.views import aborts_and_losses, application_names
-from collector.views.current_state import CurrentState
-from lifecycle.events import EventType
-from lifecycle.rows.series import MarkKind, SeriesMark
+from indoubt.collector.history import sql, transaction_sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.verdicts.data_loss import LossVerdict
+from indoubt.collector.views import aborts_and_losses, application_names
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.rows.series import MarkKind, SeriesMark
 
 MOST = 200
 LOOKED_AT = 500

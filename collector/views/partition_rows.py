@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collector.verdicts.application_evidence import part_of_application
-from collector.verdicts.blocked_readers import Reader, ReaderKind
-from collector.verdicts.hanging_transactions import Suspect
-from collector.verdicts.partition_state import Blocked, PartitionFindings
-from lifecycle.application import Application
-from lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
-from resource_managers.kafka.partitions import Partition
+from indoubt.collector.verdicts.application_evidence import part_of_application
+from indoubt.collector.verdicts.blocked_readers import Reader, ReaderKind
+from indoubt.collector.verdicts.hanging_transactions import Suspect
+from indoubt.collector.verdicts.partition_state import Blocked, PartitionFindings
+from indoubt.lifecycle.application import Application
+from indoubt.lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
+from indoubt.resource_managers.kafka.partitions import Partition
 
 
 def blocked_rows(

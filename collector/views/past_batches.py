@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collector.facts import transaction_join
-from collector.history import row_decoding, transaction_sql
-from collector.history.store import Store
-from collector.records.facts import KAFKA, BrokerIdentity
-from collector.runtime.clock import now_ms
-from collector.runtime.timed_cache import TtlCache
-from collector.views.batches import Batch, batches, current_batches
-from collector.views.current_state import CurrentState
-from collector.views.past_of_identities import pasts_of
-from lifecycle.decisions import Decision
+from indoubt.collector.facts import transaction_join
+from indoubt.collector.history import row_decoding, transaction_sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.facts import KAFKA, BrokerIdentity
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.runtime.timed_cache import TtlCache
+from indoubt.collector.views.batches import Batch, batches, current_batches
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.past_of_identities import pasts_of
+from indoubt.lifecycle.decisions import Decision
 
 MOST_DECISIONS = 100
 """Attempts at one batch, the newest."""

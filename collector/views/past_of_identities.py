@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from collector.facts import transaction_join
-from collector.facts.fold import apply, put_init, put_transaction
-from collector.facts.state import State
-from collector.facts.transaction_view import TransactionView
-from collector.history import observation_tables, row_decoding, sql, transaction_sql
-from collector.history.row_decoding import Rows
-from collector.history.store import Store
-from collector.records.application_ids import FlinkId
-from collector.records.facts import BrokerIdentity
-from collector.verdicts import loss_cases
-from collector.views.current_state import CurrentState
-from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, joined_past_of, past_of_branches
-from lifecycle.branch_id import BranchId
-from lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.collector.facts import transaction_join
+from indoubt.collector.facts.fold import apply, put_init, put_transaction
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.history import observation_tables, row_decoding, sql, transaction_sql
+from indoubt.collector.history.row_decoding import Rows
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.application_ids import FlinkId
+from indoubt.collector.records.facts import BrokerIdentity
+from indoubt.collector.verdicts import loss_cases
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.past_transactions import AROUND_MS, MOST_RECORDS, joined_past_of, past_of_branches
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 
 MAX_RECORDS = 20_000
 MAX_DECISIONS = 200_000

@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from collector.facts import transaction_join
-from collector.facts.fold import apply, put_events, put_transaction
-from collector.facts.state import State
-from collector.facts.transaction_view import TransactionView
-from collector.history import row_decoding, transaction_sql
-from collector.history.observation_tables import PREPARED_BRANCHES
-from collector.history.store import Store
-from collector.records.facts import KAFKA, BrokerTransaction, HandleIdentity, handle_identity
-from collector.records.observations import DecisionSeen
-from collector.verdicts import loss_cases
-from collector.verdicts.data_loss import Loss
-from collector.verdicts.judging import Judged
-from collector.views.current_state import CurrentState
-from lifecycle.branch_id import BranchId
-from lifecycle.decisions import Decision, Ruling
-from lifecycle.durations import HOUR_MS
-from lifecycle.identity import TransactionalId, transaction_key
-from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.rows.events import EARLIER_COUNTED
+from indoubt.collector.facts import transaction_join
+from indoubt.collector.facts.fold import apply, put_events, put_transaction
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.history import row_decoding, transaction_sql
+from indoubt.collector.history.observation_tables import PREPARED_BRANCHES
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.facts import KAFKA, BrokerTransaction, HandleIdentity, handle_identity
+from indoubt.collector.records.observations import DecisionSeen
+from indoubt.collector.verdicts import loss_cases
+from indoubt.collector.verdicts.data_loss import Loss
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.decisions import Decision, Ruling
+from indoubt.lifecycle.durations import HOUR_MS
+from indoubt.lifecycle.identity import TransactionalId, transaction_key
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.lifecycle.rows.events import EARLIER_COUNTED
 
 AROUND_MS = HOUR_MS
 """Decisions and events about a transaction are looked for from so long before its opening until so long after its end."""

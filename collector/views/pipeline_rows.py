@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collector.facts.transactional_ids import PrefixReport
-from collector.records.facts import CheckpointFacts
-from collector.records.flink_job_facts import FlinkJobFacts
-from collector.verdicts.timeout_risk import Timeout
-from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRestore, JobRow, TimeoutRow
+from indoubt.collector.facts.transactional_ids import PrefixReport
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts
+from indoubt.collector.verdicts.timeout_risk import Timeout
+from indoubt.lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRestore, JobRow, TimeoutRow
 
 
 def id_row(report: PrefixReport) -> IdsRow:

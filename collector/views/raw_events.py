@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from collector.facts.transaction_view import TransactionView
-from collector.history import transaction_sql
-from collector.history.store import Store
-from collector.views.past_transactions import AROUND_MS, MOST_RECORDS
-from lifecycle.decisions import BatchAttempt
-from lifecycle.events import TYPE_PREFIX
-from lifecycle.rows.events import EventKind, RawEventRow
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.history import transaction_sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.views.past_transactions import AROUND_MS, MOST_RECORDS
+from indoubt.lifecycle.decisions import BatchAttempt
+from indoubt.lifecycle.events import TYPE_PREFIX
+from indoubt.lifecycle.rows.events import EventKind, RawEventRow
 
 _PLACE = ("source", "partition", "offset")
 Row = Mapping[str, Any]

@@ -7,18 +7,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collector.facts.eviction import trim_checkpoints
-from collector.facts.fold import apply, put_events, put_init, put_transaction
-from collector.facts.state import State
-from collector.facts.transactional_ids import KnownIds
-from collector.history import observation_tables, row_decoding, sql, transaction_sql
-from collector.history.store import Store
-from collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, Init
-from collector.records.formats.lifecycle_event_batch import EventColumns
-from collector.records.observations import Observation
-from lifecycle.decisions import Decision
-from lifecycle.errors import MalformedRecord
-from lifecycle.identity import Handle
+from indoubt.collector.facts.eviction import trim_checkpoints
+from indoubt.collector.facts.fold import apply, put_events, put_init, put_transaction
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transactional_ids import KnownIds
+from indoubt.collector.history import observation_tables, row_decoding, sql, transaction_sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, Init
+from indoubt.collector.records.formats.lifecycle_event_batch import EventColumns
+from indoubt.collector.records.observations import Observation
+from indoubt.lifecycle.decisions import Decision
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.identity import Handle
 
 DECISIONS_LOADED = 200_000
 DECISIONS_OF_EACH = 1_000

@@ -6,20 +6,20 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from collector.facts.state import State
-from collector.facts.transaction_view import TransactionView
-from collector.history import transaction_sql
-from collector.history.store import Store
-from collector.records.facts import BrokerIdentity
-from collector.verdicts import loss_cases
-from collector.verdicts.abort_causes import infer
-from collector.views.current_state import CurrentState
-from collector.views.past_of_identities import pasts_of, views_in
-from collector.views.searched_in_memory import Place, newest_in_memory
-from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.rows.search import SearchOutcome
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import AbortCause, Certainty
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.history import transaction_sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.facts import BrokerIdentity
+from indoubt.collector.verdicts import loss_cases
+from indoubt.collector.verdicts.abort_causes import infer
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.past_of_identities import pasts_of, views_in
+from indoubt.collector.views.searched_in_memory import Place, newest_in_memory
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.lifecycle.rows.search import SearchOutcome
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import AbortCause, Certainty
 
 JOINED_AT_ONCE = 100
 """At least; of a full page one more, so that it is known whether anything is behind it."""

@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping
 from operator import itemgetter
 from typing import Any
 
-from collector.facts.state import State
-from collector.history import transaction_sql
-from collector.history.store import Store
-from collector.records.facts import BrokerIdentity, BrokerTransaction
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.views.current_state import CurrentState
+from indoubt.collector.facts.state import State
+from indoubt.collector.history import transaction_sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.views.current_state import CurrentState
 
 Place = tuple[int, int, str]
 """Where a page ended: start (epoch ms), producer id, transactional id."""

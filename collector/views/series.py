@@ -10,21 +10,21 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import partial
 
-from collector.history import sql
-from collector.history.rollups import WAITS_PER_TEN_SECONDS_MS
-from collector.history.store import Store
-from collector.records.facts import CheckpointFacts
-from collector.records.flink_job_facts import FlinkJobFacts
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.timed_cache import TtlCache
-from collector.verdicts.checkpoint_gaps import checkpoint_gaps
-from collector.verdicts.verdict_case import PipelineHistory
-from collector.verdicts.watched_times import BRIDGED_MS, Span, covered, overlap_ms, uncovered
-from collector.views import application_names
-from collector.views.current_state import CurrentState
-from collector.views.marks import Losses, losses, marks
-from lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS, duration
-from lifecycle.rows.series import ApplicationSeries, CheckpointGapsRow, MarkKind, Series, SeriesGap
+from indoubt.collector.history import sql
+from indoubt.collector.history.rollups import WAITS_PER_TEN_SECONDS_MS
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.timed_cache import TtlCache
+from indoubt.collector.verdicts.checkpoint_gaps import checkpoint_gaps
+from indoubt.collector.verdicts.verdict_case import PipelineHistory
+from indoubt.collector.verdicts.watched_times import BRIDGED_MS, Span, covered, overlap_ms, uncovered
+from indoubt.collector.views import application_names
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.marks import Losses, losses, marks
+from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS, duration
+from indoubt.lifecycle.rows.series import ApplicationSeries, CheckpointGapsRow, MarkKind, Series, SeriesGap
 
 RECOUNT_MS = 2_000
 KEPT = 32

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from collector.history import sql
-from collector.history.store import Store
-from collector.records.facts import BrokerTransaction
-from collector.runtime.clock import now_ms
-from collector.runtime.timed_cache import TtlCache
-from collector.verdicts.timeout_risk import EndedLengths, OpenNow, Timeout
-from collector.views import application_names
-from collector.views.current_state import CurrentState
-from lifecycle.durations import DAY_MS
+from indoubt.collector.history import sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.facts import BrokerTransaction
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.runtime.timed_cache import TtlCache
+from indoubt.collector.verdicts.timeout_risk import EndedLengths, OpenNow, Timeout
+from indoubt.collector.views import application_names
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.durations import DAY_MS
 
 RECOUNT_MS = 5_000
 

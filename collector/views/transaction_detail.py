@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from collector.facts.transaction_view import TransactionView
-from collector.records.branches import BranchDetail
-from collector.records.observations import OperatorOrder
-from collector.verdicts.data_loss import Loss
-from collector.verdicts.judging import Judged
-from collector.views.transaction_rows import loss_row, transaction_row
-from lifecycle.decisions import Ruling
-from lifecycle.events import EventType
-from lifecycle.rows.row_json import fields_of
-from lifecycle.rows.transactions import (
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.branches import BranchDetail
+from indoubt.collector.records.observations import OperatorOrder
+from indoubt.collector.verdicts.data_loss import Loss
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.views.transaction_rows import loss_row, transaction_row
+from indoubt.lifecycle.decisions import Ruling
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.rows.row_json import fields_of
+from indoubt.lifecycle.rows.transactions import (
     DecisionSummary,
     TimelineEntry,
     TransactionDetailRow,

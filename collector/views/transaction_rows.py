@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from collector.facts.transaction_pages import opening_sort_key
-from collector.facts.transaction_view import TransactionView
-from collector.records.observations import OffsetsSeen
-from collector.verdicts import abort_causes
-from collector.verdicts.abort_causes import AbortClues
-from collector.verdicts.data_loss import Loss
-from collector.verdicts.judging import Judged
-from collector.views.search import Found
-from lifecycle.application import ApplicationKind
-from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.rows.ends import AbortRow, LossRow, OffsetRange
-from lifecycle.rows.events import EndedTransactionRow
-from lifecycle.rows.row_json import fields_of
-from lifecycle.rows.search import FoundTransactionRow
-from lifecycle.rows.transactions import (
+from indoubt.collector.facts.transaction_pages import opening_sort_key
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.observations import OffsetsSeen
+from indoubt.collector.verdicts import abort_causes
+from indoubt.collector.verdicts.abort_causes import AbortClues
+from indoubt.collector.verdicts.data_loss import Loss
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.views.search import Found
+from indoubt.lifecycle.application import ApplicationKind
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.lifecycle.rows.ends import AbortRow, LossRow, OffsetRange
+from indoubt.lifecycle.rows.events import EndedTransactionRow
+from indoubt.lifecycle.rows.row_json import fields_of
+from indoubt.lifecycle.rows.search import FoundTransactionRow
+from indoubt.lifecycle.rows.transactions import (
     TransactionCountRow,
     TransactionRow,
 )
-from lifecycle.verdicts import URGENCY, Certainty, Verdict
+from indoubt.lifecycle.verdicts import URGENCY, Certainty, Verdict
 
 _FAR = MAX_WHOLE_NUMBER
 

@@ -7,22 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from collector.facts.fold import put_transaction
-from collector.facts.state import State
-from collector.facts.transaction_join import our_id
-from collector.facts.transaction_pages import EndKey, end_sort_key
-from collector.history import row_decoding, transaction_sql
-from collector.history.store import Store
-from collector.records.application_ids import FlinkId
-from collector.records.facts import BrokerIdentity
-from collector.verdicts import loss_cases
-from collector.verdicts.abort_causes import AbortClues
-from collector.verdicts.data_loss import Loss, LossVerdict
-from collector.views.aborts_and_losses import DONE, losses_in_history
-from collector.views.current_state import CurrentState
-from collector.views.past_of_identities import pasts_of, views_in
-from collector.views.past_transactions import AROUND_MS, MOST_RECORDS, WINDOWS_MS
-from collector.views.search import BUDGET_S, beginnings
+from indoubt.collector.facts.fold import put_transaction
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_join import our_id
+from indoubt.collector.facts.transaction_pages import EndKey, end_sort_key
+from indoubt.collector.history import row_decoding, transaction_sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.application_ids import FlinkId
+from indoubt.collector.records.facts import BrokerIdentity
+from indoubt.collector.verdicts import loss_cases
+from indoubt.collector.verdicts.abort_causes import AbortClues
+from indoubt.collector.verdicts.data_loss import Loss, LossVerdict
+from indoubt.collector.views.aborts_and_losses import DONE, losses_in_history
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.past_of_identities import pasts_of, views_in
+from indoubt.collector.views.past_transactions import AROUND_MS, MOST_RECORDS, WINDOWS_MS
+from indoubt.collector.views.search import BUDGET_S, beginnings
 
 AT_ONCE = 100
 """A page that has fewer out of memory is filled up to so many out of history."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lifecycle.verdicts import Evidence
+from indoubt.lifecycle.verdicts import Evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

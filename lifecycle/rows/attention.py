@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from lifecycle.verdicts import Certainty, Verdict
+from indoubt.lifecycle.verdicts import Certainty, Verdict
 
 
 class AttentionKind(Enum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import Certainty, Verdict
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import Certainty, Verdict
 
 OVER = ("aborted", "replayed", "complete")
 """The verdicts of attempts of which no part is open or missing."""

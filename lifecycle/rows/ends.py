@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import AbortCause
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import AbortCause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from lifecycle.rows.row_json import Json
-from lifecycle.states import TransactionState
+from indoubt.lifecycle.rows.row_json import Json
+from indoubt.lifecycle.states import TransactionState
 
 EARLIER_COUNTED = 100
 """Of one id no more transactions than so many are counted behind a page: to count all takes a pass over all of history."""

@@ -14,9 +14,9 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import ErrorDetails
 
-from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.orders import Action
-from lifecycle.rows.row_json import adapter_of
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.row_json import adapter_of
 
 MIN_REASON = 3
 MAX_REASON = 2_000

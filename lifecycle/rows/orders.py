@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lifecycle.orders import Action
-from lifecycle.rows.transactions import TransactionRow
-from lifecycle.verdicts import Certainty, Evidence, Verdict
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.transactions import TransactionRow
+from indoubt.lifecycle.verdicts import Certainty, Evidence, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

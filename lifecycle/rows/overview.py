@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.rows.attention import Attention
-from lifecycle.rows.pipelines import RestartUnderWay
+from indoubt.lifecycle.rows.attention import Attention
+from indoubt.lifecycle.rows.pipelines import RestartUnderWay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

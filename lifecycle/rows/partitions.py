@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.application import Application
-from lifecycle.rows.events import EndedTransactionRow
-from lifecycle.rows.transactions import TransactionRow
-from lifecycle.verdicts import Certainty, Evidence, Verdict
+from indoubt.lifecycle.application import Application
+from indoubt.lifecycle.rows.events import EndedTransactionRow
+from indoubt.lifecycle.rows.transactions import TransactionRow
+from indoubt.lifecycle.verdicts import Certainty, Evidence, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

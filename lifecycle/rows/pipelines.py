@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.checkpoints import CheckpointState
+from indoubt.lifecycle.checkpoints import CheckpointState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.rows.row_json import Json
+from indoubt.lifecycle.rows.row_json import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

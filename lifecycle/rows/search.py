@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from lifecycle.rows.events import EndedTransactionRow
-from lifecycle.verdicts import AbortCause
+from indoubt.lifecycle.rows.events import EndedTransactionRow
+from indoubt.lifecycle.verdicts import AbortCause
 
 
 class SearchOutcome(Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.rows.order_request import Reason, RequestBody
+from indoubt.lifecycle.rows.order_request import Reason, RequestBody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.orders import Role
+from indoubt.lifecycle.orders import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

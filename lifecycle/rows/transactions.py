@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.application import Application, ApplicationKind
-from lifecycle.rows.ends import LossRow
-from lifecycle.rows.row_json import Json
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import Certainty, Evidence, Verdict
+from indoubt.lifecycle.application import Application, ApplicationKind
+from indoubt.lifecycle.rows.ends import LossRow
+from indoubt.lifecycle.rows.row_json import Json
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import Certainty, Evidence, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

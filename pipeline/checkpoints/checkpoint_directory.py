@@ -10,15 +10,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.errors import CheckpointUnwritable, MalformedRecord, SettingsError
-from lifecycle.json_record import read_object
-from lifecycle.resource_manager_kinds import KAFKA
-from pipeline.checkpoints.checkpoint_files import CheckpointFiles, files_of
-from pipeline.config.sink_settings import SinkSettings, pairs
-from resource_managers import spark_log_file
-from resource_managers.checkpoint_location import CheckpointLocation
-from resource_managers.spark_log_file import COMMITS, OFFSETS, SparkLogFile
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.errors import CheckpointUnwritable, MalformedRecord, SettingsError
+from indoubt.lifecycle.json_record import read_object
+from indoubt.lifecycle.resource_manager_kinds import KAFKA
+from indoubt.pipeline.checkpoints.checkpoint_files import CheckpointFiles, files_of
+from indoubt.pipeline.config.sink_settings import SinkSettings, pairs
+from indoubt.resource_managers import spark_log_file
+from indoubt.resource_managers.checkpoint_location import CheckpointLocation
+from indoubt.resource_managers.spark_log_file import COMMITS, OFFSETS, SparkLogFile
 
 FILE = "indoubt.json"
 TAKE_OVER = {"take_over": True}

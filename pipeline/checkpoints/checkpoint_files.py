@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
-from resource_managers.checkpoint_location import CheckpointLocation
+from indoubt.resource_managers.checkpoint_location import CheckpointLocation
 
 if TYPE_CHECKING:
     from pyarrow import fs

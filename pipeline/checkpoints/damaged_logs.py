@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lifecycle.counted_nouns import counted
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import Settled
-from lifecycle.errors import MalformedRecord, SettingsError, UnknownVersion
-from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
-from resource_managers.spark_log_file import COMMITS, OFFSETS, SparkLogFile
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import Settled
+from indoubt.lifecycle.errors import MalformedRecord, SettingsError, UnknownVersion
+from indoubt.pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
+from indoubt.resource_managers.spark_log_file import COMMITS, OFFSETS, SparkLogFile
 
 FINISHED = 'v1 and {"nextBatchWatermarkMs":0}'
 """What a file of commits/ must hold: Spark takes the later one of this watermark and that of the batch."""

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from lifecycle import settings_file
-from lifecycle.errors import SettingsError
-from pipeline.config.sink_settings import KAFKA, UPDATE, SinkSettings, check_output_mode, read_sinks, setting
+from indoubt.lifecycle import settings_file
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.pipeline.config.sink_settings import KAFKA, UPDATE, SinkSettings, check_output_mode, read_sinks, setting
 
 ARROW, SPARK = READERS = ("arrow", "spark")
 """What may read the source of a job that copies."""
-ROOT = Path(__file__).resolve().parents[__name__.count(".")]
+ROOT = Path(__file__).absolute().parents[3]
 """Where the packages are imported from: a checkout, or what they are installed in."""
 _CHECKOUT = (ROOT / "ivy.xml").exists()
 KEPT = ROOT / ".run" if _CHECKOUT else Path(sys.prefix) / "var" / "indoubt"

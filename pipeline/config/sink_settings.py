@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, get_type_hints
 
-from lifecycle.errors import SettingsError
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import check_prefix
-from lifecycle.resource_manager_kinds import DATABASES, KINDS, kind_named
-from lifecycle.resource_manager_kinds import KAFKA as KAFKA_KIND
-from resource_managers.database.connection import DatabaseConnection, read_database_properties
-from resource_managers.global_transaction import ResourceManagers
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.registry import make_resource_manager
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.lifecycle.identity import check_prefix
+from indoubt.lifecycle.resource_manager_kinds import DATABASES, KINDS, kind_named
+from indoubt.lifecycle.resource_manager_kinds import KAFKA as KAFKA_KIND
+from indoubt.resource_managers.database.connection import DatabaseConnection, read_database_properties
+from indoubt.resource_managers.global_transaction import ResourceManagers
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.registry import make_resource_manager
 
 APPEND, UPDATE = "append", "update"
 COMMIT_MARGIN_MS = 2_000

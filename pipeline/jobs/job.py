@@ -13,9 +13,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lifecycle.errors import SettingsError
-from pipeline.config.settings import ARROW, PipelineSettings
-from pipeline.config.sink_settings import KAFKA, connect, read_sinks
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.pipeline.config.settings import ARROW, PipelineSettings
+from indoubt.pipeline.config.sink_settings import KAFKA, connect, read_sinks
 
 WINDOW = "5 seconds"
 LATENESS = "5 seconds"

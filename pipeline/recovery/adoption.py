@@ -15,14 +15,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from lifecycle.clock import now_ms
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import CheckpointTakenOver, RunStarted
-from lifecycle.errors import IndoubtError, SettingsError
-from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory, CheckpointIdentity, check_history
-from pipeline.config.sink_settings import read_sinks
-from pipeline.recovery.settlement import Settlement, SinkAccess, proven_by_spark
-from pipeline.recovery.sweep import Sweep
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import CheckpointTakenOver, RunStarted
+from indoubt.lifecycle.errors import IndoubtError, SettingsError
+from indoubt.pipeline.checkpoints.checkpoint_directory import CheckpointDirectory, CheckpointIdentity, check_history
+from indoubt.pipeline.config.sink_settings import read_sinks
+from indoubt.pipeline.recovery.settlement import Settlement, SinkAccess, proven_by_spark
+from indoubt.pipeline.recovery.sweep import Sweep
 
 log = logging.getLogger(__name__)
 

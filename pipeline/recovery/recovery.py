@@ -12,30 +12,30 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from lifecycle.clock import now_ms
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import Decision, RunStarted, Settled
-from lifecycle.errors import DecisionLogUnreadable, SettingsError
-from lifecycle.identity import Handle
-from pipeline.checkpoints.checkpoint_directory import (
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import Decision, RunStarted, Settled
+from indoubt.lifecycle.errors import DecisionLogUnreadable, SettingsError
+from indoubt.lifecycle.identity import Handle
+from indoubt.pipeline.checkpoints.checkpoint_directory import (
     CheckpointDirectory,
     CheckpointIdentity,
     TopicIds,
     keep_sources,
     refuse_other_topics,
 )
-from pipeline.config.sink_settings import KAFKA, SinkSettings, make_resource_managers, pairs, read_sinks
-from pipeline.recovery.run_start import RunStart
-from pipeline.recovery.settlement import Settlement, SinkAccess, proven_by_spark
-from pipeline.recovery.sweep import Sweep, must_commit
-from pipeline.runtime.crash_points import NO_STEPS, Steps
-from pipeline.runtime.event_sender import EventSender
-from pipeline.sink.replay import ReplayPlan, plan_replay
-from pipeline.sink.sink_options import SinkOptions
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.global_transaction import ResourceManagers
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.pipeline.config.sink_settings import KAFKA, SinkSettings, make_resource_managers, pairs, read_sinks
+from indoubt.pipeline.recovery.run_start import RunStart
+from indoubt.pipeline.recovery.settlement import Settlement, SinkAccess, proven_by_spark
+from indoubt.pipeline.recovery.sweep import Sweep, must_commit
+from indoubt.pipeline.runtime.crash_points import NO_STEPS, Steps
+from indoubt.pipeline.runtime.event_sender import EventSender
+from indoubt.pipeline.sink.replay import ReplayPlan, plan_replay
+from indoubt.pipeline.sink.sink_options import SinkOptions
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.global_transaction import ResourceManagers
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
 DAY_MS = 24 * 3_600_000

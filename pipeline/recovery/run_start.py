@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from lifecycle.clock import now_ms
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import RunStarted
-from lifecycle.errors import MalformedRecord, SettingsError
-from lifecycle.guarantees import DeliveryGuarantee
-from pipeline.checkpoints.checkpoint_directory import (
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import RunStarted
+from indoubt.lifecycle.errors import MalformedRecord, SettingsError
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.pipeline.checkpoints.checkpoint_directory import (
     FILE,
     TAKE_OVER,
     CheckpointDirectory,
@@ -29,11 +29,11 @@ from pipeline.checkpoints.checkpoint_directory import (
     refuse_other_topics,
     with_sources,
 )
-from pipeline.checkpoints.damaged_logs import check_logs, written_by
-from pipeline.config.sink_settings import KAFKA, read_sinks, same_sinks
-from pipeline.recovery.adoption import Adoption, goes_on_as, may_share_a_sink, said_of
-from pipeline.recovery.settlement import SinkAccess
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.pipeline.checkpoints.damaged_logs import check_logs, written_by
+from indoubt.pipeline.config.sink_settings import KAFKA, read_sinks, same_sinks
+from indoubt.pipeline.recovery.adoption import Adoption, goes_on_as, may_share_a_sink, said_of
+from indoubt.pipeline.recovery.settlement import SinkAccess
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""``python -m pipeline settle``: a person records in the decision log how transactions ended whose end nothing proves.
+"""``python -m indoubt.pipeline settle``: a person records in the decision log how transactions ended whose end nothing proves.
 
 Each is first asked about where it was prepared, as recovery does: the person's word stands only where there is no other proof.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Sequence
 
-from lifecycle.decisions import Decision, Settled
-from lifecycle.errors import SettingsError
-from lifecycle.identity import Handle
-from lifecycle.visible_text import visible
-from pipeline.checkpoints.checkpoint_directory import FILE, CheckpointDirectory
-from pipeline.config.sink_settings import REACH_LIMIT_S, SinkSettings
-from pipeline.recovery.settlement import Settlement, SinkAccess, proven_by_spark
+from indoubt.lifecycle.decisions import Decision, Settled
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.visible_text import visible
+from indoubt.pipeline.checkpoints.checkpoint_directory import FILE, CheckpointDirectory
+from indoubt.pipeline.config.sink_settings import REACH_LIMIT_S, SinkSettings
+from indoubt.pipeline.recovery.settlement import Settlement, SinkAccess, proven_by_spark
 
 
 def settle(

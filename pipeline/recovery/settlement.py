@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self, assert_never
 
-from lifecycle.clock import now_ms
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import BatchAttempt, Decision, Outcome, Settled
-from lifecycle.errors import ResourceManagerError
-from lifecycle.events import EventType
-from lifecycle.identity import Handle, Marker
-from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, Unknown
-from pipeline.config.sink_settings import (
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Settled
+from indoubt.lifecycle.errors import ResourceManagerError
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, Unknown
+from indoubt.pipeline.config.sink_settings import (
     SinkSettings,
     SinkTarget,
     connect,
@@ -22,18 +22,18 @@ from pipeline.config.sink_settings import (
     make_resource_managers,
     read_sinks,
 )
-from pipeline.runtime.crash_points import NO_STEPS, CrashPoint, Steps
-from pipeline.runtime.event_sender import EventSender
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.global_transaction import COMMIT_LIMIT_S, ResourceManagers
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.pipeline.runtime.crash_points import NO_STEPS, CrashPoint, Steps
+from indoubt.pipeline.runtime.event_sender import EventSender
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.global_transaction import COMMIT_LIMIT_S, ResourceManagers
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
 
 HOW_TO_SETTLE = (
-    "compare the rows of this batch in the sink with its input, then tell the log what you found: python -m pipeline settle, "
-    "with the settings of run, --outcome committed (or lost), --who YOUR_NAME and --yes"
+    "compare the rows of this batch in the sink with its input, then tell the log what you found: "
+    "python -m indoubt.pipeline settle, with the settings of run, --outcome committed (or lost), --who YOUR_NAME and --yes"
 )
 
 

@@ -11,16 +11,16 @@ import contextlib
 import logging
 from collections.abc import Collection, Sequence
 
-from lifecycle.branch_id import BranchId
-from lifecycle.clock import now_ms
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
-from lifecycle.errors import DecisionVoid, IndoubtError, ResourceManagerError
-from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
-from pipeline.config.sink_settings import KAFKA, SinkSettings, SinkTarget, make_resource_managers, read_sinks
-from pipeline.recovery.settlement import Settlement, SinkAccess
-from resource_managers.global_transaction import COMMIT_LIMIT_S
-from resource_managers.protocol import OpenTransactionView
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
+from indoubt.lifecycle.errors import DecisionVoid, IndoubtError, ResourceManagerError
+from indoubt.pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
+from indoubt.pipeline.config.sink_settings import KAFKA, SinkSettings, SinkTarget, make_resource_managers, read_sinks
+from indoubt.pipeline.recovery.settlement import Settlement, SinkAccess
+from indoubt.resource_managers.global_transaction import COMMIT_LIMIT_S
+from indoubt.resource_managers.protocol import OpenTransactionView
 
 log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from pipeline.config.settings import PipelineSettings
-from pipeline.config.sink_settings import connect, pairs
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.pipeline.config.settings import PipelineSettings
+from indoubt.pipeline.config.sink_settings import connect, pairs
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 log = logging.getLogger(__name__)
 

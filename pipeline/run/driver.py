@@ -22,18 +22,18 @@ from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 
-import pipeline
-from lifecycle.errors import CheckpointUnwritable, IndoubtError, SettingsError
-from pipeline.config.settings import ROOT, SPARK_CLASSES, PipelineSettings
-from pipeline.config.sink_settings import connect, pairs
-from pipeline.jobs.job import Job, find_job
-from pipeline.recovery.recovery import Recovered
-from pipeline.run import spark_home
-from pipeline.run.arrow_batches import batch_limits
-from pipeline.run.group_offsets import GroupOffsets, refuse_foreign_group
-from pipeline.run.sink_run import SinkRun, columns_of, jvm_pid
-from pipeline.runtime.status_file import FAILED, WRONG_SETTINGS, StatusFile
-from resource_managers.checkpoint_location import CheckpointLocation
+from indoubt import pipeline
+from indoubt.lifecycle.errors import CheckpointUnwritable, IndoubtError, SettingsError
+from indoubt.pipeline.config.settings import ROOT, SPARK_CLASSES, PipelineSettings
+from indoubt.pipeline.config.sink_settings import connect, pairs
+from indoubt.pipeline.jobs.job import Job, find_job
+from indoubt.pipeline.recovery.recovery import Recovered
+from indoubt.pipeline.run import spark_home
+from indoubt.pipeline.run.arrow_batches import batch_limits
+from indoubt.pipeline.run.group_offsets import GroupOffsets, refuse_foreign_group
+from indoubt.pipeline.run.sink_run import SinkRun, columns_of, jvm_pid
+from indoubt.pipeline.runtime.status_file import FAILED, WRONG_SETTINGS, StatusFile
+from indoubt.resource_managers.checkpoint_location import CheckpointLocation
 
 log = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ from kafka import TopicPartition
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from lifecycle.errors import IndoubtError, SettingsError
-from lifecycle.identity import Marker
-from resource_managers.kafka import group_questions
-from resource_managers.kafka.answers import answer_of_error
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.wire import wire
+from indoubt.lifecycle.errors import IndoubtError, SettingsError
+from indoubt.lifecycle.identity import Marker
+from indoubt.resource_managers.kafka import group_questions
+from indoubt.resource_managers.kafka.answers import answer_of_error
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.wire import wire
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """One run of the sink: recover, start the query, keep its transactions in order while it runs, sweep when it has ended.
 
-The driver of ``python -m pipeline`` and ``start`` of pipeline.spark, which any job may call, both do it by this class.
+The driver of ``python -m indoubt.pipeline`` and ``start`` of pipeline.spark, which any job may call, both do it by this class.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
 
-import pipeline
-from lifecycle.errors import CheckpointUnwritable, IndoubtError, ResourceManagerError, SettingsError
-from lifecycle.events import STOPPED_ON_REQUEST, EventType
-from pipeline.checkpoints.checkpoint_directory import TopicIds
-from pipeline.config.settings import crash_points_directory
-from pipeline.config.sink_settings import REACH_LIMIT_S, SinkSettings, connect, connect_databases
-from pipeline.recovery.recovery import Recovered, Recovery
-from pipeline.run.source_topics import SourceTopics
-from pipeline.runtime.crash_points import CrashPoints
-from pipeline.runtime.event_sender import EventSender
-from pipeline.runtime.status_file import FAILED, STOPPED, SUPERSEDED, WRONG_SETTINGS
-from pipeline.sink.data_source import TwoPhaseCommitSink, write_updates
-from pipeline.sink.range_copy import copy_ranges
+from indoubt import pipeline
+from indoubt.lifecycle.errors import CheckpointUnwritable, IndoubtError, ResourceManagerError, SettingsError
+from indoubt.lifecycle.events import STOPPED_ON_REQUEST, EventType
+from indoubt.pipeline.checkpoints.checkpoint_directory import TopicIds
+from indoubt.pipeline.config.settings import crash_points_directory
+from indoubt.pipeline.config.sink_settings import REACH_LIMIT_S, SinkSettings, connect, connect_databases
+from indoubt.pipeline.recovery.recovery import Recovered, Recovery
+from indoubt.pipeline.run.source_topics import SourceTopics
+from indoubt.pipeline.runtime.crash_points import CrashPoints
+from indoubt.pipeline.runtime.event_sender import EventSender
+from indoubt.pipeline.runtime.status_file import FAILED, STOPPED, SUPERSEDED, WRONG_SETTINGS
+from indoubt.pipeline.sink.data_source import TwoPhaseCommitSink, write_updates
+from indoubt.pipeline.sink.range_copy import copy_ranges
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
 
-from lifecycle.errors import Unreachable
-from pipeline.jobs.job import kafka_sources
+from indoubt.lifecycle.errors import Unreachable
+from indoubt.pipeline.jobs.job import kafka_sources
 
 OF_KAFKA = "kafka."
 NONE = "AAAAAAAAAAAAAAAAAAAAAA"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from pipeline.config.settings import KEPT
+from indoubt.pipeline.config.settings import KEPT
 
 HOME = KEPT / "spark"
 LINKED = ("bin", "jars", "sbin")

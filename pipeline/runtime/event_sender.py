@@ -8,10 +8,10 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from lifecycle.clock import now_ms
-from lifecycle.events import CONTENT_TYPE, EventType, LifecycleEvent, encode
-from lifecycle.identity import Handle
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.events import CONTENT_TYPE, EventType, LifecycleEvent, encode
+from indoubt.lifecycle.identity import Handle
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 log = logging.getLogger(__name__)
 

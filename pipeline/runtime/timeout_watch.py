@@ -6,10 +6,10 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 
-from lifecycle.clock import now_ms
-from lifecycle.events import EventType
-from lifecycle.identity import Handle
-from pipeline.runtime.event_sender import EventSender
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.identity import Handle
+from indoubt.pipeline.runtime.event_sender import EventSender
 
 log = logging.getLogger(__name__)
 WARNING_RATIO = 0.5

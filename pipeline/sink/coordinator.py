@@ -7,20 +7,20 @@ import os
 from collections.abc import Sequence
 from typing import assert_never
 
-from lifecycle.clock import now_ms
-from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
-from lifecycle.errors import DecisionLogUnreadable, IndoubtError, ResourceManagerError
-from lifecycle.events import EventType
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import Handle, Marker
-from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, RolledBack, Unknown
-from pipeline.config.sink_settings import COMMIT_MARGIN_MS
-from pipeline.runtime.crash_points import NO_STEPS, CrashPoint, Steps
-from pipeline.runtime.timeout_watch import WARNING_RATIO, report_timeout_near
-from pipeline.sink.sink_options import SinkOptions
-from pipeline.sink.slot_writer import SlotMessage
-from resource_managers.global_transaction import COMMIT_LIMIT_S
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
+from indoubt.lifecycle.errors import DecisionLogUnreadable, IndoubtError, ResourceManagerError
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, RolledBack, Unknown
+from indoubt.pipeline.config.sink_settings import COMMIT_MARGIN_MS
+from indoubt.pipeline.runtime.crash_points import NO_STEPS, CrashPoint, Steps
+from indoubt.pipeline.runtime.timeout_watch import WARNING_RATIO, report_timeout_near
+from indoubt.pipeline.sink.sink_options import SinkOptions
+from indoubt.pipeline.sink.slot_writer import SlotMessage
+from indoubt.resource_managers.global_transaction import COMMIT_LIMIT_S
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
 

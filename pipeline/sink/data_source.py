@@ -19,14 +19,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from lifecycle.errors import SettingsError
-from pipeline.sink.sink_options import SinkOptions
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.pipeline.sink.sink_options import SinkOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pipeline.sink.coordinator import Coordinator
-    from pipeline.sink.slot_writer import SlotMessage
+    from indoubt.pipeline.sink.coordinator import Coordinator
+    from indoubt.pipeline.sink.slot_writer import SlotMessage
 
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
 
@@ -115,13 +115,13 @@ def _task() -> TaskContext:
 
 
 def _coordinator(options: SinkOptions) -> Coordinator:
-    from pipeline.sink.coordinator import Coordinator
+    from indoubt.pipeline.sink.coordinator import Coordinator
 
     return Coordinator(options)
 
 
 def _write(options: SinkOptions, task: TaskContext, batch: int, rows: Iterator[pa.RecordBatch]) -> SlotMessage:
-    from pipeline.sink.slot_writer import SlotWriter
+    from indoubt.pipeline.sink.slot_writer import SlotWriter
 
     try:
         return SlotWriter(options, slot=task.partitionId(), batch=batch).write(rows)
@@ -140,6 +140,6 @@ def freeze_modules() -> None:
 
 
 def _slots(messages: list[WriterCommitMessage | None]) -> list[SlotMessage]:
-    from pipeline.sink.slot_writer import SlotMessage
+    from indoubt.pipeline.sink.slot_writer import SlotMessage
 
     return [message for message in messages if isinstance(message, SlotMessage)]

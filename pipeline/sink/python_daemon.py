@@ -14,8 +14,8 @@ import pyspark.sql.worker.write_into_data_source
 import pyspark.worker  # noqa: F401
 from pyspark import daemon
 
-from pipeline.sink import range_copy, slot_writer  # noqa: F401
-from resource_managers.kafka import resource_manager, transaction  # noqa: F401
+from indoubt.pipeline.sink import range_copy, slot_writer  # noqa: F401
+from indoubt.resource_managers.kafka import resource_manager, transaction  # noqa: F401
 
 if __name__ == "__main__":
     # What is loaded stays shared between the workers: their garbage collectors do not touch it.

@@ -13,11 +13,11 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from pipeline.sink.coordinator import Coordinator
-from pipeline.sink.data_source import freeze_modules
-from pipeline.sink.sink_options import SinkOptions
-from pipeline.sink.slot_writer import SlotMessage, SlotWriter
-from resource_managers.kafka.reading.committed_records import OffsetRange, read_committed
+from indoubt.pipeline.sink.coordinator import Coordinator
+from indoubt.pipeline.sink.data_source import freeze_modules
+from indoubt.pipeline.sink.sink_options import SinkOptions
+from indoubt.pipeline.sink.slot_writer import SlotMessage, SlotWriter
+from indoubt.resource_managers.kafka.reading.committed_records import OffsetRange, read_committed
 
 
 def copy_ranges(options: Mapping[str, str]) -> Callable[[DataFrame, int], None]:

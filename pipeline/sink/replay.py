@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import Settled
-from lifecycle.errors import NotDeterministic
-from lifecycle.identity import Handle
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import Settled
+from indoubt.lifecycle.errors import NotDeterministic
+from indoubt.lifecycle.identity import Handle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import get_type_hints
 
-from lifecycle.errors import SettingsError
-from lifecycle.guarantees import DeliveryGuarantee
-from pipeline.config.sink_settings import SinkSettings, make_resource_managers, pairs, read_sinks
-from pipeline.runtime.crash_points import CrashPoints, Steps
-from pipeline.runtime.event_sender import EventSender
-from pipeline.sink.replay import ReplayPlan
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.global_transaction import ResourceManagers
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.pipeline.config.sink_settings import SinkSettings, make_resource_managers, pairs, read_sinks
+from indoubt.pipeline.runtime.crash_points import CrashPoints, Steps
+from indoubt.pipeline.runtime.event_sender import EventSender
+from indoubt.pipeline.sink.replay import ReplayPlan
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.global_transaction import ResourceManagers
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,16 +10,16 @@ from itertools import chain
 import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 
-from lifecycle.clock import now_ms
-from lifecycle.events import EventType
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import Handle, Marker
-from pipeline.runtime.crash_points import CrashPoint
-from pipeline.runtime.timeout_watch import TimeoutWatch, report_timeout_near
-from pipeline.sink.sink_options import SinkOptions
-from resource_managers.fingerprint import RunningFingerprint
-from resource_managers.global_transaction import GlobalTransaction
-from resource_managers.protocol import SlotAttempt
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.pipeline.runtime.crash_points import CrashPoint
+from indoubt.pipeline.runtime.timeout_watch import TimeoutWatch, report_timeout_near
+from indoubt.pipeline.sink.sink_options import SinkOptions
+from indoubt.resource_managers.fingerprint import RunningFingerprint
+from indoubt.resource_managers.global_transaction import GlobalTransaction
+from indoubt.resource_managers.protocol import SlotAttempt
 
 EARLY_BYTES = 32 << 20
 """How much may wait in memory while the slot's id is being taken."""

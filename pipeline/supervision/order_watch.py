@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 
-from lifecycle import pipeline_orders
-from lifecycle.backoff import Backoff
-from lifecycle.errors import IndoubtError, MalformedRecord, Unreachable
-from lifecycle.pipeline_orders import PipelineOrder, Run
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.pipeline_order_topic import OrderReader
+from indoubt.lifecycle import pipeline_orders
+from indoubt.lifecycle.backoff import Backoff
+from indoubt.lifecycle.errors import IndoubtError, MalformedRecord, Unreachable
+from indoubt.lifecycle.pipeline_orders import PipelineOrder, Run
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.pipeline_order_topic import OrderReader
 
 log = logging.getLogger(__name__)
 

@@ -21,14 +21,14 @@ from uuid import uuid4
 
 import psutil
 
-import pipeline
-from lifecycle.events import EventType
-from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
-from pipeline.config.settings import PipelineSettings
-from pipeline.config.sink_settings import connect
-from pipeline.runtime.event_sender import EventSender
-from pipeline.runtime.status_file import STOPPED, SUPERSEDED, WRONG_SETTINGS, StatusFile
-from pipeline.supervision.order_watch import OrderWatch
+from indoubt import pipeline
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
+from indoubt.pipeline.config.settings import PipelineSettings
+from indoubt.pipeline.config.sink_settings import connect
+from indoubt.pipeline.runtime.event_sender import EventSender
+from indoubt.pipeline.runtime.status_file import STOPPED, SUPERSEDED, WRONG_SETTINGS, StatusFile
+from indoubt.pipeline.supervision.order_watch import OrderWatch
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from lifecycle.errors import IndoubtError
-from resource_managers.database import markers
-from resource_managers.database.markers import MarkerState
-from resource_managers.database.session import BranchLocks, DatabaseSession, PreparedBranch
+from indoubt.lifecycle.errors import IndoubtError
+from indoubt.resource_managers.database import markers
+from indoubt.resource_managers.database.markers import MarkerState
+from indoubt.resource_managers.database.session import BranchLocks, DatabaseSession, PreparedBranch
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from lifecycle.errors import SettingsError
-from lifecycle.resource_manager_kinds import DATABASES, kind_named
-from lifecycle.text_files import key_values
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.resource_manager_kinds import DATABASES, kind_named
+from indoubt.lifecycle.text_files import key_values
 
 TLS_MODES = ("off", "require", "verify")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from lifecycle.errors import ResourceManagerError, SettingsError
+from indoubt.lifecycle.errors import ResourceManagerError, SettingsError
 
 
 class NoSuchBranch(ResourceManagerError):

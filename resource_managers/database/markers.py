@@ -14,11 +14,11 @@ import logging
 from collections.abc import Sequence
 from enum import Enum
 
-from lifecycle.branch_id import BranchId
-from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
-from lifecycle.identity import Marker
-from resource_managers.database.errors import DuplicateKey
-from resource_managers.database.session import DatabaseSession
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
+from indoubt.lifecycle.identity import Marker
+from indoubt.resource_managers.database.errors import DuplicateKey
+from indoubt.resource_managers.database.session import DatabaseSession
 
 log = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
-from resource_managers.database.session import DatabaseSession
+from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
+from indoubt.resource_managers.database.session import DatabaseSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,20 +11,24 @@ from typing import Self
 
 import pyarrow as pa
 
-from lifecycle.branch_id import BranchId
-from lifecycle.errors import SettingsError, Unreachable, ZombieWriter
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import Handle, Marker
-from lifecycle.outcomes import CommitOutcome, RetryLater, RollbackOutcome
-from resource_managers.database import markers as database_markers
-from resource_managers.database import own_tables, settlement
-from resource_managers.database.branches import BranchWatch
-from resource_managers.database.columns import TargetTable
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.database.own_tables import OwnTable
-from resource_managers.database.session import STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
-from resource_managers.database.transaction import DatabaseOpenTransaction, LocalTransactionWriter, UncheckedWriter
-from resource_managers.protocol import OpenTransactionView, PlainWriter, Readiness, SlotAttempt
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.errors import SettingsError, Unreachable, ZombieWriter
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.outcomes import CommitOutcome, RetryLater, RollbackOutcome
+from indoubt.resource_managers.database import markers as database_markers
+from indoubt.resource_managers.database import own_tables, settlement
+from indoubt.resource_managers.database.branches import BranchWatch
+from indoubt.resource_managers.database.columns import TargetTable
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.database.own_tables import OwnTable
+from indoubt.resource_managers.database.session import STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
+from indoubt.resource_managers.database.transaction import (
+    DatabaseOpenTransaction,
+    LocalTransactionWriter,
+    UncheckedWriter,
+)
+from indoubt.resource_managers.protocol import OpenTransactionView, PlainWriter, Readiness, SlotAttempt
 
 log = logging.getLogger(__name__)
 

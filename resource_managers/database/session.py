@@ -11,12 +11,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from lifecycle.branch_id import BranchId
-from lifecycle.errors import IndoubtError, SettingsError
-from resource_managers.database.columns import TargetTable
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.database.errors import outside_its_errors
-from resource_managers.database.servers import without_timeline
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.errors import IndoubtError, SettingsError
+from indoubt.resource_managers.database.columns import TargetTable
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.database.errors import outside_its_errors
+from indoubt.resource_managers.database.servers import without_timeline
 
 CONNECT_LIMIT_S = 10.0
 STATEMENT_LIMIT_S = 120.0

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from lifecycle.backoff import Backoff
-from lifecycle.branch_id import BranchId
-from lifecycle.errors import ResourceManagerError, SettingsError
-from lifecycle.identity import Handle, Marker
-from lifecycle.outcomes import (
+from indoubt.lifecycle.backoff import Backoff
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.errors import ResourceManagerError, SettingsError
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
     Committed,
@@ -22,10 +22,10 @@ from lifecycle.outcomes import (
     RolledBack,
     Unknown,
 )
-from resource_managers.database import markers
-from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
-from resource_managers.database.markers import MarkerState
-from resource_managers.database.session import DatabaseSession
+from indoubt.resource_managers.database import markers
+from indoubt.resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from indoubt.resource_managers.database.markers import MarkerState
+from indoubt.resource_managers.database.session import DatabaseSession
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")

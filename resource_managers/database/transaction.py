@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from lifecycle.branch_id import BranchId
-from lifecycle.clock import now_ms
-from lifecycle.errors import ResourceManagerError, SettingsError, ZombieWriter
-from lifecycle.identity import Fingerprint, Handle
-from resource_managers.database import markers
-from resource_managers.database.columns import TargetTable
-from resource_managers.database.errors import DuplicateKey
-from resource_managers.database.session import DatabaseSession
-from resource_managers.protocol import SlotAttempt, nothing
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, ZombieWriter
+from indoubt.lifecycle.identity import Fingerprint, Handle
+from indoubt.resource_managers.database import markers
+from indoubt.resource_managers.database.columns import TargetTable
+from indoubt.resource_managers.database.errors import DuplicateKey
+from indoubt.resource_managers.database.session import DatabaseSession
+from indoubt.resource_managers.protocol import SlotAttempt, nothing
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 
-from lifecycle.errors import ResourceManagerError
+from indoubt.lifecycle.errors import ResourceManagerError
 
 
 class AnswerKind(Enum):

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lifecycle.clock import now_ms
-from lifecycle.errors import RecordTooLarge, Unreachable
-from resource_managers.kafka.murmur2 import partitions_of
-from resource_managers.kafka.record_batch import (
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.errors import RecordTooLarge, Unreachable
+from indoubt.resource_managers.kafka.murmur2 import partitions_of
+from indoubt.resource_managers.kafka.record_batch import (
     HEADER_BYTES,
     MOST_OVERHEAD_BYTES,
     MOST_RECORDS,
@@ -26,8 +26,8 @@ from resource_managers.kafka.record_batch import (
     encode_records,
     frame_batch,
 )
-from resource_managers.kafka.sink_input import HEADERS, ProducerProperties, check_columns
-from resource_managers.record_parts import Sizes, encode_headers, running_total, sizes
+from indoubt.resource_managers.kafka.sink_input import HEADERS, ProducerProperties, check_columns
+from indoubt.resource_managers.record_parts import Sizes, encode_headers, running_total, sizes
 
 SLICE_BYTES = 8 << 20
 """So much is encoded at a time: its parts lie in the processor's cache, and no offset of Arrow's overflows."""

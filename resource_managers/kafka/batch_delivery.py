@@ -17,15 +17,15 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 
-from lifecycle.backoff import Backoff
-from lifecycle.errors import MissingTopic, RecordTooLarge, ResourceManagerError, Unreachable
-from resource_managers.kafka.answers import AnswerKind, BrokerAnswer, answer_of
-from resource_managers.kafka.batch_builder import Batch
-from resource_managers.kafka.connection import CALL_LIMIT_S
-from resource_managers.kafka.partitions import KafkaPartitions
-from resource_managers.kafka.producer_requests import ProduceBatches, ProducerRequests
-from resource_managers.kafka.record_batch import Producer
-from resource_managers.kafka.wire import wire
+from indoubt.lifecycle.backoff import Backoff
+from indoubt.lifecycle.errors import MissingTopic, RecordTooLarge, ResourceManagerError, Unreachable
+from indoubt.resource_managers.kafka.answers import AnswerKind, BrokerAnswer, answer_of
+from indoubt.resource_managers.kafka.batch_builder import Batch
+from indoubt.resource_managers.kafka.connection import CALL_LIMIT_S
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions
+from indoubt.resource_managers.kafka.producer_requests import ProduceBatches, ProducerRequests
+from indoubt.resource_managers.kafka.record_batch import Producer
+from indoubt.resource_managers.kafka.wire import wire
 
 log = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lifecycle.errors import ResourceManagerError
-from resource_managers.kafka.answers import AnswerKind, BrokerAnswer
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.descriptions import TransactionDescription
-from resource_managers.kafka.wire import wire
+from indoubt.lifecycle.errors import ResourceManagerError
+from indoubt.resource_managers.kafka.answers import AnswerKind, BrokerAnswer
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.descriptions import TransactionDescription
+from indoubt.resource_managers.kafka.wire import wire
 
 
 class ClockNotTold(ResourceManagerError):

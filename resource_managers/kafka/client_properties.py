@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lifecycle.errors import SettingsError
-from resource_managers.kafka import oauth_properties
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.resource_managers.kafka import oauth_properties
 
 SECRETS = frozenset(
     {"sasl.password", "ssl.key.password", "ssl.key.pem", oauth_properties.CLIENT_SECRET, "sasl.oauthbearer.extensions"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lifecycle.errors import SettingsError
+from indoubt.lifecycle.errors import SettingsError
 
 _LZ4_BLOCK_BYTES = 64 << 10
 _LZ4_HEAD = bytes.fromhex("04224d18604082")

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from lifecycle.errors import MissingTopic, ResourceManagerError, SettingsError, Unreachable
-from lifecycle.settings_file import is_of_a_service
-from lifecycle.text_files import key_values
-from resource_managers.kafka import client_properties, oauth_properties
-from resource_managers.kafka.lost_connections import LostConnections
+from indoubt.lifecycle.errors import MissingTopic, ResourceManagerError, SettingsError, Unreachable
+from indoubt.lifecycle.settings_file import is_of_a_service
+from indoubt.lifecycle.text_files import key_values
+from indoubt.resource_managers.kafka import client_properties, oauth_properties
+from indoubt.resource_managers.kafka.lost_connections import LostConnections
 
 if TYPE_CHECKING:
-    from resource_managers.kafka.oauth_tokens import TokenProvider
+    from indoubt.resource_managers.kafka.oauth_tokens import TokenProvider
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ class KafkaConnection:
     def token_provider(self) -> TokenProvider:
         """Return this process's provider of tokens, where clients log in by them. Raises SettingsError."""
         # Here, because tasks that need no token need neither kafka-python nor the time to import it.
-        from resource_managers.kafka.oauth_tokens import token_provider
+        from indoubt.resource_managers.kafka.oauth_tokens import token_provider
 
         return token_provider(self.properties)
 

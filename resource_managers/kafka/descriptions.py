@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lifecycle.clock import now_ms
-from lifecycle.durations import timeout_that_ends
-from lifecycle.identity import Handle
-from resource_managers.kafka.answers import AnswerKind, BrokerAnswer
-from resource_managers.protocol import OpenTransactionView, Readiness
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.durations import timeout_that_ends
+from indoubt.lifecycle.identity import Handle
+from indoubt.resource_managers.kafka.answers import AnswerKind, BrokerAnswer
+from indoubt.resource_managers.protocol import OpenTransactionView, Readiness
 
 ONGOING = "Ongoing"
 OPEN_STATES = (ONGOING, "PrepareCommit", "PrepareAbort", "PrepareEpochFence")

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from lifecycle.backoff import Backoff
-from lifecycle.errors import Unreachable
-from lifecycle.identity import Handle
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.descriptions import number
-from resource_managers.kafka.wire import KafkaWire, wire
-from resource_managers.protocol import OpenTransactionView
+from indoubt.lifecycle.backoff import Backoff
+from indoubt.lifecycle.errors import Unreachable
+from indoubt.lifecycle.identity import Handle
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.descriptions import number
+from indoubt.resource_managers.kafka.wire import KafkaWire, wire
+from indoubt.resource_managers.protocol import OpenTransactionView
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")

@@ -7,10 +7,10 @@ from typing import Any
 
 from kafka.protocol.admin.groups import DescribeGroupsRequest
 
-from lifecycle.offsets_topics import CONSUMER_OFFSETS
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
-from resource_managers.kafka.partitions import (
+from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.group_members import GroupMembers, HeldOffsets
+from indoubt.resource_managers.kafka.partitions import (
     Answers,
     KafkaPartitions,
     Layout,

@@ -5,18 +5,26 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from lifecycle.clock import now_ms
-from lifecycle.errors import ResourceManagerError
-from lifecycle.identity import Handle, Marker, TransactionalId, marker_group
-from lifecycle.offsets_topics import CONSUMER_OFFSETS
-from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Lost, RetryLater, Unknown
-from resource_managers.kafka.answers import DONE, AnswerKind, BrokerAnswer
-from resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
-from resource_managers.kafka.descriptions import COMMITTED, ONGOING, OPEN_STATES, Described, is_over, number, word
-from resource_managers.kafka.missing_markers import REMEDY, SETTLING_S
-from resource_managers.kafka.partitions import KafkaPartitions
-from resource_managers.kafka.wire import wire
-from resource_managers.protocol import SlotAttempt
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.errors import ResourceManagerError
+from indoubt.lifecycle.identity import Handle, Marker, TransactionalId, marker_group
+from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
+from indoubt.lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Lost, RetryLater, Unknown
+from indoubt.resource_managers.kafka.answers import DONE, AnswerKind, BrokerAnswer
+from indoubt.resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
+from indoubt.resource_managers.kafka.descriptions import (
+    COMMITTED,
+    ONGOING,
+    OPEN_STATES,
+    Described,
+    is_over,
+    number,
+    word,
+)
+from indoubt.resource_managers.kafka.missing_markers import REMEDY, SETTLING_S
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions
+from indoubt.resource_managers.kafka.wire import wire
+from indoubt.resource_managers.protocol import SlotAttempt
 
 PAUSE_S = 0.01
 MARKER_RETENTION_MINUTES = 7 * 24 * 60

@@ -17,16 +17,16 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lifecycle.backoff import Backoff
-from lifecycle.errors import ResourceManagerError, Unreachable
-from lifecycle.identity import Handle, TransactionalId, marker_group
-from lifecycle.offsets_topics import CONSUMER_OFFSETS
-from resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer
-from resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
-from resource_managers.kafka.descriptions import COMMITTED, Described, TransactionDescription, is_over, word
-from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
-from resource_managers.kafka.wire import wire
-from resource_managers.protocol import OpenTransactionView
+from indoubt.lifecycle.backoff import Backoff
+from indoubt.lifecycle.errors import ResourceManagerError, Unreachable
+from indoubt.lifecycle.identity import Handle, TransactionalId, marker_group
+from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
+from indoubt.resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer
+from indoubt.resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
+from indoubt.resource_managers.kafka.descriptions import COMMITTED, Described, TransactionDescription, is_over, word
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
+from indoubt.resource_managers.kafka.wire import wire
+from indoubt.resource_managers.protocol import OpenTransactionView
 
 LEFT_OPEN = "LeftOpen"
 """State of a transaction that is over for its coordinator and open on a partition; not one of Kafka's."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from resource_managers.fingerprint import words_of
+from indoubt.resource_managers.fingerprint import words_of
 
 _SEED = np.uint32(0x9747B28C)
 _M = np.uint32(0x5BD1E995)

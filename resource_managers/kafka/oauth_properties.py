@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from lifecycle.errors import SettingsError
+from indoubt.lifecycle.errors import SettingsError
 
 MECHANISM = "OAUTHBEARER"
 PREFIX = "sasl.oauthbearer."

@@ -16,9 +16,16 @@ from typing import Any
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from lifecycle.errors import SettingsError, Unreachable
-from resource_managers.kafka import oauth_properties
-from resource_managers.kafka.oauth_properties import CA_LOCATION, CA_PEM, CLIENT_ID, CLIENT_SECRET, SCOPE, TOKEN_URL
+from indoubt.lifecycle.errors import SettingsError, Unreachable
+from indoubt.resource_managers.kafka import oauth_properties
+from indoubt.resource_managers.kafka.oauth_properties import (
+    CA_LOCATION,
+    CA_PEM,
+    CLIENT_ID,
+    CLIENT_SECRET,
+    SCOPE,
+    TOKEN_URL,
+)
 
 ANSWER_LIMIT_S = 5.0
 KEPT_SHARE = 0.8

@@ -11,7 +11,7 @@ from typing import Any
 
 from kafka.protocol.consumer.fetch import FetchRequest
 
-from resource_managers.kafka.answers import answer_of
+from indoubt.resource_managers.kafka.answers import answer_of
 
 _HEADER = struct.Struct(">qiibIhiqqqh")
 """A record batch of version 2 up to its producer's epoch: base offset first, magic fourth, producer id and epoch last."""

@@ -16,13 +16,13 @@ from kafka.protocol.consumer.group import OffsetFetchRequest
 from kafka.protocol.consumer.offsets import IsolationLevel, ListOffsetsRequest, OffsetSpec
 from kafka.protocol.metadata import MetadataRequest
 
-from lifecycle.errors import Unreachable
-from lifecycle.identity import Marker
-from resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer, answer_of
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.open_batches import batch_request, epoch_in
-from resource_managers.kafka.wire import wire
-from resource_managers.protocol import OpenTransactionView
+from indoubt.lifecycle.errors import Unreachable
+from indoubt.lifecycle.identity import Marker
+from indoubt.resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer, answer_of
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.open_batches import batch_request, epoch_in
+from indoubt.resource_managers.kafka.wire import wire
+from indoubt.resource_managers.protocol import OpenTransactionView
 
 PARTITIONS_PER_REQUEST = 500
 GROUPS_PER_REQUEST = 100

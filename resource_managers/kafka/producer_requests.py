@@ -21,14 +21,14 @@ from kafka.protocol.producer.transaction import (
     TxnOffsetCommitRequest,
 )
 
-from lifecycle.backoff import Backoff
-from lifecycle.errors import Fenced, ResourceManagerError, Unreachable
-from lifecycle.identity import Marker
-from resource_managers.kafka.answers import AnswerKind, BrokerAnswer, answer_of, answer_of_code
-from resource_managers.kafka.batch_builder import Batch
-from resource_managers.kafka.connection import CALL_LIMIT_S, MAX_TIMEOUT_SETTING, KafkaConnection
-from resource_managers.kafka.record_batch import Producer
-from resource_managers.kafka.wire import wire
+from indoubt.lifecycle.backoff import Backoff
+from indoubt.lifecycle.errors import Fenced, ResourceManagerError, Unreachable
+from indoubt.lifecycle.identity import Marker
+from indoubt.resource_managers.kafka.answers import AnswerKind, BrokerAnswer, answer_of, answer_of_code
+from indoubt.resource_managers.kafka.batch_builder import Batch
+from indoubt.resource_managers.kafka.connection import CALL_LIMIT_S, MAX_TIMEOUT_SETTING, KafkaConnection
+from indoubt.resource_managers.kafka.record_batch import Producer
+from indoubt.resource_managers.kafka.wire import wire
 
 RETRY = Backoff(first_s=0.005, max_s=0.2)
 # What these were at transaction.version 0 and 1 does for 2 as well: the partitions are added in so many words.

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from resource_managers.kafka.compression import Codec
-from resource_managers.record_parts import Sizes, joined_varints, sizes, varint_sizes
+from indoubt.resource_managers.kafka.compression import Codec
+from indoubt.resource_managers.record_parts import Sizes, joined_varints, sizes, varint_sizes
 
 MOST_OVERHEAD_BYTES = 32
 """No record takes more beside its key, value and headers: six varints of at most 5 bytes, and its attributes."""

@@ -9,9 +9,9 @@ from kafka import errors as kafka_errors
 from kafka.protocol.consumer.offsets import OffsetSpec
 from kafka.structs import TopicPartition
 
-from lifecycle.errors import ResourceManagerError, Unreachable
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.wire import wire
+from indoubt.lifecycle.errors import ResourceManagerError, Unreachable
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.wire import wire
 
 V = TypeVar("V")
 UNREACHABLE = (kafka_errors.KafkaConnectionError, kafka_errors.KafkaTimeoutError, kafka_errors.NodeNotReadyError)

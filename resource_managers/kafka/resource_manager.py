@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lifecycle.errors import MissingTopic, SettingsError
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import Handle, Marker, TransactionalId
-from lifecycle.outcomes import (
+from indoubt.lifecycle.errors import MissingTopic, SettingsError
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.lifecycle.identity import Handle, Marker, TransactionalId
+from indoubt.lifecycle.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
     Committed,
@@ -19,10 +19,10 @@ from lifecycle.outcomes import (
     RollbackOutcome,
     RolledBack,
 )
-from lifecycle.resource_manager_kinds import KAFKA
-from resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer, MarkerNotWritten
-from resource_managers.kafka.connection import MAX_TIMEOUT_SETTING, KafkaConnection
-from resource_managers.kafka.descriptions import (
+from indoubt.lifecycle.resource_manager_kinds import KAFKA
+from indoubt.resource_managers.kafka.answers import NO_LEADER, AnswerKind, BrokerAnswer, MarkerNotWritten
+from indoubt.resource_managers.kafka.connection import MAX_TIMEOUT_SETTING, KafkaConnection
+from indoubt.resource_managers.kafka.descriptions import (
     OPEN_STATES,
     Described,
     is_open,
@@ -31,17 +31,17 @@ from resource_managers.kafka.descriptions import (
     why_not_aborted,
     why_not_committed,
 )
-from resource_managers.kafka.end_rounds import RETRY, in_rounds, producer_of
-from resource_managers.kafka.markers import KafkaMarkers, judge
-from resource_managers.kafka.missing_markers import LEFT_OPEN, Ended, MissingMarkers, ends_of
-from resource_managers.kafka.partitions import KafkaPartitions, Partition
-from resource_managers.kafka.sink_input import ProducerProperties, check_columns
-from resource_managers.kafka.wire import KafkaWire, wire
-from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt
+from indoubt.resource_managers.kafka.end_rounds import RETRY, in_rounds, producer_of
+from indoubt.resource_managers.kafka.markers import KafkaMarkers, judge
+from indoubt.resource_managers.kafka.missing_markers import LEFT_OPEN, Ended, MissingMarkers, ends_of
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions, Partition
+from indoubt.resource_managers.kafka.sink_input import ProducerProperties, check_columns
+from indoubt.resource_managers.kafka.wire import KafkaWire, wire
+from indoubt.resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt
 
 if TYPE_CHECKING:
-    from resource_managers.kafka.row_sender import KafkaPlainWriter
-    from resource_managers.kafka.transaction import KafkaOpenTransaction
+    from indoubt.resource_managers.kafka.row_sender import KafkaPlainWriter
+    from indoubt.resource_managers.kafka.transaction import KafkaOpenTransaction
 
 CHECK_LIMIT_S = 10.0
 
@@ -99,7 +99,7 @@ class KafkaResourceManager:
         is left open on a partition.
         """
         # Here, because the collector makes no batches and does without the checksum's package.
-        from resource_managers.kafka.transaction import KafkaSlot
+        from indoubt.resource_managers.kafka.transaction import KafkaSlot
 
         taking = KafkaSlot(
             self._connection,
@@ -112,7 +112,7 @@ class KafkaResourceManager:
 
     def begin_without_transaction(self, guarantee: DeliveryGuarantee) -> KafkaPlainWriter:
         """Return a writer for at_least_once or none. Raises MissingTopic, Unreachable, ResourceManagerError."""
-        from resource_managers.kafka.row_sender import KafkaPlainWriter
+        from indoubt.resource_managers.kafka.row_sender import KafkaPlainWriter
 
         return KafkaPlainWriter(self._connection, self._topic, self._properties, guarantee)
 

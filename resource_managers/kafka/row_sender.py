@@ -7,15 +7,15 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from lifecycle.errors import MissingTopic, ResourceManagerError, Unreachable
-from lifecycle.guarantees import DeliveryGuarantee
-from resource_managers.kafka.batch_builder import BatchBuilder
-from resource_managers.kafka.batch_delivery import BatchDelivery
-from resource_managers.kafka.connection import TOPIC_LIMIT_S, KafkaConnection
-from resource_managers.kafka.partitions import KafkaPartitions
-from resource_managers.kafka.producer_requests import ProducerRequests
-from resource_managers.kafka.record_batch import Producer
-from resource_managers.kafka.sink_input import ProducerProperties
+from indoubt.lifecycle.errors import MissingTopic, ResourceManagerError, Unreachable
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.resource_managers.kafka.batch_builder import BatchBuilder
+from indoubt.resource_managers.kafka.batch_delivery import BatchDelivery
+from indoubt.resource_managers.kafka.connection import TOPIC_LIMIT_S, KafkaConnection
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions
+from indoubt.resource_managers.kafka.producer_requests import ProducerRequests
+from indoubt.resource_managers.kafka.record_batch import Producer
+from indoubt.resource_managers.kafka.sink_input import ProducerProperties
 
 NOBODY = Producer(producer_id=-1, producer_epoch=-1, is_transactional=False)
 

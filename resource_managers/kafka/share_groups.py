@@ -13,10 +13,10 @@ from kafka.admin import ConfigResourceType
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 from kafka.protocol.api_message import ApiMessage
 
-from resource_managers.kafka import messages
-from resource_managers.kafka.answers import AnswerKind, BrokerAnswer, answer_of
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.partitions import (
+from indoubt.resource_managers.kafka import messages
+from indoubt.resource_managers.kafka.answers import AnswerKind, BrokerAnswer, answer_of
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.partitions import (
     POLL_LIMIT_MS,
     Answers,
     KafkaPartitions,
@@ -25,7 +25,7 @@ from resource_managers.kafka.partitions import (
     by_topic,
     of_groups,
 )
-from resource_managers.kafka.wire import wire
+from indoubt.resource_managers.kafka.wire import wire
 
 ISOLATION, READ_COMMITTED = "share.isolation.level", "read_committed"
 NO_LAG = -1

@@ -8,9 +8,9 @@ from typing import Self
 
 import pyarrow as pa
 
-from lifecycle.errors import SettingsError
-from resource_managers.kafka.compression import Codec, codec_named
-from resource_managers.record_parts import are_headers
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.resource_managers.kafka.compression import Codec, codec_named
+from indoubt.resource_managers.record_parts import are_headers
 
 HEADERS = "headers"
 _COLUMNS = ("key", "value")

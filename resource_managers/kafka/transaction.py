@@ -10,20 +10,20 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from lifecycle.clock import now_ms
-from lifecycle.errors import Unreachable, ZombieWriter
-from lifecycle.identity import Fingerprint, Handle, Marker, TransactionalId, marker_group
-from resource_managers.kafka.answers import AnswerKind, BrokerAnswer
-from resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
-from resource_managers.kafka.descriptions import ONGOING, OPEN_STATES, word
-from resource_managers.kafka.markers import KafkaMarkers
-from resource_managers.kafka.missing_markers import Ended, MissingMarkers
-from resource_managers.kafka.producer_requests import ProducerRequests
-from resource_managers.kafka.record_batch import Producer
-from resource_managers.kafka.row_sender import RowSender, find_leaders
-from resource_managers.kafka.sink_input import ProducerProperties
-from resource_managers.kafka.wire import wire
-from resource_managers.protocol import SlotAttempt, nothing
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.errors import Unreachable, ZombieWriter
+from indoubt.lifecycle.identity import Fingerprint, Handle, Marker, TransactionalId, marker_group
+from indoubt.resource_managers.kafka.answers import AnswerKind, BrokerAnswer
+from indoubt.resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
+from indoubt.resource_managers.kafka.descriptions import ONGOING, OPEN_STATES, word
+from indoubt.resource_managers.kafka.markers import KafkaMarkers
+from indoubt.resource_managers.kafka.missing_markers import Ended, MissingMarkers
+from indoubt.resource_managers.kafka.producer_requests import ProducerRequests
+from indoubt.resource_managers.kafka.record_batch import Producer
+from indoubt.resource_managers.kafka.row_sender import RowSender, find_leaders
+from indoubt.resource_managers.kafka.sink_input import ProducerProperties
+from indoubt.resource_managers.kafka.wire import wire
+from indoubt.resource_managers.protocol import SlotAttempt, nothing
 
 ABORT_LIMIT_S = 10.0
 PAUSE_S = 0.01

@@ -19,13 +19,13 @@ from kafka.protocol.consumer.group import OffsetFetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest, CoordinatorType
 from kafka.protocol.producer.transaction import EndTxnRequest, InitProducerIdRequest, WriteTxnMarkersRequest
 
-from lifecycle.errors import Unreachable
-from resource_managers.kafka import oauth_properties
-from resource_managers.kafka.answers import MISSING_ROW, AnswerKind, BrokerAnswer, answer_of, answer_of_error
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.descriptions import Described, TransactionDescription
-from resource_managers.kafka.large_answers import receive_in_large_pieces
-from resource_managers.kafka.lost_connections import LostConnections
+from indoubt.lifecycle.errors import Unreachable
+from indoubt.resource_managers.kafka import oauth_properties
+from indoubt.resource_managers.kafka.answers import MISSING_ROW, AnswerKind, BrokerAnswer, answer_of, answer_of_error
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.descriptions import Described, TransactionDescription
+from indoubt.resource_managers.kafka.large_answers import receive_in_large_pieces
+from indoubt.resource_managers.kafka.lost_connections import LostConnections
 
 IN_FLIGHT = 200
 REQUEST_LIMIT_MS = 10_000

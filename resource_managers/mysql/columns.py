@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from resource_managers.database.columns import TargetColumn, TargetTable, decimals, integers
+from indoubt.resource_managers.database.columns import TargetColumn, TargetTable, decimals, integers
 
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 TEXT = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "json", "enum", "uuid", "inet4", "inet6")

@@ -11,10 +11,10 @@ from __future__ import annotations
 import logging
 import time
 
-from lifecycle.branch_id import BranchId
-from lifecycle.errors import ResourceManagerError
-from resource_managers.database.errors import LockTimeout
-from resource_managers.database.session import DatabaseSession
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.errors import ResourceManagerError
+from indoubt.resource_managers.database.errors import LockTimeout
+from indoubt.resource_managers.database.session import DatabaseSession
 
 log = logging.getLogger(__name__)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 
-from lifecycle.errors import SettingsError
-from lifecycle.resource_manager_kinds import MYSQL
-from resource_managers.database.markers import NAME, PROBE
-from resource_managers.database.own_tables import OwnTable
-from resource_managers.database.resource_manager import DatabaseResourceManager
-from resource_managers.database.session import STATEMENT_LIMIT_S, DatabaseSession
-from resource_managers.mysql import writers
-from resource_managers.mysql.session import MySqlSession
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.resource_manager_kinds import MYSQL
+from indoubt.resource_managers.database.markers import NAME, PROBE
+from indoubt.resource_managers.database.own_tables import OwnTable
+from indoubt.resource_managers.database.resource_manager import DatabaseResourceManager
+from indoubt.resource_managers.database.session import STATEMENT_LIMIT_S, DatabaseSession
+from indoubt.resource_managers.mysql import writers
+from indoubt.resource_managers.mysql.session import MySqlSession
 
 log = logging.getLogger(__name__)
 

@@ -13,20 +13,25 @@ import pyarrow as pa
 import pymysql
 from pymysql.constants import CR, ER
 
-from lifecycle.branch_id import BranchId, check_xa_prefix
-from lifecycle.errors import (
+from indoubt.lifecycle.branch_id import BranchId, check_xa_prefix
+from indoubt.lifecycle.errors import (
     MalformedRecord,
     RecordTooLarge,
     ResourceManagerError,
     SettingsError,
     Unreachable,
 )
-from resource_managers.database.columns import TargetTable
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
-from resource_managers.database.session import CONNECT_LIMIT_S, STATEMENT_LIMIT_S, DatabaseSession, PreparedBranch
-from resource_managers.mysql import forgotten_branches, writers
-from resource_managers.mysql.columns import (
+from indoubt.resource_managers.database.columns import TargetTable
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from indoubt.resource_managers.database.session import (
+    CONNECT_LIMIT_S,
+    STATEMENT_LIMIT_S,
+    DatabaseSession,
+    PreparedBranch,
+)
+from indoubt.resource_managers.mysql import forgotten_branches, writers
+from indoubt.resource_managers.mysql.columns import (
     COLUMNS,
     ENGINE,
     PRIMARY_KEY,
@@ -35,7 +40,7 @@ from resource_managers.mysql.columns import (
     trial_statement,
     upsert_statement,
 )
-from resource_managers.mysql.xa_xid import XaXid
+from indoubt.resource_managers.mysql.xa_xid import XaXid
 
 SQL_MODE = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO,NO_ZERO_IN_DATE,NO_ZERO_DATE"
 """What does not fit is an error, never a changed value."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import logging
 
-from lifecycle.branch_id import BranchId
-from lifecycle.errors import ResourceManagerError, Unreachable, ZombieWriter
-from resource_managers.database.errors import LockTimeout
-from resource_managers.database.own_tables import OwnTable
-from resource_managers.database.session import DatabaseSession
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.errors import ResourceManagerError, Unreachable, ZombieWriter
+from indoubt.resource_managers.database.errors import LockTimeout
+from indoubt.resource_managers.database.own_tables import OwnTable
+from indoubt.resource_managers.database.session import DatabaseSession
 
 log = logging.getLogger(__name__)
 

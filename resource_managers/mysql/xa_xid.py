@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lifecycle.branch_id import XA_FORMAT_ID, XA_PART_BYTES, BranchId
-from lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.branch_id import XA_FORMAT_ID, XA_PART_BYTES, BranchId
+from indoubt.lifecycle.errors import MalformedRecord
 
 _LITERAL = re.compile(r"X'(?P<gtrid>(?:[0-9a-f]{2})*)',X'(?P<bqual>(?:[0-9a-f]{2})*)',(?P<format>\d+)")
 _TEXT = re.compile(r"'(?P<gtrid>[!#-&(-\[\]-~]*)','(?P<bqual>[!#-&(-\[\]-~]*)',(?P<format>\d+)")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from psycopg import sql
 
-from resource_managers.database.columns import TargetColumn, TargetTable, decimals, integers
+from indoubt.resource_managers.database.columns import TargetColumn, TargetTable, decimals, integers
 
 INTEGER_BITS = {"smallint": 16, "integer": 32, "bigint": 64}
 TEXT_LIKE = ("json", "jsonb", "uuid", "xml")

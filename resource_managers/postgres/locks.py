@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from resource_managers.database.session import BranchLocks, HeldLock, WaitingSession
+from indoubt.resource_managers.database.session import BranchLocks, HeldLock, WaitingSession
 
 if TYPE_CHECKING:
-    from resource_managers.database.session import DatabaseSession
+    from indoubt.resource_managers.database.session import DatabaseSession
 
 MAX_ROWS = 1_000
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 
-from lifecycle.errors import SettingsError
-from lifecycle.resource_manager_kinds import POSTGRES
-from resource_managers.database.markers import NAME, PROBE
-from resource_managers.database.own_tables import OwnTable
-from resource_managers.database.resource_manager import DatabaseResourceManager
-from resource_managers.database.session import STATEMENT_LIMIT_S, DatabaseSession
-from resource_managers.postgres.session import PostgresSession
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.resource_manager_kinds import POSTGRES
+from indoubt.resource_managers.database.markers import NAME, PROBE
+from indoubt.resource_managers.database.own_tables import OwnTable
+from indoubt.resource_managers.database.resource_manager import DatabaseResourceManager
+from indoubt.resource_managers.database.session import STATEMENT_LIMIT_S, DatabaseSession
+from indoubt.resource_managers.postgres.session import PostgresSession
 
 log = logging.getLogger(__name__)
 

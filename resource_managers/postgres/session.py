@@ -12,21 +12,21 @@ import pyarrow as pa
 from psycopg import sql
 from psycopg.pq import TransactionStatus
 
-from lifecycle.branch_id import BranchId
-from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
-from resource_managers.database.columns import TargetTable
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
-from resource_managers.database.servers import with_timeline
-from resource_managers.database.session import (
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
+from indoubt.resource_managers.database.columns import TargetTable
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch
+from indoubt.resource_managers.database.servers import with_timeline
+from indoubt.resource_managers.database.session import (
     CONNECT_LIMIT_S,
     STATEMENT_LIMIT_S,
     BranchLocks,
     DatabaseSession,
     PreparedBranch,
 )
-from resource_managers.postgres import locks, writers
-from resource_managers.postgres.columns import (
+from indoubt.resource_managers.postgres import locks, writers
+from indoubt.resource_managers.postgres.columns import (
     COLUMNS,
     PRIMARY_KEY,
     STORED_NAME,

@@ -6,9 +6,9 @@ import hashlib
 import logging
 from dataclasses import replace
 
-from lifecycle.branch_id import BranchId
-from lifecycle.errors import ZombieWriter
-from resource_managers.database.session import DatabaseSession
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.errors import ZombieWriter
+from indoubt.resource_managers.database.session import DatabaseSession
 
 log = logging.getLogger(__name__)
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from lifecycle.clock import now_ms
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decision_parts import encode_within
-from lifecycle.decisions import Decision, DecisionRecord, Outcome, RunStarted, Snapshot
-from lifecycle.errors import DecisionLogUnreadable, DecisionVoid
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log_reader import SNAPSHOT_HEADER, DecisionLogReader, MalformedEntry
-from resource_managers.topics.decision_log_topic import BROKERS_DEFAULT, RECORD_BYTES_UNASKED, DecisionLogTopic
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decision_parts import encode_within
+from indoubt.lifecycle.decisions import Decision, DecisionRecord, Outcome, RunStarted, Snapshot
+from indoubt.lifecycle.errors import DecisionLogUnreadable, DecisionVoid
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log_reader import SNAPSHOT_HEADER, DecisionLogReader, MalformedEntry
+from indoubt.resource_managers.topics.decision_log_topic import BROKERS_DEFAULT, RECORD_BYTES_UNASKED, DecisionLogTopic
 
 log = logging.getLogger(__name__)
 

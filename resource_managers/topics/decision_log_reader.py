@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from lifecycle.clock import now_ms
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decision_parts import RecordAssembly
-from lifecycle.decisions import Snapshot
-from lifecycle.errors import DecisionLogUnreadable, MalformedRecord, UnknownVersion
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log_topic import SETTLING_S, DecisionLogTopic
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decision_parts import RecordAssembly
+from indoubt.lifecycle.decisions import Snapshot
+from indoubt.lifecycle.errors import DecisionLogUnreadable, MalformedRecord, UnknownVersion
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log_topic import SETTLING_S, DecisionLogTopic
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
-from lifecycle.errors import DecisionLogUnreadable, SettingsError
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.errors import DecisionLogUnreadable, SettingsError
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ import time
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from lifecycle.errors import Unreachable
-from lifecycle.pipeline_orders import PipelineOrder, encode
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.stalled_partitions import StalledPartitions
+from indoubt.lifecycle.errors import Unreachable
+from indoubt.lifecycle.pipeline_orders import PipelineOrder, encode
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.stalled_partitions import StalledPartitions
 
 CALL_LIMIT_S = 10.0
 log = logging.getLogger(__name__)

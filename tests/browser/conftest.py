@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, BrowserType, Playwright
 
 from demo.broker import Broker
 from demo.prerequisites import ROOT, find_chromium
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.browser.demo_process import DemoProcess
 from tests.browser.page_errors import PageErrors
 from tests.browser.shown_page import SHOWN_LIMIT_MS

@@ -29,7 +29,7 @@ from demo import topics
 from demo.faults import Fault
 from demo.prerequisites import ROOT, find_chromium
 from demo.readers import scan
-from lifecycle import page_paths
+from indoubt.lifecycle import page_paths
 from tests.browser.conftest import CHROMIUM_ARGUMENTS
 from tests.browser.demo_process import DemoProcess, wait_for
 from tests.browser.shown_page import DESK, PHONE, SHOWN_LIMIT_MS, show_in

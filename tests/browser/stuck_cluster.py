@@ -10,11 +10,11 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from lifecycle import page_paths
-from lifecycle.events import EventType
-from lifecycle.identity import Marker
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.identity import Marker
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.app_process import running_app
 from tests.integration.collector_process import OPERATOR, CollectorProcess, running
 from tests.integration.kafka_fixtures import wait_until

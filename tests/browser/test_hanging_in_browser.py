@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from playwright.sync_api import Page, expect
 
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.browser.shown_page import SHOWN_LIMIT_MS, open_whole
 from tests.browser.stuck_cluster import QUICK
 from tests.integration.app_process import running_app

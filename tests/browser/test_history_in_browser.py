@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from lifecycle import page_paths
+from indoubt.lifecycle import page_paths
 from tests.browser.shown_page import SHOWN_LIMIT_MS, open_whole
 from tests.browser.stuck_cluster import FOREIGN, StuckCluster
 

@@ -14,8 +14,8 @@ from playwright.sync_api import Locator, Page, expect
 from demo import downstream, topics
 from demo.abandoned_producer import KEY
 from demo.readers import Record, scan
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 from tests.browser.demo_process import DemoProcess, wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(900)]

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.browser.shown_page import SHOWN_LIMIT_MS, open_whole, wait_whole
 from tests.integration.app_process import running_app
 from tests.integration.collector_process import OPERATOR, CollectorProcess, running

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from lifecycle import page_paths
-from lifecycle.decisions import BatchAttempt, Ruling
-from lifecycle.events import EventType
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.decisions import BatchAttempt, Ruling
+from indoubt.lifecycle.events import EventType
 from tests.browser.shown_page import SHOWN_LIMIT_MS, open_whole
 from tests.browser.stuck_cluster import LIMIT_S, TIMEOUT_MS, StuckCluster
 from tests.integration.kafka_fixtures import wait_until

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import Page, expect
 
-from lifecycle import page_paths
+from indoubt.lifecycle import page_paths
 from tests.browser.shown_page import SHOWN_LIMIT_MS, open_whole
 from tests.browser.stuck_cluster import LIMIT_S, TIMEOUT_MS, StuckCluster
 from tests.integration.pipeline_process import read_committed

@@ -13,7 +13,7 @@ from typing import Any
 from confluent_kafka.admin import NewTopic
 
 from demo.readers import LiveReader
-from pipeline.config.settings import READERS
+from indoubt.pipeline.config.settings import READERS
 from tests.crash.catalogue import Sink
 from tests.crash.full_disk import small_disk
 from tests.crash.judge import Record

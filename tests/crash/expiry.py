@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from lifecycle.decisions import Settled
-from lifecycle.identity import Handle
-from pipeline.config.settings import ROOT
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import Settled
+from indoubt.lifecycle.identity import Handle
+from indoubt.pipeline.config.settings import ROOT
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.crash.catalogue import DECIDED_POINTS
 from tests.crash.random_hits import Traffic
 from tests.crash.run import Run

@@ -10,10 +10,10 @@ from confluent_kafka import Producer
 
 from demo.offset_log import OffsetLog
 from demo.readers import end_offsets
-from lifecycle.decisions import BatchAttempt, Decision, Ruling
-from lifecycle.errors import DecisionVoid
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling
+from indoubt.lifecycle.errors import DecisionVoid
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.crash.catalogue import FAULTS
 from tests.crash.expiry import expired_after_crash, expired_after_stop, expired_while_running, log_trimmed
 from tests.crash.full_disk import FullDisk

@@ -11,8 +11,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from pipeline.config.settings import CRASH_POINTS_VARIABLE
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.pipeline.config.settings import CRASH_POINTS_VARIABLE
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.pipeline_process import PipelineProcess, wait_until
 
 END_LIMIT_S = 30.0
@@ -146,7 +146,7 @@ def _part_of(pid: int) -> Part | None:
     if words[0].endswith("/java"):
         return Part.JVM
     named = {"run": Part.SUPERVISOR, "driver": Part.DRIVER}
-    if words[1:3] == ["-m", "pipeline"] and len(words) > 3:
+    if words[1:3] == ["-m", "indoubt.pipeline"] and len(words) > 3:
         return named.get(words[3])
     # Spark's start script is replaced by the JVM, so the script itself has no role.
     return Part.WORKER if "python" in Path(words[0]).name else None

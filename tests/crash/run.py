@@ -17,9 +17,9 @@ from kafka import KafkaAdminClient
 
 from demo.readers import LiveReader, scan
 from demo.readers import Record as KafkaRecord
-from lifecycle.identity import TransactionalId
-from resource_managers.kafka.answers import AnswerKind
-from resource_managers.kafka.wire import wire
+from indoubt.lifecycle.identity import TransactionalId
+from indoubt.resource_managers.kafka.answers import AnswerKind
+from indoubt.resource_managers.kafka.wire import wire
 from tests.crash import judge
 from tests.crash.judge import Anomaly, Produced, Record, Reread, TopicRead
 from tests.crash.processes import CrashPipeline

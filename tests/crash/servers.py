@@ -15,7 +15,7 @@ from demo.broker import Broker
 from demo.database_server import DatabaseServer
 from demo.mariadb_server import MariaDbServer
 from demo.postgres_server import PostgresServer
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.crash.catalogue import Own
 from tests.crash.cluster import Cluster
 from tests.crash.schedule import Schedule

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from lifecycle.decisions import Decision, Settled
-from lifecycle.identity import Handle
-from pipeline.runtime.status_file import SUPERSEDED
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import Decision, Settled
+from indoubt.lifecycle.identity import Handle
+from indoubt.pipeline.runtime.status_file import SUPERSEDED
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.crash.processes import CrashPipeline
 from tests.crash.run import Run
 from tests.crash.schedule import Strike

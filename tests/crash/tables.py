@@ -15,8 +15,8 @@ import psycopg
 import pymysql
 from psycopg import sql
 
-from lifecycle.branch_id import BranchId
-from resource_managers.database.connection import DatabaseConnection
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.resource_managers.database.connection import DatabaseConnection
 from tests.crash.judge import Record
 
 READ_EVERY_S = 0.2

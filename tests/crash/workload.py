@@ -9,7 +9,7 @@ from uuid import uuid4
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.crash.judge import Record
 
 LARGE_BYTES = 2_000_000

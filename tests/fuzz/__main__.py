@@ -17,7 +17,7 @@ from tests.fuzz.json_mutator import mutated
 CORPUS = Path(__file__).with_name("corpus")
 MAX_INPUT_BYTES = 4096
 
-with atheris.instrument_imports(include=["collector", "lifecycle"], enable_loader_override=False):
+with atheris.instrument_imports(include=["indoubt.collector", "indoubt.lifecycle"], enable_loader_override=False):
     from tests.fuzz.targets import JSON_TARGETS, TARGETS
 
 

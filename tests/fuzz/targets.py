@@ -10,41 +10,46 @@ import io
 import json
 from collections.abc import Callable
 
-from collector.facts.fold import apply
-from collector.facts.state import State
-from collector.facts.transaction_join import find, views
-from collector.history import row_encoding
-from collector.observe.transaction_state_log import TOPIC, record_of
-from collector.records.formats import lifecycle_event_batch
-from collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
-from collector.records.formats.flink_metadata.jdbc_sink_states import FlinkBranch, read_function_state
-from collector.records.formats.flink_metadata.metadata_file import FlinkOperator
-from collector.records.formats.flink_metadata.operator_state import read_elements
-from collector.records.formats.flink_metadata.sink_states import (
+from indoubt.collector.facts.fold import apply
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_join import find, views
+from indoubt.collector.history import row_encoding
+from indoubt.collector.observe.transaction_state_log import TOPIC, record_of
+from indoubt.collector.records.formats import lifecycle_event_batch
+from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
+from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import FlinkBranch, read_function_state
+from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
+from indoubt.collector.records.formats.flink_metadata.operator_state import read_elements
+from indoubt.collector.records.formats.flink_metadata.sink_states import (
     FlinkCommittable,
     read_branches,
     read_committables,
     read_writer_state,
 )
-from collector.records.formats.transaction_state import BrokerStatus, TransactionStateValue, decode_key, decode_value
-from collector.records.formats.transaction_state_batch import StateDecoder
-from collector.records.observations import DecisionSeen, EventSeen, Observation, Observed, Position
-from collector.records.xids import as_listed, owner_of, xid_owner
-from collector.verdicts.judging import Judged
-from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits
-from collector.verdicts.verdict_rules import judge
-from collector.views.pipeline_rows import checkpoint_row
-from collector.views.transaction_detail import detail_row
-from collector.views.transaction_rows import transaction_row
-from lifecycle import decisions, events
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import RunStarted
-from lifecycle.errors import MalformedRecord
-from lifecycle.identity import Handle
-from lifecycle.resource_manager_kinds import MYSQL
-from lifecycle.rows.row_json import row_to_json
-from resource_managers.mysql.xa_xid import XaXid
+from indoubt.collector.records.formats.transaction_state import (
+    BrokerStatus,
+    TransactionStateValue,
+    decode_key,
+    decode_value,
+)
+from indoubt.collector.records.formats.transaction_state_batch import StateDecoder
+from indoubt.collector.records.observations import DecisionSeen, EventSeen, Observation, Observed, Position
+from indoubt.collector.records.xids import as_listed, owner_of, xid_owner
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits
+from indoubt.collector.verdicts.verdict_rules import judge
+from indoubt.collector.views.pipeline_rows import checkpoint_row
+from indoubt.collector.views.transaction_detail import detail_row
+from indoubt.collector.views.transaction_rows import transaction_row
+from indoubt.lifecycle import decisions, events
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import RunStarted
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.resource_manager_kinds import MYSQL
+from indoubt.lifecycle.rows.row_json import row_to_json
+from indoubt.resource_managers.mysql.xa_xid import XaXid
 
 NOW_MS = 1_795_000_100_000
 KEY = b"\0\0\0\x0cip-count-0-1"

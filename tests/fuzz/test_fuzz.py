@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from collector.history.store import Store
-from collector.records.observations import DecisionSeen, EventSeen, Observation, Observed, Position
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
-from lifecycle import decisions, events
-from lifecycle.errors import MalformedRecord
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.observations import DecisionSeen, EventSeen, Observation, Observed, Position
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle import decisions, events
+from indoubt.lifecycle.errors import MalformedRecord
 from tests.fuzz.json_mutator import mutated
 from tests.fuzz.targets import JSON_TARGETS, TARGETS
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from demo.children import die_with_parent
 from demo.ports import free_port
-from pipeline.config.settings import ROOT
+from indoubt.pipeline.config.settings import ROOT
 from tests.integration.pipeline_process import wait_until
 
 LIMIT_S = 60.0
@@ -34,7 +34,7 @@ def running_app(directory: Path, *arguments: str, port: int = 0, **environment: 
     variables = {"INDOUBT_TOKEN": "x" * 32, "INDOUBT_COLLECTOR_URL": "http://127.0.0.1:1", **environment}
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "app", "--port", str(port), *arguments],
+            [sys.executable, "-m", "indoubt.app", "--port", str(port), *arguments],
             cwd=ROOT,
             env=inherited | variables,
             stdout=out,

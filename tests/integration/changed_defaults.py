@@ -9,7 +9,7 @@ import importlib
 import json
 import sys
 
-from collector.__main__ import main
+from indoubt.collector.__main__ import main
 
 
 def change(name: str, value: int) -> None:

@@ -20,10 +20,10 @@ from tests.integration.kafka_fixtures import wait_until
 ROOT = Path(__file__).parents[2]
 OPERATOR, VIEWER = "operator-token", "viewer-token"
 LIMIT_S = 30.0
-FOLLOW_UP = "collector.act.orders.outcome_resolver:OutcomeResolver"
-SHORT_ORDERS = {"collector.act.orders.service:Actions.limit_ms": 1_000, f"{FOLLOW_UP}.pause_ms": 200}
+FOLLOW_UP = "indoubt.collector.act.orders.outcome_resolver:OutcomeResolver"
+SHORT_ORDERS = {"indoubt.collector.act.orders.service:Actions.limit_ms": 1_000, f"{FOLLOW_UP}.pause_ms": 200}
 """An order does not wait long for a broker that is gone, and soon looks again."""
-PIPELINE_ORDER_LIMIT = "collector.act.orders.pipelines:PipelineOrders.limit_ms"
+PIPELINE_ORDER_LIMIT = "indoubt.collector.act.orders.pipelines:PipelineOrders.limit_ms"
 ORDER_LIMIT_S = 90.0
 """An order about a broker that is gone is answered once the requests to it have timed out."""
 
@@ -31,7 +31,7 @@ ORDER_LIMIT_S = 90.0
 class CollectorProcess:
     """Started and killed as often as a test wants, on the same directory."""
 
-    program: Sequence[str | Path] = (sys.executable, "-m", "collector")
+    program: Sequence[str | Path] = (sys.executable, "-m", "indoubt.collector")
     """Another one, for an instance: the installed one."""
     cwd = ROOT
 

@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyarrow import fs
 
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 
 pytest.register_assert_rewrite("tests.integration.resource_manager_contract")

@@ -19,7 +19,7 @@ from demo.children import die_with_parent
 from demo.database_server import DatabaseServer
 from demo.ports import free_port
 from demo.postgres_server import PostgresServer
-from resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.database.connection import DatabaseConnection
 from tests.integration.kafka_fixtures import wait_until
 
 LIMIT_S = 60.0

@@ -23,14 +23,14 @@ import pymysql
 from demo.children import die_with_parent
 from demo.database_server import DatabaseServer
 from demo.prerequisites import ROOT
-from lifecycle.identity import Fingerprint, Handle, Marker
-from lifecycle.outcomes import CommitOutcome
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.database.resource_manager import DatabaseResourceManager
-from resource_managers.database.transaction import DatabaseOpenTransaction
-from resource_managers.mysql.resource_manager import MySqlResourceManager
-from resource_managers.postgres.resource_manager import PostgresResourceManager
-from resource_managers.protocol import SlotAttempt
+from indoubt.lifecycle.identity import Fingerprint, Handle, Marker
+from indoubt.lifecycle.outcomes import CommitOutcome
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.database.resource_manager import DatabaseResourceManager
+from indoubt.resource_managers.database.transaction import DatabaseOpenTransaction
+from indoubt.resource_managers.mysql.resource_manager import MySqlResourceManager
+from indoubt.resource_managers.postgres.resource_manager import PostgresResourceManager
+from indoubt.resource_managers.protocol import SlotAttempt
 
 LIMIT_S = 30.0
 COLUMNS = (("word", pa.string()), ("count", pa.int64()))

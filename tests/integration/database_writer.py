@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import sys
 
-from lifecycle.errors import IndoubtError
-from resource_managers.database.connection import DatabaseConnection
+from indoubt.lifecycle.errors import IndoubtError
+from indoubt.resource_managers.database.connection import DatabaseConnection
 from tests.integration.database_fixtures import FINGERPRINT, MANAGERS, counts, slot_attempt
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from confluent_kafka import Producer
 
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 from tests.integration.collector_process import LIMIT_S
 from tests.integration.kafka_fixtures import Sink, make_sink
 from tests.unit.collector.records.flink_metadata_recordings import coordinator, metadata_bytes

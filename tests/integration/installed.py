@@ -36,10 +36,15 @@ class Installed(NamedTuple):
         )
 
 
+def build_wheel(directory: Path) -> Path:
+    """Build the wheel of the checkout; return its file."""
+    _pip("wheel", ROOT, "--no-build-isolation", "--wheel-dir", directory)
+    return next(directory.glob("indoubt-*.whl"))
+
+
 def install_wheel(directory: Path) -> Installed:
     """Build the wheel and install it; what it depends on is taken from where the tests have it, which takes seconds."""
-    _pip("wheel", ROOT, "--no-build-isolation", "--wheel-dir", directory)
-    wheel = next(directory.glob("indoubt-*.whl"))
+    wheel = build_wheel(directory)
     venv.create(directory / "venv", with_pip=False)
     site_packages = next((directory / "venv" / "lib").glob("python*/site-packages"))
     # The .pth file there, by which the checkout can be imported, is not read from here.

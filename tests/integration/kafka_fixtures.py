@@ -13,14 +13,14 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo.broker import Broker
-from lifecycle.identity import Fingerprint, Handle, Marker
-from resource_managers.fingerprint import RunningFingerprint
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.markers import KafkaMarkers
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.kafka.transaction import KafkaOpenTransaction
-from resource_managers.protocol import OpenTransactionView, SlotAttempt
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.identity import Fingerprint, Handle, Marker
+from indoubt.resource_managers.fingerprint import RunningFingerprint
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.markers import KafkaMarkers
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.kafka.transaction import KafkaOpenTransaction
+from indoubt.resource_managers.protocol import OpenTransactionView, SlotAttempt
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 LIMIT_S = 20.0
 

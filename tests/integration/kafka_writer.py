@@ -6,10 +6,10 @@ import json
 import sys
 import time
 
-from lifecycle.identity import Marker
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.protocol import SlotAttempt
+from indoubt.lifecycle.identity import Marker
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.protocol import SlotAttempt
 from tests.integration.kafka_fixtures import fingerprint_of, rows
 
 

@@ -17,15 +17,15 @@ from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import EndTxnRequest, TxnOffsetCommitRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from collector.observe.transaction_state_log import record_of
-from collector.records.formats.transaction_state import decode_key, decode_value
-from collector.records.observations import Observed, Position
-from lifecycle.identity import Handle, Marker, TransactionalId, marker_group
-from resource_managers.kafka.answers import BrokerAnswer, answer_of
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.descriptions import TransactionDescription
-from resource_managers.kafka.partitions import KafkaPartitions, OpenProducer
-from resource_managers.kafka.wire import wire
+from indoubt.collector.observe.transaction_state_log import record_of
+from indoubt.collector.records.formats.transaction_state import decode_key, decode_value
+from indoubt.collector.records.observations import Observed, Position
+from indoubt.lifecycle.identity import Handle, Marker, TransactionalId, marker_group
+from indoubt.resource_managers.kafka.answers import BrokerAnswer, answer_of
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.descriptions import TransactionDescription
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions, OpenProducer
+from indoubt.resource_managers.kafka.wire import wire
 from tests.integration.kafka_fixtures import LIMIT_S, wait_until
 
 SETTINGS = {

@@ -20,8 +20,8 @@ from kafka import KafkaAdminClient
 
 from demo.children import die_with_parent
 from demo.prerequisites import java_home
-from pipeline.config.settings import CRASH_POINTS_VARIABLE, ROOT
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.pipeline.config.settings import CRASH_POINTS_VARIABLE, ROOT
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 LIMIT_S = 180.0
 """Generous: on a busy machine a first batch takes more than a minute."""
@@ -101,9 +101,9 @@ def abort_by_taking_ids(connection: KafkaConnection, ids: Sequence[str]) -> None
 
 
 class PipelineProcess:
-    """``python -m pipeline run``: a context manager that leaves no process behind."""
+    """``python -m indoubt.pipeline run``: a context manager that leaves no process behind."""
 
-    program: Sequence[str | Path] = (sys.executable, "-m", "pipeline")
+    program: Sequence[str | Path] = (sys.executable, "-m", "indoubt.pipeline")
     """Another one, for an instance: the installed one."""
     cwd = ROOT
 

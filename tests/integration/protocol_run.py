@@ -21,21 +21,21 @@ from kafka.errors import RetriableError
 from pyarrow import fs
 
 from demo.database_server import DatabaseServer
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import BatchAttempt
-from lifecycle.errors import DecisionVoid
-from lifecycle.identity import Handle, TransactionalId
-from pipeline.config.settings import PipelineSettings
-from pipeline.config.sink_settings import connect_databases
-from pipeline.recovery.recovery import Recovered, Recovery
-from pipeline.runtime.crash_points import CrashPoint, CrashPoints
-from pipeline.sink.coordinator import Coordinator
-from pipeline.sink.sink_options import SinkOptions
-from pipeline.sink.slot_writer import SlotMessage, SlotWriter
-from resource_managers.checkpoint_location import CheckpointLocation
-from resource_managers.global_transaction import ResourceManagers
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import BatchAttempt
+from indoubt.lifecycle.errors import DecisionVoid
+from indoubt.lifecycle.identity import Handle, TransactionalId
+from indoubt.pipeline.config.settings import PipelineSettings
+from indoubt.pipeline.config.sink_settings import connect_databases
+from indoubt.pipeline.recovery.recovery import Recovered, Recovery
+from indoubt.pipeline.runtime.crash_points import CrashPoint, CrashPoints
+from indoubt.pipeline.sink.coordinator import Coordinator
+from indoubt.pipeline.sink.sink_options import SinkOptions
+from indoubt.pipeline.sink.slot_writer import SlotMessage, SlotWriter
+from indoubt.resource_managers.checkpoint_location import CheckpointLocation
+from indoubt.resource_managers.global_transaction import ResourceManagers
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import wait_until
 from tests.integration.three_sinks import VALUES, Sinks, make_sinks
 

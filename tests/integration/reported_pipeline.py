@@ -7,12 +7,12 @@ import uuid
 
 from confluent_kafka import Producer
 
-from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
-from lifecycle.events import EventType, LifecycleEvent, encode
-from lifecycle.identity import Handle, Marker
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.protocol import SlotAttempt
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
+from indoubt.lifecycle.events import EventType, LifecycleEvent, encode
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.protocol import SlotAttempt
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S
 from tests.integration.kafka_fixtures import Sink, fingerprint_of, make_sink, rows
 from tests.integration.pipeline_process import read_committed

@@ -16,12 +16,12 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from lifecycle.errors import DecisionMissing, ResourceManagerError, ZombieWriter
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import Fingerprint, Handle, Marker
-from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, RolledBack, Unknown
-from resource_managers.fingerprint import RunningFingerprint
-from resource_managers.protocol import OpenTransaction, ResourceManager, SlotAttempt
+from indoubt.lifecycle.errors import DecisionMissing, ResourceManagerError, ZombieWriter
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.lifecycle.identity import Fingerprint, Handle, Marker
+from indoubt.lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, RolledBack, Unknown
+from indoubt.resource_managers.fingerprint import RunningFingerprint
+from indoubt.resource_managers.protocol import OpenTransaction, ResourceManager, SlotAttempt
 from tests.integration.kafka_fixtures import wait_until
 
 LIMIT_S = 30.0

@@ -11,9 +11,9 @@ import sys
 
 import pyarrow as pa
 
-from lifecycle.errors import IndoubtError
-from pipeline.sink.sink_options import SinkOptions
-from pipeline.sink.slot_writer import SlotWriter
+from indoubt.lifecycle.errors import IndoubtError
+from indoubt.pipeline.sink.sink_options import SinkOptions
+from indoubt.pipeline.sink.slot_writer import SlotWriter
 
 
 def main() -> None:

@@ -17,16 +17,16 @@ from types import TracebackType
 from typing import Any
 
 from demo.children import die_with_parent
-from lifecycle.events import EventType
-from pipeline.config.settings import CRASH_POINTS_VARIABLE, ROOT, PipelineSettings, crash_points_directory
-from pipeline.config.sink_settings import connect, connect_databases
-from pipeline.recovery.recovery import Recovered, Recovery
-from pipeline.runtime.crash_points import CrashPoints
-from pipeline.runtime.event_sender import EventSender
-from pipeline.runtime.status_file import STOPPED, StatusFile
-from pipeline.sink.coordinator import Coordinator
-from pipeline.sink.slot_writer import SlotWriter
-from pipeline.supervision import supervisor
+from indoubt.lifecycle.events import EventType
+from indoubt.pipeline.config.settings import CRASH_POINTS_VARIABLE, ROOT, PipelineSettings, crash_points_directory
+from indoubt.pipeline.config.sink_settings import connect, connect_databases
+from indoubt.pipeline.recovery.recovery import Recovered, Recovery
+from indoubt.pipeline.runtime.crash_points import CrashPoints
+from indoubt.pipeline.runtime.event_sender import EventSender
+from indoubt.pipeline.runtime.status_file import STOPPED, StatusFile
+from indoubt.pipeline.sink.coordinator import Coordinator
+from indoubt.pipeline.sink.slot_writer import SlotWriter
+from indoubt.pipeline.supervision import supervisor
 from tests.integration.pipeline_process import wait_until
 from tests.integration.protocol_run import COLUMNS, ProtocolSinks, rows, spark_checkpoint
 

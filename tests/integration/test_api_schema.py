@@ -18,11 +18,11 @@ import schemathesis
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from app.client.collector_client import CollectorClient
-from app.settings import COLLECTOR_CA, COLLECTOR_URL, TOKEN, Settings
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.settings import COLLECTOR_CA, COLLECTOR_URL, TOKEN, Settings
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, OPERATOR, VIEWER, CollectorProcess, running
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
 from tests.unit.collector.serve.api.hostile_calls import hostile_calls
@@ -37,7 +37,7 @@ SECRETS = {
     "INDOUBT_MYSQL_PASSWORD": "secret-of-mysql",
     "INDOUBT_POSTGRES_PASSWORD": "secret-of-postgres",
 }
-LIMITS = "collector.serve.api.auth.rate_limits:RequestLimits"
+LIMITS = "indoubt.collector.serve.api.auth.rate_limits:RequestLimits"
 WITHOUT_LIMITS = dict.fromkeys(
     (f"{LIMITS}.orders_per_minute", f"{LIMITS}.failed_authentications_per_minute"), 1_000_000
 )
@@ -199,7 +199,8 @@ def test_the_app_trusts_the_authority_that_it_was_given_and_no_other(client: htt
     trusting.close()
     env = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
     script = (
-        "from app.client.collector_client import CollectorClient, CollectorError\nfrom app.settings import Settings\n"
+        "from indoubt.app.client.collector_client import CollectorClient, CollectorError\n"
+        "from indoubt.app.settings import Settings\n"
         "try:\n    CollectorClient(Settings.from_environment()).status()\nexcept CollectorError as error:\n    print(error)\n"
     )
     root = Path(__file__).parents[2]

@@ -17,12 +17,12 @@ from starlette.testclient import TestClient
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from app.sign_in import settings
-from app.sign_in.by_oidc import ByOidc
-from app.sign_in.guard import SignedInOnly
-from app.sign_in.sessions import Sealed, Sessions
-from lifecycle.orders import Role
-from lifecycle.persons import Person
+from indoubt.app.sign_in import settings
+from indoubt.app.sign_in.by_oidc import ByOidc
+from indoubt.app.sign_in.guard import SignedInOnly
+from indoubt.app.sign_in.sessions import Sealed, Sessions
+from indoubt.lifecycle.orders import Role
+from indoubt.lifecycle.persons import Person
 from tests.integration.app_process import HEALTH, LIMIT_S, STREAM, running_app
 from tests.integration.openid_provider import CARLA, DORA, EMIL, MALLORY, NORA, Provider, agreed, running_provider
 

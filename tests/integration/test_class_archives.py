@@ -12,21 +12,21 @@ import pytest
 
 from demo.broker import Broker
 from demo.prerequisites import BROKER_CLASSES, java_home
-from pipeline.config.settings import SPARK_CLASSES
+from indoubt.pipeline.config.settings import SPARK_CLASSES
 
 pytestmark = pytest.mark.integration
 
 STARTS_SPARK = """
 import sys
-from pipeline.run import driver
-from pipeline.config.settings import PipelineSettings
+from indoubt.pipeline.run import driver
+from indoubt.pipeline.config.settings import PipelineSettings
 settings = PipelineSettings(job="passthrough", bootstrap_servers="b:1", checkpoint="c", prefix="p", source="s", sink="k")
 driver.SPARK_CLASSES = sys.argv[1]
 spark = driver.make_spark(settings)
 print(open(f"/proc/{spark._jvm.java.lang.ProcessHandle.current().pid()}/maps").read())
 def found(_):
     import pyspark
-    return "pipeline.sink.slot_writer" in sys.modules, pyspark.__file__
+    return "indoubt.pipeline.sink.slot_writer" in sys.modules, pyspark.__file__
 print("a task has", *spark.sparkContext.parallelize([0], 1).map(found).first())
 spark.stop()
 """

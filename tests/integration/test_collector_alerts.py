@@ -13,11 +13,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo.broker import Broker
-from lifecycle import page_paths
-from lifecycle.decisions import RunStarted
-from lifecycle.events import EventType, LifecycleEvent, encode
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.decisions import RunStarted
+from indoubt.lifecycle.events import EventType, LifecycleEvent, encode
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess
 from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.unit.collector.notify.http_receiver import Receiver, receiving

@@ -17,9 +17,9 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.partitions import KafkaPartitions
-from resource_managers.kafka.wire import wire
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions
+from indoubt.resource_managers.kafka.wire import wire
 from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess, running
 from tests.integration.kafka_fixtures import wait_until
 

@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Producer
 
 from demo.broker import Broker
-from lifecycle.decisions import BatchAttempt, Ruling
-from lifecycle.events import EventType
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import BatchAttempt, Ruling
+from indoubt.lifecycle.events import EventType
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.integration.reported_pipeline import ReportedPipeline

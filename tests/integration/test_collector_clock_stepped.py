@@ -15,8 +15,8 @@ import pytest
 from confluent_kafka import Producer
 
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, offsets_of, running
 from tests.integration.command_line_process import command
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until

@@ -18,14 +18,14 @@ import pytest
 from demo.broker import Broker
 from demo.mariadb_server import MariaDbServer
 from demo.postgres_server import PostgresServer
-from lifecycle.decisions import Decision, Ruling, RunStarted, Settled
-from lifecycle.identity import Handle, Marker
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.database.markers import MarkerState
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.mysql.resource_manager import MySqlResourceManager
-from resource_managers.postgres.resource_manager import PostgresResourceManager
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import Decision, Ruling, RunStarted, Settled
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.database.markers import MarkerState
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.mysql.resource_manager import MySqlResourceManager
+from indoubt.resource_managers.postgres.resource_manager import PostgresResourceManager
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.database_fixtures import ask, connect
 from tests.integration.kafka_fixtures import wait_until

@@ -12,19 +12,19 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from collector.history.store import Store
-from collector.observe.decision_log import DecisionTopic
-from collector.observe.source import ObserverState
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views.current_state import CurrentState
 from demo.broker import Broker
-from lifecycle.decision_parts import encode_within
-from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
-from lifecycle.errors import DecisionLogUnreadable
-from lifecycle.identity import Handle
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
-from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.decision_log import DecisionTopic
+from indoubt.collector.observe.source import ObserverState
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.decision_parts import encode_within
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
+from indoubt.lifecycle.errors import DecisionLogUnreadable
+from indoubt.lifecycle.identity import Handle
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
+from indoubt.resource_managers.topics.decision_log_topic import FORGETS_NOTHING
 from tests.integration.collector_process import LIMIT_S, running
 from tests.integration.kafka_fixtures import wait_until
 from tests.integration.reported_pipeline import ReportedPipeline, now_ms

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.history.store import Store, StoreFailed
-from collector.records.observations import EventSeen, Observed, Position
-from lifecycle.events import EventType, encode
+from indoubt.collector.history.store import Store, StoreFailed
+from indoubt.collector.records.observations import EventSeen, Observed, Position
+from indoubt.lifecycle.events import EventType, encode
 from tests.crash.full_disk import small_disk
 from tests.integration.kafka_fixtures import wait_until
 from tests.unit.collector.observations import event

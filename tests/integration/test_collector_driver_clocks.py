@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from demo.broker import Broker
-from lifecycle.decisions import BatchAttempt, Ruling
-from lifecycle.events import EventType
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import BatchAttempt, Ruling
+from indoubt.lifecycle.events import EventType
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration import reported_pipeline
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import wait_until

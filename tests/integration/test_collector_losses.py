@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka import Producer
 
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
 from tests.unit.collector.flink_recordings import FIRST_JOB, recorded

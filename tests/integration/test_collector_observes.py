@@ -15,10 +15,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo.broker import Broker
 from demo.ports import free_port
-from lifecycle.events import EventType, LifecycleEvent, encode
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.wire import wire
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.events import EventType, LifecycleEvent, encode
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.wire import wire
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
 

@@ -7,8 +7,8 @@ import uuid
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from lifecycle.decisions import BatchAttempt, Decision, Ruling, Settled
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, Settled
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess
 from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.integration.pipeline_process import read_committed

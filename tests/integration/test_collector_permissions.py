@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 )
 
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, running
 from tests.integration.kafka_fixtures import wait_until
 from tests.integration.pipeline_process import make_topics

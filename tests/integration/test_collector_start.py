@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector.history.store import Store
+from indoubt.collector.history.store import Store
 from tests.integration.collector_process import ROOT, CollectorProcess
 from tests.integration.kafka_fixtures import wait_until
 from tests.unit.collector.observations import told
@@ -23,7 +23,15 @@ def test_a_collector_that_cannot_load_history_ends_with_an_error(tmp_path: Path)
     Store(tmp_path / "history.duckdb").close()
     with duckdb.connect(str(tmp_path / "history.duckdb")) as file:
         file.execute("drop table flink_jobs")
-    command = [sys.executable, "-m", "collector", "--bootstrap-servers", NO_BROKER, "--directory", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "indoubt.collector",
+        "--bootstrap-servers",
+        NO_BROKER,
+        "--directory",
+        str(tmp_path),
+    ]
     ended = subprocess.run(
         [*command, "--port", "0"], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )

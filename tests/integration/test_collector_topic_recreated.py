@@ -13,8 +13,8 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo.broker import Broker
-from lifecycle.events import EventType, LifecycleEvent, encode
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.events import EventType, LifecycleEvent, encode
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess
 from tests.integration.kafka_fixtures import wait_until
 

@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 
 from benchmarks.prepared import leave_prepared
 from demo.broker import Broker
-from lifecycle.rows.order_request import MAX_KEYS
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.rows.order_request import MAX_KEYS
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess, running
 from tests.integration.command_line_process import Ended, command, started
 from tests.integration.kafka_fixtures import make_sink, wait_until

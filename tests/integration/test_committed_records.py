@@ -15,13 +15,13 @@ from kafka.errors import KafkaConnectionError
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
 
 from demo.broker import Broker
-from lifecycle.errors import RecordsGone, Unreachable
-from resource_managers.kafka import answers
-from resource_managers.kafka.compression import CODECS
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.reading import committed_records
-from resource_managers.kafka.reading.committed_records import FETCH_BYTES, OffsetRange, read_committed
-from resource_managers.kafka.wire import wire
+from indoubt.lifecycle.errors import RecordsGone, Unreachable
+from indoubt.resource_managers.kafka import answers
+from indoubt.resource_managers.kafka.compression import CODECS
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.reading import committed_records
+from indoubt.resource_managers.kafka.reading.committed_records import FETCH_BYTES, OffsetRange, read_committed
+from indoubt.resource_managers.kafka.wire import wire
 from tests.integration.certificates import make_authority, tls_client, tls_listener
 from tests.integration.kafka_fixtures import LIMIT_S, make_sink, rows, wait_until
 

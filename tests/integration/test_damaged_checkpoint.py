@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.runtime.status_file import WRONG_SETTINGS
+from indoubt.pipeline.runtime.status_file import WRONG_SETTINGS
 from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from lifecycle.errors import Unreachable, ZombieWriter
-from lifecycle.identity import Handle
-from lifecycle.outcomes import Committed, Lost, RetryLater
-from resource_managers.database.errors import LockTimeout
+from indoubt.lifecycle.errors import Unreachable, ZombieWriter
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.outcomes import Committed, Lost, RetryLater
+from indoubt.resource_managers.database.errors import LockTimeout
 from tests.integration.database_fixtures import FINGERPRINT, DatabaseSink, WriterProcess, counts, make_sink
 from tests.integration.pipeline_process import wait_until
 

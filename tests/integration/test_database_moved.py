@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from demo.database_server import DatabaseServer
-from lifecycle.decisions import Decision, Ruling, Settled
-from lifecycle.errors import ResourceManagerError
-from lifecycle.identity import Handle, Marker
-from pipeline.recovery.settle_command import settle
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import Decision, Ruling, Settled
+from indoubt.lifecycle.errors import ResourceManagerError
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.pipeline.recovery.settle_command import settle
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.database_fixtures import ask
 from tests.integration.protocol_run import LIMIT_S, ProtocolRun, ProtocolSinks, protocol_sinks
 

@@ -10,10 +10,10 @@ import pytest
 
 from demo.mariadb_server import MariaDbServer
 from demo.postgres_server import PostgresServer
-from lifecycle.errors import ZombieWriter
-from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RetryLater, Unknown
-from resource_managers.database.markers import KEPT_BATCHES
-from resource_managers.database.resource_manager import DatabaseResourceManager
+from indoubt.lifecycle.errors import ZombieWriter
+from indoubt.lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RetryLater, Unknown
+from indoubt.resource_managers.database.markers import KEPT_BATCHES
+from indoubt.resource_managers.database.resource_manager import DatabaseResourceManager
 from tests.integration.database_fixtures import LIMIT_S, DatabaseSink, counts, make_sink
 from tests.integration.resource_manager_contract import ResourceManagerContract, SinkUnderTest
 

@@ -12,10 +12,10 @@ import pytest
 from demo.database_server import DatabaseServer
 from demo.mariadb_server import MariaDbServer
 from demo.postgres_server import PostgresServer
-from lifecycle.errors import SettingsError
-from resource_managers.database.session import DatabaseSession
-from resource_managers.mysql.session import MySqlSession
-from resource_managers.postgres.session import PostgresSession
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.resource_managers.database.session import DatabaseSession
+from indoubt.resource_managers.mysql.session import MySqlSession
+from indoubt.resource_managers.postgres.session import PostgresSession
 from tests.integration.certificates import make_authority
 
 pytestmark = pytest.mark.integration

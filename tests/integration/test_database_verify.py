@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from demo.postgres_server import PostgresServer
-from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
-from lifecycle.outcomes import Committed
-from resource_managers.database.connection import DatabaseConnection
+from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
+from indoubt.lifecycle.outcomes import Committed
+from indoubt.resource_managers.database.connection import DatabaseConnection
 from tests.integration.database_fixtures import COLUMNS, MANAGERS, DatabaseSink, ask, counts, make_sink
 
 pytestmark = pytest.mark.integration

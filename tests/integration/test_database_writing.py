@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.outcomes import Committed
+from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.lifecycle.outcomes import Committed
 from tests.integration.database_fixtures import COLUMNS, FINGERPRINT, DatabaseSink, counts, make_sink
 
 pytestmark = pytest.mark.integration

@@ -22,10 +22,10 @@ from confluent_kafka.admin import (
 )
 
 from demo.broker import Broker
-from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
-from lifecycle.errors import DecisionLogUnreadable, DecisionVoid, SettingsError
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
+from indoubt.lifecycle.errors import DecisionLogUnreadable, DecisionVoid, SettingsError
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.crash.cluster import Cluster
 from tests.integration.pipeline_process import LIMIT_S, ROOT, wait_until
 
@@ -120,9 +120,9 @@ def test_of_writers_that_race_for_one_attempt_exactly_one_wins(connection, topic
 def test_two_processes_that_start_runs_get_different_attempts(connection, topic):
     code = (
         "import sys\n"
-        "from lifecycle.decisions import RunStarted\n"
-        "from resource_managers.topics.decision_log import DecisionLog\n"
-        "from resource_managers.kafka.connection import KafkaConnection\n"
+        "from indoubt.lifecycle.decisions import RunStarted\n"
+        "from indoubt.resource_managers.topics.decision_log import DecisionLog\n"
+        "from indoubt.resource_managers.kafka.connection import KafkaConnection\n"
         "log = DecisionLog(KafkaConnection(sys.argv[1]), sys.argv[2])\n"
         "print(log.start_run(RunStarted(prefix='p', checkpoint_id='L', run=sys.argv[3], at_ms=1)))\n"
     )
@@ -286,7 +286,7 @@ def test_a_topic_with_two_partitions_is_refused(connection):
 
 
 def test_an_unreachable_broker_makes_it_unreadable(monkeypatch):
-    monkeypatch.setattr("resource_managers.topics.decision_log_topic.ANSWER_LIMIT_S", 1.0)
+    monkeypatch.setattr("indoubt.resource_managers.topics.decision_log_topic.ANSWER_LIMIT_S", 1.0)
     with pytest.raises(DecisionLogUnreadable, match="transaction_decisions"):
         DecisionLog(KafkaConnection("127.0.0.1:1")).read_to_end()
 
@@ -337,7 +337,7 @@ def test_a_recreated_log_that_outgrew_its_reader_is_unreadable(connection, topic
 
 
 def test_a_log_that_was_made_anew_is_unreadable_for_who_read_it(connection, topic, monkeypatch):
-    monkeypatch.setattr("resource_managers.topics.decision_log_reader.SETTLING_S", 0.2)
+    monkeypatch.setattr("indoubt.resource_managers.topics.decision_log_reader.SETTLING_S", 0.2)
     log = DecisionLog(connection, topic)
     for _ in range(3):
         start(log)

@@ -10,17 +10,17 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from lifecycle.clock import now_ms
-from lifecycle.decision_parts import encode_within
-from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
-from lifecycle.errors import DecisionLogUnreadable
-from lifecycle.identity import Handle
-from pipeline.config.settings import PipelineSettings
-from pipeline.recovery.recovery import keep_short
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics import decision_log_reader
-from resource_managers.topics.decision_log import DecisionLog
-from resource_managers.topics.decision_log_topic import FORGETS_NOTHING, DecisionLogTopic
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.decision_parts import encode_within
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
+from indoubt.lifecycle.errors import DecisionLogUnreadable
+from indoubt.lifecycle.identity import Handle
+from indoubt.pipeline.config.settings import PipelineSettings
+from indoubt.pipeline.recovery.recovery import keep_short
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics import decision_log_reader
+from indoubt.resource_managers.topics.decision_log import DecisionLog
+from indoubt.resource_managers.topics.decision_log_topic import FORGETS_NOTHING, DecisionLogTopic
 from tests.integration.test_decision_log import cut_before
 
 pytestmark = pytest.mark.integration

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from demo.broker import Broker
-from lifecycle.errors import DecisionLogUnreadable, DecisionMissing, Unreachable
-from pipeline.runtime.crash_points import CrashPoint
-from pipeline.sink import coordinator
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.partitions import KafkaPartitions
+from indoubt.lifecycle.errors import DecisionLogUnreadable, DecisionMissing, Unreachable
+from indoubt.pipeline.runtime.crash_points import CrashPoint
+from indoubt.pipeline.sink import coordinator
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions
 from tests.integration.pipeline_process import wait_until
 from tests.integration.protocol_run import ProtocolRun, ProtocolSinks, Stopped, protocol_sinks, stop_at
 

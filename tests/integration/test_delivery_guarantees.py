@@ -13,10 +13,10 @@ import pytest
 
 from demo.broker import Broker
 from demo.mariadb_server import MariaDbServer
-from lifecycle.errors import Unreachable
-from lifecycle.guarantees import DeliveryGuarantee
-from resource_managers.kafka import batch_delivery
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.errors import Unreachable
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.resource_managers.kafka import batch_delivery
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.kafka_fixtures import make_sink, rows
 from tests.integration.pipeline_process import PipelineProcess, produce, read_committed, wait_until
 from tests.integration.three_sinks import VALUES, Sinks, make_sinks

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.identity import TransactionalId
-from pipeline.runtime.crash_points import CrashPoint
-from resource_managers.kafka.wire import wire
+from indoubt.lifecycle.identity import TransactionalId
+from indoubt.pipeline.runtime.crash_points import CrashPoint
+from indoubt.resource_managers.kafka.wire import wire
 from tests.integration.protocol_run import (
     ProtocolSinks,
     Stopped,

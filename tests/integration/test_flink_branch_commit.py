@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
 from demo.broker import Broker
 from demo.database_server import DatabaseServer
 from demo.mariadb_server import MariaDbServer
 from demo.postgres_server import PostgresServer
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.mysql.resource_manager import MySqlResourceManager
-from resource_managers.mysql.xa_xid import XaXid
-from resource_managers.postgres.resource_manager import PostgresResourceManager
+from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.mysql.resource_manager import MySqlResourceManager
+from indoubt.resource_managers.mysql.xa_xid import XaXid
+from indoubt.resource_managers.postgres.resource_manager import PostgresResourceManager
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.database_fixtures import ask, connect
 from tests.integration.flink_job_manager import JobManager

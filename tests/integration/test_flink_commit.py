@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from collector.history.store import Store
-from collector.observe.flink_committables import FlinkCommittablesReader
-from collector.observe.flink_metadata_files import filesystem_of
-from collector.records.formats.flink_records import Committable
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.flink_committables import FlinkCommittablesReader
+from indoubt.collector.observe.flink_metadata_files import filesystem_of
+from indoubt.collector.records.formats.flink_records import Committable
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.command_line_process import command
 from tests.integration.flink_transactions import NAME, RECORDING, Prepared, prepare, write_checkpoint

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import FOLLOW_UP, SHORT_ORDERS, CollectorProcess, running
 from tests.integration.cutting_proxy import END_TXN, CuttingProxy, broker_behind_proxy
 from tests.integration.flink_transactions import NAME, Prepared, prepare, write_checkpoint

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.flink_job_manager import JobManager
 from tests.integration.flink_transactions import NAME, Prepared, prepare, write_checkpoint

@@ -11,8 +11,8 @@ import pytest
 from demo.mariadb_server import MariaDbServer
 from demo.ports import free_port
 from demo.prerequisites import find_galera
-from lifecycle.errors import SettingsError
-from resource_managers.mysql.resource_manager import MySqlResourceManager
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.resource_managers.mysql.resource_manager import MySqlResourceManager
 from tests.integration.database_fixtures import COLUMNS, ask
 
 pytestmark = pytest.mark.integration

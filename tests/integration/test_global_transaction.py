@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import PipelineProcess, open_transactions, produce, wait_until
 from tests.integration.three_sinks import VALUES, Sinks, make_sinks
 

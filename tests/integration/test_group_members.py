@@ -13,9 +13,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo.broker import Broker
-from lifecycle.clock import now_ms
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.group_questions import members
+from indoubt.lifecycle.clock import now_ms
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.group_questions import members
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import wait_until
 

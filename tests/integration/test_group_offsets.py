@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from demo.broker import Broker
-from lifecycle.errors import SettingsError
-from lifecycle.identity import Marker
-from pipeline.run.group_offsets import GroupOffsets, refuse_foreign_group
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.identity import Marker
+from indoubt.pipeline.run.group_offsets import GroupOffsets, refuse_foreign_group
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.crash.processes import family, send, stands_still
 from tests.integration.kafka_fixtures import wait_until
 from tests.integration.pipeline_process import make_topics, produce

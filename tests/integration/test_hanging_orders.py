@@ -11,28 +11,28 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from collector.act.orders.audit import Intent
-from collector.act.orders.hanging import HangingOrders
-from collector.act.orders.participants import KafkaParticipant, Participants
-from collector.act.orders.plan import OrderContext
-from collector.history.store import Store
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BrokerRecord, Observed, Position
-from collector.records.orders import Order, StepOutcome
-from collector.runtime.clock import now_ms
-from collector.verdicts import hanging_transactions
-from collector.verdicts.hanging_transactions import Remedy, Suspect, key_of
-from collector.verdicts.partition_state import PartitionFindings
-from collector.verdicts.verdict_case import Limits
-from collector.views.coordinators import Coordinators
-from collector.views.current_state import CurrentState
-from lifecycle.errors import OrderRefused, Unreachable
-from lifecycle.orders import Action
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.partitions import TRANSACTION_STATE, KafkaPartitions, Layout, OpenProducer
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.protocol import OpenTransactionView
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.collector.act.orders.audit import Intent
+from indoubt.collector.act.orders.hanging import HangingOrders
+from indoubt.collector.act.orders.participants import KafkaParticipant, Participants
+from indoubt.collector.act.orders.plan import OrderContext
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BrokerRecord, Observed, Position
+from indoubt.collector.records.orders import Order, StepOutcome
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts import hanging_transactions
+from indoubt.collector.verdicts.hanging_transactions import Remedy, Suspect, key_of
+from indoubt.collector.verdicts.partition_state import PartitionFindings
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.coordinators import Coordinators
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import OrderRefused, Unreachable
+from indoubt.lifecycle.orders import Action
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.partitions import TRANSACTION_STATE, KafkaPartitions, Layout, OpenProducer
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.protocol import OpenTransactionView
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, make_sink, wait_until
 
 pytestmark = pytest.mark.integration

@@ -17,9 +17,9 @@ from demo.broker import Broker
 from demo.children import die_with_parent
 from demo.ports import free_port
 from demo.prerequisites import JARS
-from lifecycle.version import VERSION
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.version import VERSION
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import VIEWER, CollectorProcess
 from tests.integration.installed import LIMIT_S, Installed, install_wheel
 from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until

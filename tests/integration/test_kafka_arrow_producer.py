@@ -14,15 +14,15 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from kafka.errors import InvalidTxnStateError, KafkaConnectionError
 
 from demo.broker import Broker
-from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
-from lifecycle.identity import Marker
-from lifecycle.outcomes import Committed
-from resource_managers.kafka.answers import answer_of_error
-from resource_managers.kafka.batch_delivery import UNVERIFIED_TRIES, BatchDelivery, _Answered
-from resource_managers.kafka.compression import CODECS
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.wire import wire
-from resource_managers.protocol import SlotAttempt
+from indoubt.lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
+from indoubt.lifecycle.identity import Marker
+from indoubt.lifecycle.outcomes import Committed
+from indoubt.resource_managers.kafka.answers import answer_of_error
+from indoubt.resource_managers.kafka.batch_delivery import UNVERIFIED_TRIES, BatchDelivery, _Answered
+from indoubt.resource_managers.kafka.compression import CODECS
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.wire import wire
+from indoubt.resource_managers.protocol import SlotAttempt
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, make_sink, rows
 
 pytestmark = pytest.mark.integration
@@ -313,7 +313,7 @@ def test_rows_for_a_partition_without_a_leader_wait_until_it_has_one(connection)
 
 
 def test_rows_for_a_partition_that_never_has_a_leader_fail(connection, monkeypatch):
-    monkeypatch.setattr("resource_managers.kafka.batch_delivery.CALL_LIMIT_S", 1.0)
+    monkeypatch.setattr("indoubt.resource_managers.kafka.batch_delivery.CALL_LIMIT_S", 1.0)
     monkeypatch.setattr(BatchDelivery, "_ask_for_leaders", lambda delivery: None)
     sink = make_sink(connection, partitions=1)
     transaction = sink.begin()

@@ -14,12 +14,12 @@ import pytest
 
 from demo.broker import Broker
 from demo.children import die_with_parent
-from lifecycle.errors import Unreachable
-from lifecycle.identity import Handle, Marker
-from lifecycle.outcomes import Committed, RetryLater, RolledBack
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.errors import Unreachable
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.outcomes import Committed, RetryLater, RolledBack
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, make_sink, wait_until
 from tests.integration.pipeline_process import ROOT
 from tests.integration.sink_reader import seen
@@ -28,9 +28,9 @@ pytestmark = pytest.mark.integration
 
 FINISHER = """
 import json, sys
-from lifecycle.identity import Handle, Marker
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 manager = KafkaResourceManager(KafkaConnection(sys.argv[1]))
 handle = Handle.from_json(json.loads(sys.argv[2]))
 if sys.argv[3] == "commit":

@@ -13,15 +13,15 @@ import pytest
 from kafka.protocol.admin.client_quotas import AlterClientQuotasRequest
 
 from demo.broker import Broker
-from lifecycle.errors import RecordTooLarge, Unreachable
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import Marker
-from lifecycle.outcomes import Committed
-from resource_managers.kafka.answers import BrokerAnswer
-from resource_managers.kafka.batch_delivery import BatchDelivery
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.wire import wire
-from resource_managers.protocol import SlotAttempt
+from indoubt.lifecycle.errors import RecordTooLarge, Unreachable
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.lifecycle.identity import Marker
+from indoubt.lifecycle.outcomes import Committed
+from indoubt.resource_managers.kafka.answers import BrokerAnswer
+from indoubt.resource_managers.kafka.batch_delivery import BatchDelivery
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.wire import wire
+from indoubt.resource_managers.protocol import SlotAttempt
 from tests.integration.certificates import make_authority, tls_client, tls_listener
 from tests.integration.kafka_fixtures import Sink, fingerprint_of, make_sink, wait_until
 from tests.integration.pipeline_process import read_committed
@@ -100,7 +100,7 @@ def test_megabytes_are_written_over_tls(connection):
 
 
 def test_a_broker_of_another_authority_is_not_written_to(connection, authority, monkeypatch):
-    monkeypatch.setattr("resource_managers.kafka.wire.BOOTSTRAP_LIMIT_S", 1.0)
+    monkeypatch.setattr("indoubt.resource_managers.kafka.wire.BOOTSTRAP_LIMIT_S", 1.0)
     other = KafkaConnection(connection.bootstrap_servers, tls_client(authority, "other-ca.pem"))
     with pytest.raises(Unreachable):
         Sink(connection=other, topic="any", prefix="any").begin()

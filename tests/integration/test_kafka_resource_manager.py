@@ -11,15 +11,15 @@ from confluent_kafka import Producer
 from kafka.admin import KafkaAdminClient
 from kafka.errors import ProducerFencedError
 
-from lifecycle.errors import ResourceManagerError
-from lifecycle.identity import Handle, Marker, TransactionalId
-from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RolledBack, Unknown
-from resource_managers.kafka import descriptions, transaction
-from resource_managers.kafka.answers import answer_of_error
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.markers import KafkaMarkers, judge
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.protocol import SlotAttempt
+from indoubt.lifecycle.errors import ResourceManagerError
+from indoubt.lifecycle.identity import Handle, Marker, TransactionalId
+from indoubt.lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RolledBack, Unknown
+from indoubt.resource_managers.kafka import descriptions, transaction
+from indoubt.resource_managers.kafka.answers import answer_of_error
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.markers import KafkaMarkers, judge
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.protocol import SlotAttempt
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, ids, make_sink, rows, wait_until
 from tests.integration.resource_manager_contract import ResourceManagerContract, SinkUnderTest
 from tests.integration.sink_reader import expect, seen

@@ -8,11 +8,11 @@ from collections import Counter
 import pyarrow as pa
 import pytest
 
-from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import Marker
-from lifecycle.outcomes import Committed
-from resource_managers.protocol import SlotAttempt
+from indoubt.lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.lifecycle.identity import Marker
+from indoubt.lifecycle.outcomes import Committed
+from indoubt.resource_managers.protocol import SlotAttempt
 from tests.integration.kafka_fixtures import Sink, fingerprint_of, make_sink, rows
 from tests.integration.sink_reader import expect, seen
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.errors import Fenced, ZombieWriter
-from lifecycle.outcomes import Committed
-from resource_managers.kafka.markers import KafkaMarkers
-from resource_managers.kafka.missing_markers import MissingMarkers
-from resource_managers.kafka.wire import wire
+from indoubt.lifecycle.errors import Fenced, ZombieWriter
+from indoubt.lifecycle.outcomes import Committed
+from indoubt.resource_managers.kafka.markers import KafkaMarkers
+from indoubt.resource_managers.kafka.missing_markers import MissingMarkers
+from indoubt.resource_managers.kafka.wire import wire
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, make_sink, rows
 from tests.integration.sink_reader import expect, seen
 

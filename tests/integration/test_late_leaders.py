@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from demo.broker import Broker
-from lifecycle.errors import Unreachable
-from resource_managers.kafka.partitions import KafkaPartitions, Layout
-from resource_managers.kafka.row_sender import find_leaders
+from indoubt.lifecycle.errors import Unreachable
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions, Layout
+from indoubt.resource_managers.kafka.row_sender import find_leaders
 from tests.crash.processes import family, send, stands_still
 from tests.integration.kafka_fixtures import LIMIT_S, connection_to, make_sink, wait_until
 

@@ -10,27 +10,27 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from collector.act.orders.hanging import HangingOrders
-from collector.act.orders.participants import KafkaParticipant, Participants
-from collector.act.orders.plan import OrderContext
-from collector.history.store import Store
-from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
-from collector.records.observations import DecisionSeen, Observed, Position
-from collector.records.orders import Order, StepOutcome
-from collector.runtime.clock import now_ms
-from collector.verdicts.hanging_transactions import Remedy, Suspect, key_of
-from collector.verdicts.partition_state import PartitionFindings
-from collector.verdicts.verdict_case import Limits
-from collector.views.coordinators import Coordinators
-from collector.views.current_state import CurrentState
 from demo.broker import Broker
-from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
-from lifecycle.errors import OrderRefused
-from lifecycle.identity import Handle
-from lifecycle.orders import Action
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.partitions import KafkaPartitions, OpenProducer
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.collector.act.orders.hanging import HangingOrders
+from indoubt.collector.act.orders.participants import KafkaParticipant, Participants
+from indoubt.collector.act.orders.plan import OrderContext
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
+from indoubt.collector.records.observations import DecisionSeen, Observed, Position
+from indoubt.collector.records.orders import Order, StepOutcome
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.hanging_transactions import Remedy, Suspect, key_of
+from indoubt.collector.verdicts.partition_state import PartitionFindings
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.coordinators import Coordinators
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
+from indoubt.lifecycle.errors import OrderRefused
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.orders import Action
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions, OpenProducer
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, make_sink, wait_until
 from tests.integration.past_the_coordinator import IMPLICIT, PLAIN, SETTINGS, Writer, transaction_log
 from tests.integration.pipeline_process import read_committed

@@ -15,15 +15,15 @@ import pytest
 from confluent_kafka import Producer
 
 from demo.broker import Broker
-from lifecycle.errors import ResourceManagerError
-from lifecycle.identity import Handle, Marker
-from lifecycle.offsets_topics import CONSUMER_OFFSETS
-from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RetryLater
-from pipeline.runtime.crash_points import CrashPoint
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.missing_markers import LEFT_OPEN
-from resource_managers.kafka.partitions import KafkaPartitions
-from resource_managers.kafka.wire import wire
+from indoubt.lifecycle.errors import ResourceManagerError
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
+from indoubt.lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RetryLater
+from indoubt.pipeline.runtime.crash_points import CrashPoint
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.missing_markers import LEFT_OPEN
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions
+from indoubt.resource_managers.kafka.wire import wire
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, fingerprint_of, make_sink, rows, wait_until
 from tests.integration.past_the_coordinator import SETTINGS, Writer
 from tests.integration.pipeline_process import read_committed

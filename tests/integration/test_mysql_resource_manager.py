@@ -8,13 +8,13 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from lifecycle.branch_id import BranchId
-from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
-from lifecycle.identity import Handle
-from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RetryLater, RolledBack
-from resource_managers.mysql import forgotten_branches
-from resource_managers.mysql.resource_manager import MySqlResourceManager
-from resource_managers.mysql.session import MySqlSession
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RetryLater, RolledBack
+from indoubt.resource_managers.mysql import forgotten_branches
+from indoubt.resource_managers.mysql.resource_manager import MySqlResourceManager
+from indoubt.resource_managers.mysql.session import MySqlSession
 from tests.integration.database_fixtures import (
     COLUMNS,
     FINGERPRINT,

@@ -15,12 +15,12 @@ from confluent_kafka.admin import AdminClient
 
 from demo.broker import CLASSES, Broker
 from demo.ports import free_port
-from lifecycle.errors import Unreachable
-from resource_managers.kafka import oauth_tokens
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.oauth_properties import ALLOWED_URLS
-from resource_managers.kafka.wire import KafkaWire
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.errors import Unreachable
+from indoubt.resource_managers.kafka import oauth_tokens
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.oauth_properties import ALLOWED_URLS
+from indoubt.resource_managers.kafka.wire import KafkaWire
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import running
 from tests.integration.pipeline_process import (
     PipelineProcess,

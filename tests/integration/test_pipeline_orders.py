@@ -13,9 +13,9 @@ import pytest
 from confluent_kafka import Producer
 
 from demo.broker import Broker
-from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run, encode
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run, encode
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import PIPELINE_ORDER_LIMIT, running
 from tests.integration.command_line_process import command
 from tests.integration.pipeline_process import (

@@ -14,11 +14,11 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from lifecycle.decisions import BatchAttempt, Decision, Ruling
-from lifecycle.events import EventType, decode
-from pipeline.checkpoints.checkpoint_directory import FILE
-from resource_managers.topics.decision_log import DecisionLog
-from resource_managers.topics.decision_log_topic import DecisionLogTopic
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling
+from indoubt.lifecycle.events import EventType, decode
+from indoubt.pipeline.checkpoints.checkpoint_directory import FILE
+from indoubt.resource_managers.topics.decision_log import DecisionLog
+from indoubt.resource_managers.topics.decision_log_topic import DecisionLogTopic
 from tests.integration.pipeline_process import (
     PipelineProcess,
     make_topics,

@@ -13,7 +13,7 @@ import pytest
 
 from demo.children import die_with_parent
 from demo.prerequisites import java_home
-from pipeline.config.settings import ROOT
+from indoubt.pipeline.config.settings import ROOT
 from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
@@ -21,8 +21,8 @@ SECRET = "s3cr3t=of:the store"
 ODD = "\\\\host\\new #1! = é: \t"
 TELL = """
 import sys
-from pipeline.config.settings import PipelineSettings
-from pipeline.run.driver import make_spark
+from indoubt.pipeline.config.settings import PipelineSettings
+from indoubt.pipeline.run.driver import make_spark
 settings = PipelineSettings.read({"job": "passthrough", "bootstrap_servers": "unused:1", "checkpoint": "c", "prefix": "p",
                                   "source": "in", "sink": "out", "spark_properties": "spark.test.odd=x" + sys.argv[1] + "x"})
 print(repr(make_spark(settings).conf.get("spark.test.odd")))

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from demo.broker import Broker
-from lifecycle.events import EventType
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.events import EventType
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import PIPELINE_ORDER_LIMIT, ROOT, running
 from tests.integration.command_line_process import command
 from tests.integration.kafka_fixtures import wait_until
@@ -23,10 +23,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 STARTS = """
 import os, sys
 sys.path.insert(0, {root!r})
-from lifecycle.decisions import RunStarted
-from lifecycle.events import EventType, LifecycleEvent, encode
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import RunStarted
+from indoubt.lifecycle.events import EventType, LifecycleEvent, encode
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from confluent_kafka import Producer
 
 assert "INDOUBT_OPERATOR_TOKEN" not in os.environ

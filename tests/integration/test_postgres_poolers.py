@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from demo.postgres_server import PostgresServer
-from lifecycle.errors import SettingsError
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.postgres.resource_manager import PostgresResourceManager
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.postgres.resource_manager import PostgresResourceManager
 from tests.integration.database_addresses import LIMIT_S, pooled
 from tests.integration.database_fixtures import COLUMNS, ask, connect
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from lifecycle.errors import Unreachable
-from lifecycle.outcomes import Committed, RetryLater
-from resource_managers.postgres.resource_manager import PostgresResourceManager
-from resource_managers.postgres.session import PostgresSession
+from indoubt.lifecycle.errors import Unreachable
+from indoubt.lifecycle.outcomes import Committed, RetryLater
+from indoubt.resource_managers.postgres.resource_manager import PostgresResourceManager
+from indoubt.resource_managers.postgres.session import PostgresSession
 from tests.integration.database_fixtures import LIMIT_S, DatabaseSink, ask, connect, counts, make_sink
 
 pytestmark = pytest.mark.integration

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from lifecycle.decisions import RunStarted, Settled
-from lifecycle.errors import DecisionLogUnreadable, DecisionVoid, ResourceManagerError
-from pipeline.runtime.crash_points import CrashPoint
-from pipeline.sink import coordinator
-from pipeline.sink.coordinator import BatchAborted
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import RunStarted, Settled
+from indoubt.lifecycle.errors import DecisionLogUnreadable, DecisionVoid, ResourceManagerError
+from indoubt.pipeline.runtime.crash_points import CrashPoint
+from indoubt.pipeline.sink import coordinator
+from indoubt.pipeline.sink.coordinator import BatchAborted
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import wait_until
 from tests.integration.protocol_run import ProtocolSinks, Stopped, at, protocol_sinks, stop_at
 

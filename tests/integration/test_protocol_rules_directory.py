@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from lifecycle.errors import SettingsError
-from pipeline.checkpoints.checkpoint_directory import FILE, TAKE_OVER, CheckpointDirectory
-from pipeline.recovery.adoption import Adoption
-from pipeline.recovery.sweep import Sweep
-from pipeline.runtime.crash_points import CrashPoint
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.pipeline.checkpoints.checkpoint_directory import FILE, TAKE_OVER, CheckpointDirectory
+from indoubt.pipeline.recovery.adoption import Adoption
+from indoubt.pipeline.recovery.sweep import Sweep
+from indoubt.pipeline.runtime.crash_points import CrashPoint
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import make_topics, read_committed
 from tests.integration.protocol_run import (
     ProtocolRun,

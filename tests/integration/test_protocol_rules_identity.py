@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from lifecycle.errors import SettingsError
-from pipeline.checkpoints.checkpoint_directory import FILE
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.pipeline.checkpoints.checkpoint_directory import FILE
 from tests.integration.pipeline_process import make_topics, wait_until
 from tests.integration.protocol_run import ProtocolSinks, finish, protocol_sinks, superseded
 

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lifecycle.identity import Marker, TransactionalId
-from lifecycle.outcomes import Committed
-from resource_managers.database.markers import KEPT_BATCHES
-from resource_managers.protocol import SlotAttempt
+from indoubt.lifecycle.identity import Marker, TransactionalId
+from indoubt.lifecycle.outcomes import Committed
+from indoubt.resource_managers.database.markers import KEPT_BATCHES
+from indoubt.resource_managers.protocol import SlotAttempt
 from tests.integration import database_fixtures
 from tests.integration.database_fixtures import DatabaseSink, counts
 from tests.integration.kafka_fixtures import LIMIT_S, fingerprint_of, rows

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from lifecycle.errors import SettingsError
-from pipeline.runtime.crash_points import CrashPoint
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.pipeline.runtime.crash_points import CrashPoint
 from tests.integration.protocol_run import ProtocolSinks, Stopped, protocol_sinks, stop_at
 
 pytestmark = pytest.mark.integration

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from pyspark.sql.types import StructType
 
-from lifecycle.errors import ResourceManagerError
-from lifecycle.identity import Marker
-from lifecycle.outcomes import Committed, RetryLater
-from pipeline.sink.data_source import TwoPhaseCommitSink
+from indoubt.lifecycle.errors import ResourceManagerError
+from indoubt.lifecycle.identity import Marker
+from indoubt.lifecycle.outcomes import Committed, RetryLater
+from indoubt.pipeline.sink.data_source import TwoPhaseCommitSink
 from tests.integration import database_fixtures, kafka_fixtures
 from tests.integration.database_fixtures import FINGERPRINT, DatabaseSink, counts
 from tests.integration.kafka_fixtures import LIMIT_S, Sink, wait_until

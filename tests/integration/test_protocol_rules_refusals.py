@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from lifecycle.decisions import Decision, Ruling, Settled
-from lifecycle.errors import ResourceManagerError, SettingsError
-from lifecycle.identity import Handle, TransactionalId
-from pipeline.recovery.settle_command import settle
-from pipeline.runtime.crash_points import CrashPoint
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import Decision, Ruling, Settled
+from indoubt.lifecycle.errors import ResourceManagerError, SettingsError
+from indoubt.lifecycle.identity import Handle, TransactionalId
+from indoubt.pipeline.recovery.settle_command import settle
+from indoubt.pipeline.runtime.crash_points import CrashPoint
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import make_topics, read_committed
 from tests.integration.protocol_run import ProtocolSinks, Stopped, protocol_sinks, spark_checkpoint, stop_at
 

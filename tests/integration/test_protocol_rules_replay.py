@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.errors import NotDeterministic, ResourceManagerError
-from pipeline.runtime.crash_points import CrashPoint
+from indoubt.lifecycle.errors import NotDeterministic, ResourceManagerError
+from indoubt.pipeline.runtime.crash_points import CrashPoint
 from tests.integration.protocol_run import ProtocolRun, ProtocolSinks, at, protocol_sinks
 
 pytestmark = pytest.mark.integration

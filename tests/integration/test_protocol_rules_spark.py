@@ -13,16 +13,16 @@ import pytest
 
 from demo.children import die_with_parent
 from demo.prerequisites import java_home
-from pipeline.config.settings import ROOT
+from indoubt.pipeline.config.settings import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
 
 COUNT_WORDS = """
 import json, sys
 from pyspark.sql import functions as F
-from pipeline.run.driver import make_spark
-from pipeline.config.settings import PipelineSettings
-from pipeline.jobs.job import word_count
+from indoubt.pipeline.run.driver import make_spark
+from indoubt.pipeline.config.settings import PipelineSettings
+from indoubt.pipeline.jobs.job import word_count
 
 lines, checkpoint = sys.argv[1:]
 settings = PipelineSettings.read({"job": "word_count", "bootstrap_servers": "unused:1", "checkpoint": checkpoint,

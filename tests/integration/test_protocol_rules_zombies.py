@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from demo.children import die_with_parent
-from lifecycle.identity import Handle, Marker
-from pipeline.config.settings import ROOT
-from pipeline.runtime.crash_points import CrashPoint
-from pipeline.sink import coordinator
-from resource_managers.protocol import OpenTransaction, SlotAttempt
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.pipeline.config.settings import ROOT
+from indoubt.pipeline.runtime.crash_points import CrashPoint
+from indoubt.pipeline.sink import coordinator
+from indoubt.resource_managers.protocol import OpenTransaction, SlotAttempt
 from tests.integration.kafka_fixtures import fingerprint_of
 from tests.integration.pipeline_process import wait_until
 from tests.integration.protocol_run import ProtocolRun, ProtocolSinks, at, protocol_sinks, rows

@@ -17,11 +17,11 @@ from confluent_kafka.admin import (
 )
 
 from demo.broker import Broker
-from lifecycle.errors import SettingsError, Unreachable
-from lifecycle.outcomes import Committed
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.errors import SettingsError, Unreachable
+from indoubt.lifecycle.outcomes import Committed
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.kafka_fixtures import make_sink
 from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until
 

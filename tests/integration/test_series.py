@@ -10,9 +10,9 @@ import duckdb
 import pytest
 from confluent_kafka import Producer
 
-from collector.history.sql import KEEP_SOURCE_WATCHES
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.collector.history.sql import KEEP_SOURCE_WATCHES
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess
 from tests.integration.kafka_fixtures import make_sink, wait_until
 

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from demo.broker import Broker
 from demo.prerequisites import JARS, java_home
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import running
 from tests.integration.kafka_fixtures import LIMIT_S, wait_until
 from tests.integration.pipeline_process import make_topics

@@ -14,8 +14,8 @@ from confluent_kafka import Producer
 
 from demo.children import die_with_parent
 from demo.ports import free_port
-from pipeline.runtime.status_file import WRONG_SETTINGS
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.pipeline.runtime.status_file import WRONG_SETTINGS
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.pipeline_process import (
     PipelineProcess,
     make_topics,

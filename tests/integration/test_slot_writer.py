@@ -11,17 +11,17 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from lifecycle.decisions import BatchAttempt, Decision, Ruling
-from lifecycle.errors import ResourceManagerError, SettingsError
-from lifecycle.events import EventType, LifecycleEvent, decode
-from pipeline.config.settings import PipelineSettings
-from pipeline.recovery.recovery import Recovery
-from pipeline.runtime import timeout_watch
-from pipeline.sink import coordinator
-from pipeline.sink.coordinator import Coordinator
-from pipeline.sink.slot_writer import SlotWriter
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling
+from indoubt.lifecycle.errors import ResourceManagerError, SettingsError
+from indoubt.lifecycle.events import EventType, LifecycleEvent, decode
+from indoubt.pipeline.config.settings import PipelineSettings
+from indoubt.pipeline.recovery.recovery import Recovery
+from indoubt.pipeline.runtime import timeout_watch
+from indoubt.pipeline.sink import coordinator
+from indoubt.pipeline.sink.coordinator import Coordinator
+from indoubt.pipeline.sink.slot_writer import SlotWriter
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.database_fixtures import ask
 from tests.integration.kafka_fixtures import Sink, make_sink, rows
 from tests.integration.pipeline_process import make_topics, open_transactions, read_committed, wait_until

@@ -7,7 +7,7 @@ import uuid
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from pipeline.runtime.status_file import WRONG_SETTINGS
+from indoubt.pipeline.runtime.status_file import WRONG_SETTINGS
 from tests.integration.pipeline_process import (
     LIMIT_S,
     PipelineProcess,
@@ -19,7 +19,7 @@ from tests.integration.pipeline_process import (
 
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(900)]
 OWN_JOB = """
-from pipeline.jobs.job import passthrough, read_source
+from indoubt.pipeline.jobs.job import passthrough, read_source
 
 def copy(spark, settings):
     return passthrough(read_source(spark, settings))

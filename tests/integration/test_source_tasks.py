@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lifecycle.decisions import Settled
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import Settled
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import PipelineProcess, abort_by_taking_ids, make_topics, produce, wait_until
 from tests.integration.test_pipeline_protocol import expect_exactly, values
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from pipeline.config.settings import PipelineSettings
-from pipeline.run import arrow_batches
-from pipeline.run.arrow_batches import MAX_BYTES, MAX_ROWS, UNLIMITED, batch_limits
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.pipeline.config.settings import PipelineSettings
+from indoubt.pipeline.run import arrow_batches
+from indoubt.pipeline.run.arrow_batches import MAX_BYTES, MAX_ROWS, UNLIMITED, batch_limits
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

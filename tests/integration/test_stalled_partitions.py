@@ -14,18 +14,18 @@ import pytest
 from confluent_kafka import Consumer, IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from collector.observe import topic_reader
-from collector.observe.topic_reader import TopicReader
 from demo import readers
 from demo.readers import LiveReader
-from lifecycle.decisions import RunStarted
-from lifecycle.errors import Unreachable
-from resource_managers.kafka import stalled_partitions
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.stalled_partitions import StalledPartitions
-from resource_managers.topics import decision_log_reader
-from resource_managers.topics.decision_log import DecisionLog
-from resource_managers.topics.pipeline_order_topic import OrderReader
+from indoubt.collector.observe import topic_reader
+from indoubt.collector.observe.topic_reader import TopicReader
+from indoubt.lifecycle.decisions import RunStarted
+from indoubt.lifecycle.errors import Unreachable
+from indoubt.resource_managers.kafka import stalled_partitions
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.stalled_partitions import StalledPartitions
+from indoubt.resource_managers.topics import decision_log_reader
+from indoubt.resource_managers.topics.decision_log import DecisionLog
+from indoubt.resource_managers.topics.pipeline_order_topic import OrderReader
 from tests.integration.kafka_fixtures import LIMIT_S, wait_until
 from tests.integration.pipeline_process import make_topics
 

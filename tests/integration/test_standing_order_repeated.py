@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, SHORT_ORDERS, CollectorProcess, running
 from tests.integration.command_line_process import command
 from tests.integration.cutting_proxy import END_TXN, broker_behind_proxy

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from demo.broker import Broker
-from lifecycle.decisions import Settled
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import Settled
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, VIEWER, CollectorProcess, running
 from tests.integration.command_line_process import command
 from tests.integration.kafka_fixtures import wait_until

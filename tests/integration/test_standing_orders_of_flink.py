@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from demo.broker import Broker
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.command_line_process import command
 from tests.integration.flink_job_manager import JobManager

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.decisions import RunStarted
-from lifecycle.errors import DecisionVoid
-from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
-from pipeline.runtime.crash_points import CrashPoint
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.decisions import RunStarted
+from indoubt.lifecycle.errors import DecisionVoid
+from indoubt.pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
+from indoubt.pipeline.runtime.crash_points import CrashPoint
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.protocol_run import ProtocolSinks, at, protocol_sinks, spark_checkpoint
 from tests.integration.supervisor_process import SLOTS, SupervisorProcess
 

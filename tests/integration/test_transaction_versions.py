@@ -15,9 +15,9 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from demo.broker import Broker
-from lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RolledBack
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.lifecycle.outcomes import AlreadyCommitted, Committed, Lost, RolledBack
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import Sink, make_sink, wait_until
 from tests.integration.pipeline_process import read_committed

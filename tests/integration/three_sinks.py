@@ -13,8 +13,8 @@ from uuid import uuid4
 from confluent_kafka import Consumer, TopicPartition
 
 from demo.database_server import DatabaseServer
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.database_fixtures import ask
 from tests.integration.pipeline_process import make_topics, read_committed
 

@@ -82,7 +82,7 @@ class MutatedModule:
         self.tree = ast.parse(path.read_text(), str(path))
         self._members = _enum_members(self.tree, root)
         # What checkpoints say of a transaction is called evidence too: that one decides.
-        self._shown = "Evidence" if _imports(self.tree, "lifecycle.verdicts", "Evidence") else ""
+        self._shown = "Evidence" if _imports(self.tree, "indoubt.lifecycle.verdicts", "Evidence") else ""
 
     def mutants(self) -> list[Mutant]:
         """Return them all in the order of the source, also those that do not count."""

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from app.__main__ import check_host, command_line
-from pipeline.config.settings import ROOT
-from pipeline.runtime.status_file import StatusFile
-from pipeline.supervision import supervisor
+from indoubt.app.__main__ import check_host, command_line
+from indoubt.pipeline.config.settings import ROOT
+from indoubt.pipeline.runtime.status_file import StatusFile
+from indoubt.pipeline.supervision import supervisor
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]

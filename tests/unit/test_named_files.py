@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from lifecycle.events import EventType
+from indoubt.lifecycle.events import EventType
 
 ROOT = Path(__file__).parents[2]
 FILE = re.compile(r"(?<![\w./<>*{}-])(?:[\w-]+/)*[\w-]+\.(?:py|sql|js|css)\b(?![/\w])")
 MODULE = re.compile(
-    r"(?<![\w./-])(?:app|benchmarks|collector|demo|lifecycle|pipeline|resource_managers|tests)(?:\.(?!py\b)\w+)+\b"
+    r"(?<![\w./-])(?:indoubt\.)?(?:app|benchmarks|collector|demo|lifecycle|pipeline|resource_managers|tests)(?:\.(?!py\b)\w+)+\b"
 )
 NO_FILES = frozenset({"pyspark.sql", "spark.sql"})
 OF_OTHERS = frozenset({"killwatch.py", "my_jobs.py"})
@@ -52,7 +52,7 @@ def said_in(source: str) -> Iterator[str]:
 
 def is_module(name: str) -> bool:
     """Say whether a dotted name is a module or package of ours, or a name that stands in one."""
-    parts = name.split(".")
+    parts = name.removeprefix("indoubt.").split(".")
     for length in range(len(parts), 0, -1):
         path, rest = "/".join(parts[:length]), parts[length : length + 1]
         if f"{path}.py" in files():

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lifecycle.errors import SettingsError
-from pipeline.config.settings import ROOT, PipelineSettings
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.pipeline.config.settings import ROOT, PipelineSettings
 
 DOCUMENT = ROOT / "docs" / "protocol.md"
 MODEL = ROOT / "docs" / "model"

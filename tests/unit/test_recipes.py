@@ -33,12 +33,12 @@ class Recipe:
 BEGINNING = """
 import tempfile
 from pathlib import Path
-from collector.history.store import Store
-from collector.records.formats import transaction_state as format
-from collector.records.observations import Observed, Position
-from collector.observe.transaction_state_log import record_of
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views.current_state import CurrentState
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats import transaction_state as format
+from indoubt.collector.records.observations import Observed, Position
+from indoubt.collector.observe.transaction_state_log import record_of
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views.current_state import CurrentState
 
 directory = Path(tempfile.mkdtemp())
 store = Store(directory / "history.duckdb")
@@ -129,8 +129,8 @@ FIELD = Recipe(
     },
     shows="""
 import numpy as np
-from collector.records.broker_record_batch import records_of
-from collector.records.formats.transaction_state_batch import StateDecoder
+from indoubt.collector.records.broker_record_batch import records_of
+from indoubt.collector.records.formats.transaction_state_batch import StateDecoder
 from tests.unit.collector.records.test_transaction_state import int16, version_1
 from tests.unit.collector.records.test_transaction_state_batch import key
 
@@ -158,9 +158,9 @@ SOURCE = Recipe(
 
 from pathlib import Path
 
-from collector.records.observer_kind import ObserverKind
-from collector.observe.source import Observer
-from collector.views.current_state import CurrentState
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.observe.source import Observer
+from indoubt.collector.views.current_state import CurrentState
 
 
 class BeatFile(Observer):
@@ -192,8 +192,8 @@ class BeatFile(Observer):
     found.append(AbortedOffsets(""",
             ),
             (
-                "from collector.observe.clocks import Clocks\n",
-                "from collector.observe.beat_file import BeatFile\nfrom collector.observe.clocks import Clocks\n",
+                "from indoubt.collector.observe.clocks import Clocks\n",
+                "from indoubt.collector.observe.beat_file import BeatFile\nfrom indoubt.collector.observe.clocks import Clocks\n",
             ),
         ),
         "collector/config/settings.py": (
@@ -205,10 +205,10 @@ class BeatFile(Observer):
     },
     shows="""
 import time
-from collector import service
-from collector.config import settings
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.collector import service
+from indoubt.collector.config import settings
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 
 file = directory / "beat"
 file.touch()
@@ -233,8 +233,8 @@ RECIPES = {recipe.section: recipe for recipe in (VERDICT_RULE, FIELD, SOURCE)}
 
 def carried_out(recipe: Recipe, copy: Path) -> None:
     """Make a copy of the product with what the recipe adds."""
-    for package in (*PACKAGES, "tests"):
-        shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for package in (*PACKAGES, "indoubt", "tests"):
+        shutil.copytree(ROOT / package, copy / package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for name, changes in recipe.changes.items():
         file = copy / name
         for before, after in changes:

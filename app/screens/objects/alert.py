@@ -6,22 +6,22 @@ from datetime import UTC
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorClient
-from app.components.attention_card import remedy_buttons
-from app.components.facts import evidence_list
-from app.components.incident_note import alert_note
-from app.components.links_and_buttons import card_with_buttons, link, silence_button
-from app.components.markup import Html, el
-from app.components.time_text import at, since
-from app.components.verdict_signs import UNKNOWN_SIGN, badge
-from app.dialogs.button_clicks import show_region
-from app.regions.region_content import Query, RegionContent
-from app.screens.alerts import SEVERITIES
-from app.screens.objects.object_sections import alert_list, link_to, not_there, page_address, share
-from lifecycle import page_paths
-from lifecycle.rows.alerts import AlertRow, SilenceRow
-from lifecycle.rows.attention import Attention
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.components.attention_card import remedy_buttons
+from indoubt.app.components.facts import evidence_list
+from indoubt.app.components.incident_note import alert_note
+from indoubt.app.components.links_and_buttons import card_with_buttons, link, silence_button
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.time_text import at, since
+from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, badge
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens.alerts import SEVERITIES
+from indoubt.app.screens.objects.object_sections import alert_list, link_to, not_there, page_address, share
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.rows.alerts import AlertRow, SilenceRow
+from indoubt.lifecycle.rows.attention import Attention
 
 
 def show() -> None:

@@ -7,18 +7,18 @@ from datetime import UTC
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorClient
-from app.components.incident_note import batch_note
-from app.components.links_and_buttons import card_with_buttons, link, order_button
-from app.components.markup import Html, el
-from app.components.tables import table
-from app.components.time_text import amount, at, duration, since
-from app.components.verdict_signs import CHECKPOINT_SIGNS, badge, sign_of, word_badge
-from app.dialogs.button_clicks import show_region
-from app.regions.region_content import Query, RegionContent
-from app.screens.batches import VERDICTS, side_text
-from app.screens.objects.object_sections import (
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.components.incident_note import batch_note
+from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import amount, at, duration, since
+from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, badge, sign_of, word_badge
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens.batches import VERDICTS, side_text
+from indoubt.app.screens.objects.object_sections import (
     SIBLING_HEAD,
     alert_list,
     cards_of,
@@ -32,13 +32,13 @@ from app.screens.objects.object_sections import (
     transaction_cells,
     under_way,
 )
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.orders import Action
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.batches import BatchRow
-from lifecycle.rows.pipelines import CheckpointRow
-from lifecycle.rows.transactions import TransactionRow
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.rows.batches import BatchRow
+from indoubt.lifecycle.rows.pipelines import CheckpointRow
+from indoubt.lifecycle.rows.transactions import TransactionRow
 
 
 def show() -> None:

@@ -8,26 +8,26 @@ from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
-from app import live
-from app.client.audit_entries import AuditEntry
-from app.client.collector_client import CollectorClient
-from app.components import viewer_choices
-from app.components.attention_card import card
-from app.components.links_and_buttons import link
-from app.components.markup import Html, el, widget_token
-from app.components.object_names import key_link, key_text, partition_links
-from app.components.tables import table
-from app.components.time_text import ago, amount, at, duration, since, time_left, written
-from app.components.verdict_signs import state_text, verdict_badge
-from app.regions.region_content import RegionContent
-from lifecycle import page_paths
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.attention import Attention
-from lifecycle.rows.batches import BatchTransactionRow
-from lifecycle.rows.events import EndedTransactionRow
-from lifecycle.rows.orders import UnderWayRow
-from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
-from lifecycle.verdicts import Verdict
+from indoubt.app import live
+from indoubt.app.client.audit_entries import AuditEntry
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.components import viewer_choices
+from indoubt.app.components.attention_card import card
+from indoubt.app.components.links_and_buttons import link
+from indoubt.app.components.markup import Html, el, widget_token
+from indoubt.app.components.object_names import key_link, key_text, partition_links
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import ago, amount, at, duration, since, time_left, written
+from indoubt.app.components.verdict_signs import state_text, verdict_badge
+from indoubt.app.regions.region_content import RegionContent
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.rows.attention import Attention
+from indoubt.lifecycle.rows.batches import BatchTransactionRow
+from indoubt.lifecycle.rows.events import EndedTransactionRow
+from indoubt.lifecycle.rows.orders import UnderWayRow
+from indoubt.lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
+from indoubt.lifecycle.verdicts import Verdict
 
 MOST_KEYS, ORDERS_SHOWN = 100, 20
 """So many keys takes GET /audit; so many of the newest orders are shown."""

@@ -7,19 +7,19 @@ from datetime import UTC
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorClient, CollectorError, Failure
-from app.components.facts import evidence_list
-from app.components.incident_note import partition_note
-from app.components.links_and_buttons import card_with_buttons, link, order_button
-from app.components.markup import Html, el
-from app.components.object_names import application_name
-from app.components.tables import table
-from app.components.time_text import amount, at, duration, since
-from app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge, verdict_badge
-from app.dialogs.button_clicks import show_region
-from app.regions.region_content import Query, RegionContent
-from app.screens.objects.object_sections import (
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
+from indoubt.app.components.facts import evidence_list
+from indoubt.app.components.incident_note import partition_note
+from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.object_names import application_name
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import amount, at, duration, since
+from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge, verdict_badge
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens.objects.object_sections import (
     alert_list,
     cards_of,
     ended_table,
@@ -31,12 +31,12 @@ from app.screens.objects.object_sections import (
     page_address,
     share,
 )
-from app.screens.readers import KINDS
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.orders import Action
-from lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
-from lifecycle.verdicts import Verdict
+from indoubt.app.screens.readers import KINDS
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
+from indoubt.lifecycle.verdicts import Verdict
 
 
 def show() -> None:

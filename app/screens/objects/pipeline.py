@@ -8,23 +8,23 @@ from datetime import UTC, tzinfo
 
 import streamlit as st
 
-from app import live
-from app.client.audit_entries import AuditEntry
-from app.client.collector_client import CollectorClient
-from app.client.collector_rows import Rows
-from app.components import brush
-from app.components.charts import waiting_chart
-from app.components.incident_note import application_note
-from app.components.links_and_buttons import card_with_buttons, link
-from app.components.markup import Html, el
-from app.components.pipeline_standing import PipelineStanding
-from app.components.tables import table
-from app.components.time_text import ago, amount, at, duration, written
-from app.components.verdict_signs import CHECKPOINT_SIGNS, badge
-from app.dialogs.button_clicks import show_region
-from app.regions.region_content import Query, RegionContent
-from app.screens import over_time
-from app.screens.objects.object_sections import (
+from indoubt.app import live
+from indoubt.app.client.audit_entries import AuditEntry
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.components import brush
+from indoubt.app.components.charts import waiting_chart
+from indoubt.app.components.incident_note import application_note
+from indoubt.app.components.links_and_buttons import card_with_buttons, link
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.pipeline_standing import PipelineStanding
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import ago, amount, at, duration, written
+from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, badge
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens import over_time
+from indoubt.app.screens.objects.object_sections import (
     alert_list,
     open_table,
     order_list,
@@ -33,13 +33,13 @@ from app.screens.objects.object_sections import (
     share,
     under_way,
 )
-from app.screens.pipelines import pipeline_buttons
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.ends import AbortRow
-from lifecycle.rows.pipelines import CheckpointRow, JobRow, TimeoutRow
-from lifecycle.rows.transactions import TransactionRow
+from indoubt.app.screens.pipelines import pipeline_buttons
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.rows.ends import AbortRow
+from indoubt.lifecycle.rows.pipelines import CheckpointRow, JobRow, TimeoutRow
+from indoubt.lifecycle.rows.transactions import TransactionRow
 
 CHECKPOINTS_SHOWN = 30
 MOST_OPEN = 100

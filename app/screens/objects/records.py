@@ -8,17 +8,17 @@ from datetime import tzinfo
 
 import streamlit as st
 
-from app import live
-from app.client.collector_rows import Rows
-from app.components import downloads
-from app.components.incident_note import transaction_note
-from app.components.markup import Html, el
-from app.components.tables import table
-from app.components.time_text import written
-from app.screens.objects.object_sections import alerts_of, ended_table, page_address, share
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.events import EARLIER_COUNTED, EndedTransactionRow, EventKind, RawEventRow
+from indoubt.app import live
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.components import downloads
+from indoubt.app.components.incident_note import transaction_note
+from indoubt.app.components.markup import Html, el
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import written
+from indoubt.app.screens.objects.object_sections import alerts_of, ended_table, page_address, share
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.events import EARLIER_COUNTED, EndedTransactionRow, EventKind, RawEventRow
 
 EVENTS_SHOWN = 200
 ALL = "all"

@@ -7,29 +7,35 @@ from datetime import UTC
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorClient, CollectorError, Failure
-from app.components.facts import decision, evidence_list, facts
-from app.components.life_line import life_line
-from app.components.links_and_buttons import card_with_buttons, link, order_button
-from app.components.markup import Html, el, join
-from app.components.object_names import key_link, partition_link
-from app.components.tables import table
-from app.components.time_text import amount, at, duration, since, time_left
-from app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
-from app.dialogs.button_clicks import show_region
-from app.regions.region_content import Query, RegionContent
-from app.screens.objects import records
-from app.screens.objects.object_sections import SIBLING_HEAD, alert_list, alerts_of, transaction_cells, under_way
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.orders import Action
-from lifecycle.rows.attention import Attention, Remedy
-from lifecycle.rows.batches import BatchTransactionRow
-from lifecycle.rows.ends import OffsetRange
-from lifecycle.rows.partitions import BlockedRow
-from lifecycle.rows.transactions import TransactionDetailRow
-from lifecycle.verdicts import Verdict
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
+from indoubt.app.components.facts import decision, evidence_list, facts
+from indoubt.app.components.life_line import life_line
+from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
+from indoubt.app.components.markup import Html, el, join
+from indoubt.app.components.object_names import key_link, partition_link
+from indoubt.app.components.tables import table
+from indoubt.app.components.time_text import amount, at, duration, since, time_left
+from indoubt.app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
+from indoubt.app.dialogs.button_clicks import show_region
+from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens.objects import records
+from indoubt.app.screens.objects.object_sections import (
+    SIBLING_HEAD,
+    alert_list,
+    alerts_of,
+    transaction_cells,
+    under_way,
+)
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.attention import Attention, Remedy
+from indoubt.lifecycle.rows.batches import BatchTransactionRow
+from indoubt.lifecycle.rows.ends import OffsetRange
+from indoubt.lifecycle.rows.partitions import BlockedRow
+from indoubt.lifecycle.rows.transactions import TransactionDetailRow
+from indoubt.lifecycle.verdicts import Verdict
 
 
 def show() -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collector.act.orders.confirmation import require_confirmation
-from collector.act.orders.plan import (
+from indoubt.collector.act.orders.confirmation import require_confirmation
+from indoubt.collector.act.orders.plan import (
     ActionResult,
     OrderContext,
     Plan,
@@ -18,19 +18,19 @@ from collector.act.orders.plan import (
     result_of,
     target_of,
 )
-from collector.facts import attempts
-from collector.facts.fold import OPERATOR
-from collector.facts.transaction_view import TransactionView
-from collector.records.orders import StepOutcome
-from collector.runtime.clock import now_ms
-from collector.verdicts.judging import Judged
-from collector.verdicts.verdict_case import DecisionLogStatus
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import BatchAttempt, Decision, Ruling
-from lifecycle.errors import DecisionLogUnreadable, DecisionVoid, OrderRefused
-from lifecycle.identity import Handle, TransactionalId
-from lifecycle.orders import Action
-from resource_managers.protocol import OpenTransactionView
+from indoubt.collector.facts import attempts
+from indoubt.collector.facts.fold import OPERATOR
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.orders import StepOutcome
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling
+from indoubt.lifecycle.errors import DecisionLogUnreadable, DecisionVoid, OrderRefused
+from indoubt.lifecycle.identity import Handle, TransactionalId
+from indoubt.lifecycle.orders import Action
+from indoubt.resource_managers.protocol import OpenTransactionView
 
 
 def plan_abort(

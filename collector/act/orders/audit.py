@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from collector.act.orders.plan import PlannedAction
-from collector.history import sql
-from collector.history.store import Connection, Store, insert_audit
-from collector.records.orders import STANDING_ORDER, Order, OrderOutcome, OrderResult
-from collector.runtime.clock import now_ms
-from lifecycle.errors import OrderRefused
-from lifecycle.orders import Action
-from lifecycle.rows.row_json import read_row, row_to_json
+from indoubt.collector.act.orders.plan import PlannedAction
+from indoubt.collector.history import sql
+from indoubt.collector.history.store import Connection, Store, insert_audit
+from indoubt.collector.records.orders import STANDING_ORDER, Order, OrderOutcome, OrderResult
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.lifecycle.errors import OrderRefused
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.row_json import read_row, row_to_json
 
 OK, UNDER_WAY, REFUSED = 200, 202, 409
 

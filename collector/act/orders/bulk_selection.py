@@ -7,16 +7,16 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 
-from collector.act.orders.confirmation import confirmation_text
-from collector.records.orders import Order
-from collector.runtime.clock import now_ms
-from collector.verdicts.judging import Judged
-from collector.views.current_state import CurrentState
-from collector.views.transaction_rows import transaction_row, urgency
-from lifecycle.orders import Action
-from lifecycle.rows.order_request import MAX_KEYS, Filter, in_words
-from lifecycle.rows.orders import LeftOut, OrderPreview, PreviewedCondition, PreviewedVerdict
-from lifecycle.verdicts import Certainty, Verdict
+from indoubt.collector.act.orders.confirmation import confirmation_text
+from indoubt.collector.records.orders import Order
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.transaction_rows import transaction_row, urgency
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.order_request import MAX_KEYS, Filter, in_words
+from indoubt.lifecycle.rows.orders import LeftOut, OrderPreview, PreviewedCondition, PreviewedVerdict
+from indoubt.lifecycle.verdicts import Certainty, Verdict
 
 PART = 250
 """Transactions that are ordered at once: other orders are carried out between two parts."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from collector.act.orders.flink_commit import plan_flink_commit
-from collector.act.orders.plan import (
+from indoubt.collector.act.orders.flink_commit import plan_flink_commit
+from indoubt.collector.act.orders.plan import (
     ActionResult,
     OrderContext,
     Plan,
@@ -16,16 +16,16 @@ from collector.act.orders.plan import (
     result_of,
     target_of,
 )
-from collector.facts.fold import OPERATOR
-from collector.runtime.clock import now_ms
-from collector.verdicts.judging import Judged
-from lifecycle.decisions import BatchAttempt, Outcome, Settled
-from lifecycle.errors import DecisionLogUnreadable, OrderRefused
-from lifecycle.identity import Handle, Marker
-from lifecycle.orders import Action
-from lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed
-from lifecycle.states import TransactionState
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.collector.facts.fold import OPERATOR
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.lifecycle.decisions import BatchAttempt, Outcome, Settled
+from indoubt.lifecycle.errors import DecisionLogUnreadable, OrderRefused
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed
+from indoubt.lifecycle.states import TransactionState
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
 

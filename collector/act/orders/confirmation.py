@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collector.verdicts.judging import Judged
-from lifecycle.errors import OrderRefused
-from lifecycle.orders import common_beginning
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.lifecycle.errors import OrderRefused
+from indoubt.lifecycle.orders import common_beginning
 
 MIN_PREFIX = 3
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from collector.facts.transaction_view import TransactionView
-from collector.records.branches import BranchFacts
-from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
-from lifecycle.identity import Handle, Marker
-from lifecycle.orders import Action
-from lifecycle.outcomes import (
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.branches import BranchFacts
+from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
     RetryLater,
@@ -19,13 +19,17 @@ from lifecycle.outcomes import (
     RolledBack,
     Unknown,
 )
-from lifecycle.resource_manager_kinds import KINDS
-from resource_managers.database.markers import MarkerState
-from resource_managers.database.resource_manager import NO_TIMEOUT_LEFT_MS, WATCH_LIMIT_S, DatabaseResourceManager
-from resource_managers.database.servers import Silence, silence
-from resource_managers.database.session import PreparedBranch
-from resource_managers.database.settlement import outcome_of
-from resource_managers.protocol import OpenTransactionView, Readiness
+from indoubt.lifecycle.resource_manager_kinds import KINDS
+from indoubt.resource_managers.database.markers import MarkerState
+from indoubt.resource_managers.database.resource_manager import (
+    NO_TIMEOUT_LEFT_MS,
+    WATCH_LIMIT_S,
+    DatabaseResourceManager,
+)
+from indoubt.resource_managers.database.servers import Silence, silence
+from indoubt.resource_managers.database.session import PreparedBranch
+from indoubt.resource_managers.database.settlement import outcome_of
+from indoubt.resource_managers.protocol import OpenTransactionView, Readiness
 
 NOT_PROVEN = "no database that is watched here lists it, and no marker names it: its pipeline's next start finds out"
 T = TypeVar("T")

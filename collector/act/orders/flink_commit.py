@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collector.act.orders.plan import ActionResult, OrderContext, Plan, PlannedAction
-from collector.facts.transaction_view import TransactionView
-from collector.records.formats.flink_records import FlinkCommittables, Listed
-from collector.records.orders import StepOutcome
-from collector.verdicts.flink_commits import listed_as
-from collector.verdicts.judging import Judged
-from collector.views.current_state import CurrentState
-from lifecycle.errors import OrderRefused, ResourceManagerError
-from lifecycle.orders import Action
-from resource_managers.protocol import OpenTransactionView
+from indoubt.collector.act.orders.plan import ActionResult, OrderContext, Plan, PlannedAction
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, Listed
+from indoubt.collector.records.orders import StepOutcome
+from indoubt.collector.verdicts.flink_commits import listed_as
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import OrderRefused, ResourceManagerError
+from indoubt.lifecycle.orders import Action
+from indoubt.resource_managers.protocol import OpenTransactionView
 
 KIND = "commit of others"
 """What a later probe of such an act is known by."""
@@ -96,7 +96,7 @@ def listed_now(current: CurrentState, view: TransactionView) -> FlinkCommittable
     Raises OrderRefused.
     """
     # Imported here: its filesystems are loaded only where there is a Flink.
-    from collector.observe.flink_metadata_files import read_again
+    from indoubt.collector.observe.flink_metadata_files import read_again
 
     committable = listed_as(view)
     if committable is None:
@@ -127,7 +127,7 @@ def listed_now(current: CurrentState, view: TransactionView) -> FlinkCommittable
 
 def still_out_of_reach(unread: FlinkCommittables, committable: Listed, key: str) -> FlinkCommittables:
     """Return the checkpoint whose list was out of reach and is so still, or lists the transaction by now. Raises OrderRefused."""
-    from collector.observe.flink_metadata_files import read_again
+    from indoubt.collector.observe.flink_metadata_files import read_again
 
     try:
         now = read_again(unread)

@@ -6,23 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from collector.act.orders.abort import plan_abort
-from collector.act.orders.audit import Intent
-from collector.act.orders.outcome_probes import LANDED_WITHIN_MS
-from collector.act.orders.outcome_resolver import Probe
-from collector.act.orders.plan import ActionResult, OrderContext, Plan, PlannedAction, joined
-from collector.records.orders import Order, StepOutcome
-from collector.verdicts.hanging_transactions import Remedy, Suspect, key_of, partition_name
-from collector.verdicts.judging import Judged
-from collector.verdicts.partition_state import PartitionFindings
-from collector.views.coordinators import Coordinators
-from collector.views.current_state import CurrentState
-from lifecycle.errors import OrderRefused, ResourceManagerError
-from lifecycle.orders import HANGING_KEY, Action
-from lifecycle.rows.row_json import row_to_json
-from resource_managers.kafka.answers import AnswerKind, MarkerNotWritten
-from resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer
-from resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.collector.act.orders.abort import plan_abort
+from indoubt.collector.act.orders.audit import Intent
+from indoubt.collector.act.orders.outcome_probes import LANDED_WITHIN_MS
+from indoubt.collector.act.orders.outcome_resolver import Probe
+from indoubt.collector.act.orders.plan import ActionResult, OrderContext, Plan, PlannedAction, joined
+from indoubt.collector.records.orders import Order, StepOutcome
+from indoubt.collector.verdicts.hanging_transactions import Remedy, Suspect, key_of, partition_name
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.verdicts.partition_state import PartitionFindings
+from indoubt.collector.views.coordinators import Coordinators
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import OrderRefused, ResourceManagerError
+from indoubt.lifecycle.orders import HANGING_KEY, Action
+from indoubt.lifecycle.rows.row_json import row_to_json
+from indoubt.resource_managers.kafka.answers import AnswerKind, MarkerNotWritten
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 
 MARKER = "marker"
 DRY_RUN = "still open at the partition's leader, and nothing that its coordinator would end"

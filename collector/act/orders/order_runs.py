@@ -16,19 +16,19 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from collector.act.orders.audit import AuditRow, OrderHistory
-from collector.act.orders.bulk_selection import Previewed, Previews, parts_of
-from collector.act.orders.idempotency_locks import KeyLocks
-from collector.act.orders.run_progress import Run, after_part, all_refused
-from collector.act.orders.service import Actions
-from collector.history.store import Store, StoreFailed
-from collector.records.orders import Order, OrderOutcome, OrderResult
-from collector.runtime.clock import now_ms
-from collector.views.current_state import CurrentState
-from lifecycle.errors import IndoubtError, OrderRefused
-from lifecycle.rows.order_request import MAX_KEYS
-from lifecycle.rows.orders import OrderRun
-from lifecycle.rows.row_json import read_row, row_to_json
+from indoubt.collector.act.orders.audit import AuditRow, OrderHistory
+from indoubt.collector.act.orders.bulk_selection import Previewed, Previews, parts_of
+from indoubt.collector.act.orders.idempotency_locks import KeyLocks
+from indoubt.collector.act.orders.run_progress import Run, after_part, all_refused
+from indoubt.collector.act.orders.service import Actions
+from indoubt.collector.history.store import Store, StoreFailed
+from indoubt.collector.records.orders import Order, OrderOutcome, OrderResult
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import IndoubtError, OrderRefused
+from indoubt.lifecycle.rows.order_request import MAX_KEYS
+from indoubt.lifecycle.rows.orders import OrderRun
+from indoubt.lifecycle.rows.row_json import read_row, row_to_json
 
 KEPT_S, MOST_KEPT = 3600.0, 100
 """How long runs that are over are listed, and how many of them."""

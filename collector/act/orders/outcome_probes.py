@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from collector.act.orders.abort import plan_abort
-from collector.act.orders.audit import Intent
-from collector.act.orders.commit import plan_listed, record_committed
-from collector.act.orders.flink_commit import KIND, plan_flink_commit
-from collector.act.orders.outcome_resolver import Probe
-from collector.act.orders.plan import ActionResult, OrderContext, Plan, PlannedAction, carry_out, result_of
-from collector.facts.branch_view import FINAL_PROOFS
-from collector.records.orders import StepOutcome
-from collector.verdicts.judging import Judged
-from lifecycle.decisions import BatchAttempt, Ruling
-from lifecycle.errors import OrderRefused
-from lifecycle.identity import Handle
-from lifecycle.outcomes import Committed
-from lifecycle.states import TransactionState
+from indoubt.collector.act.orders.abort import plan_abort
+from indoubt.collector.act.orders.audit import Intent
+from indoubt.collector.act.orders.commit import plan_listed, record_committed
+from indoubt.collector.act.orders.flink_commit import KIND, plan_flink_commit
+from indoubt.collector.act.orders.outcome_resolver import Probe
+from indoubt.collector.act.orders.plan import ActionResult, OrderContext, Plan, PlannedAction, carry_out, result_of
+from indoubt.collector.facts.branch_view import FINAL_PROOFS
+from indoubt.collector.records.orders import StepOutcome
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.lifecycle.decisions import BatchAttempt, Ruling
+from indoubt.lifecycle.errors import OrderRefused
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.outcomes import Committed
+from indoubt.lifecycle.states import TransactionState
 
 NOT_SENT = "not sent again: "
 NOT_SEEN: ActionResult = (StepOutcome.UNKNOWN, "not seen to end yet")

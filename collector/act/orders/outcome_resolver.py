@@ -12,14 +12,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from collector.act.orders.audit import AuditRow, Intent, OrderHistory
-from collector.act.orders.plan import ActionResult, PlannedAction
-from collector.records.observations import OperatorOrder
-from collector.records.orders import OrderOutcome, OrderResult, Step, StepOutcome
-from collector.runtime.clock import now_ms
-from collector.views.current_state import CurrentState
-from lifecycle.backoff import Backoff
-from lifecycle.rows.row_json import row_to_json
+from indoubt.collector.act.orders.audit import AuditRow, Intent, OrderHistory
+from indoubt.collector.act.orders.plan import ActionResult, PlannedAction
+from indoubt.collector.records.observations import OperatorOrder
+from indoubt.collector.records.orders import OrderOutcome, OrderResult, Step, StepOutcome
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.backoff import Backoff
+from indoubt.lifecycle.rows.row_json import row_to_json
 
 PAUSE_MS, MAX_PAUSE_S = 1_000, 60.0
 GIVE_UP_MS = 86_400_000

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from collector.facts.transaction_view import TransactionView
-from collector.records.facts import BrokerIdentity
-from lifecycle.errors import IndoubtError
-from lifecycle.identity import Handle, Marker
-from lifecycle.orders import Action
-from lifecycle.outcomes import CommitOutcome, RollbackOutcome
-from resource_managers.dispatch import Settlers
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.protocol import OpenTransactionView, Readiness, Settler
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.facts import BrokerIdentity
+from indoubt.lifecycle.errors import IndoubtError
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.outcomes import CommitOutcome, RollbackOutcome
+from indoubt.resource_managers.dispatch import Settlers
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.protocol import OpenTransactionView, Readiness, Settler
 
 
 class Participant(Settler, Protocol):

@@ -11,22 +11,22 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from collector.act.orders.audit import Intent
-from collector.act.orders.plan import ActionResult, Plan, PlannedAction
-from collector.records.orders import Order, StepOutcome
-from collector.runtime.clock import now_ms
-from collector.verdicts.driver_state import gives_signs, state_of
-from collector.verdicts.judging import PipelineNow
-from collector.views.current_state import CurrentState
-from lifecycle.durations import duration
-from lifecycle.errors import OrderRefused
-from lifecycle.orders import PIPELINE_KEY, Action
-from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
-from lifecycle.private_files import given_umask
-from lifecycle.rows.pipelines import PipelineRow, RestartUnderWay
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
-from resource_managers.topics.pipeline_order_topic import write_order
+from indoubt.collector.act.orders.audit import Intent
+from indoubt.collector.act.orders.plan import ActionResult, Plan, PlannedAction
+from indoubt.collector.records.orders import Order, StepOutcome
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.driver_state import gives_signs, state_of
+from indoubt.collector.verdicts.judging import PipelineNow
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.durations import duration
+from indoubt.lifecycle.errors import OrderRefused
+from indoubt.lifecycle.orders import PIPELINE_KEY, Action
+from indoubt.lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
+from indoubt.lifecycle.private_files import given_umask
+from indoubt.lifecycle.rows.pipelines import PipelineRow, RestartUnderWay
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
+from indoubt.resource_managers.topics.pipeline_order_topic import write_order
 
 KIND = "pipeline"
 CHECK_EVERY_S = 0.1

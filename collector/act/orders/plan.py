@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from collector.act.orders.participants import Participants
-from collector.records.orders import Step, StepOutcome
-from collector.verdicts.judging import Judged
-from collector.views.current_state import CurrentState
-from lifecycle.decisions import BatchAttempt
-from lifecycle.durations import duration
-from lifecycle.errors import OrderRefused
-from lifecycle.identity import Handle
-from lifecycle.outcomes import (
+from indoubt.collector.act.orders.participants import Participants
+from indoubt.collector.records.orders import Step, StepOutcome
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.decisions import BatchAttempt
+from indoubt.lifecycle.durations import duration
+from indoubt.lifecycle.errors import OrderRefused
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
     Committed,
@@ -25,8 +25,8 @@ from lifecycle.outcomes import (
     RolledBack,
     Unknown,
 )
-from resource_managers.protocol import Readiness
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.resource_managers.protocol import Readiness
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from collector.act.orders.bulk_selection import PART
-from collector.act.orders.service import refused_step
-from collector.records.orders import Order, OrderOutcome, OrderResult, Step, StepOutcome
-from lifecycle.rows.orders import OrderRun, OrderStep
+from indoubt.collector.act.orders.bulk_selection import PART
+from indoubt.collector.act.orders.service import refused_step
+from indoubt.collector.records.orders import Order, OrderOutcome, OrderResult, Step, StepOutcome
+from indoubt.lifecycle.rows.orders import OrderRun, OrderStep
 
 _WORST_FIRST = (OrderOutcome.FAILED, OrderOutcome.PENDING, OrderOutcome.ACCEPTED, OrderOutcome.DRY_RUN)
 

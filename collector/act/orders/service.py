@@ -11,21 +11,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from collector.act.orders.abort import plan_abort
-from collector.act.orders.audit import AuditRow, Intent, KeyReused, OrderHistory
-from collector.act.orders.commit import plan_commit
-from collector.act.orders.confirmation import confirmation_text, require_beginning
-from collector.act.orders.flink_commit import commit_confirmation
-from collector.act.orders.hanging import HangingOrders, confirmation_text_of_suspects, evidence_of
-from collector.act.orders.idempotency_locks import KeyLocks
-from collector.act.orders.outcome_resolver import OutcomeResolver
-from collector.act.orders.participants import Participants
-from collector.act.orders.pipelines import PipelineOrders, prefix_of
-from collector.act.orders.plan import OrderContext, Plan, carry_out, plan_each
-from collector.act.orders.settle import plan_settle
-from collector.history.store import Store, StoreFailed
-from collector.records.observations import OperatorOrder
-from collector.records.orders import (
+from indoubt.collector.act.orders.abort import plan_abort
+from indoubt.collector.act.orders.audit import AuditRow, Intent, KeyReused, OrderHistory
+from indoubt.collector.act.orders.commit import plan_commit
+from indoubt.collector.act.orders.confirmation import confirmation_text, require_beginning
+from indoubt.collector.act.orders.flink_commit import commit_confirmation
+from indoubt.collector.act.orders.hanging import HangingOrders, confirmation_text_of_suspects, evidence_of
+from indoubt.collector.act.orders.idempotency_locks import KeyLocks
+from indoubt.collector.act.orders.outcome_resolver import OutcomeResolver
+from indoubt.collector.act.orders.participants import Participants
+from indoubt.collector.act.orders.pipelines import PipelineOrders, prefix_of
+from indoubt.collector.act.orders.plan import OrderContext, Plan, carry_out, plan_each
+from indoubt.collector.act.orders.settle import plan_settle
+from indoubt.collector.history.store import Store, StoreFailed
+from indoubt.collector.records.observations import OperatorOrder
+from indoubt.collector.records.orders import (
     REHEARSAL,
     STANDING_ORDER,
     FirstAnswer,
@@ -35,14 +35,14 @@ from collector.records.orders import (
     Step,
     StepOutcome,
 )
-from collector.runtime.clock import now_ms
-from collector.verdicts.judging import Judged
-from collector.views.batches import Batch, find_batch
-from collector.views.current_state import CurrentState
-from lifecycle.errors import DecisionLogUnreadable, OrderRefused
-from lifecycle.orders import Action
-from lifecycle.rows.row_json import row_to_json
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.views.batches import Batch, find_batch
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import DecisionLogUnreadable, OrderRefused
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.row_json import row_to_json
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 
 LIMIT_MS = 10_000
 """How long transient answers to an order are retried."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from collector.act.orders.abort import plan_abort
-from collector.act.orders.commit import plan_commit
-from collector.act.orders.plan import ActionResult, OrderContext, Plan, PlannedAction, joined
-from collector.records.orders import StepOutcome
-from collector.verdicts.judging import Judged
-from collector.views.batches import Batch, is_committed, is_open
-from lifecycle.decisions import Ruling
-from lifecycle.errors import OrderRefused
+from indoubt.collector.act.orders.abort import plan_abort
+from indoubt.collector.act.orders.commit import plan_commit
+from indoubt.collector.act.orders.plan import ActionResult, OrderContext, Plan, PlannedAction, joined
+from indoubt.collector.records.orders import StepOutcome
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.views.batches import Batch, is_committed, is_open
+from indoubt.lifecycle.decisions import Ruling
+from indoubt.lifecycle.errors import OrderRefused
 
 UNREACHED = "this collector has no connection to its database (--database-properties)"
 

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from collector.config.standing_orders import StandingOrder
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.observer_kind import ObserverKind
-from collector.verdicts.judging import Judged
-from lifecycle.durations import MINUTE_MS, duration
-from lifecycle.orders import Action
-from lifecycle.verdicts import Certainty, Judgement, Verdict
+from indoubt.collector.config.standing_orders import StandingOrder
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.lifecycle.durations import MINUTE_MS, duration
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.verdicts import Certainty, Judgement, Verdict
 
 WAITING = {
     Action.COMMIT: frozenset({Verdict.IN_PROGRESS, Verdict.AT_RISK, Verdict.FOREIGN}),

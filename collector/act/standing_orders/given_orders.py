@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from collector.history import sql
-from collector.history.store import Store
-from collector.records.orders import REHEARSAL, STANDING_ORDER, OrderOutcome
-from collector.records.standing_orders import StandingAct
-from collector.runtime.clock import now_ms
-from lifecycle.verdicts import Verdict
+from indoubt.collector.history import sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.orders import REHEARSAL, STANDING_ORDER, OrderOutcome
+from indoubt.collector.records.standing_orders import StandingAct
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.lifecycle.verdicts import Verdict
 
 HOUR_S = 3_600.0
 DONE = frozenset({OrderOutcome.ACCEPTED.value})

@@ -10,20 +10,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from collector.act.standing_orders.decision import is_certain
-from collector.records.application_ids import StreamsId
-from collector.records.orders import Order
-from collector.runtime.clock import now_ms
-from collector.verdicts.judging import Judged
-from collector.verdicts.read_process_write import owner_of_held
-from collector.views.current_state import CurrentState
-from lifecycle.errors import IndoubtError, Unreachable
-from lifecycle.offsets_topics import CONSUMER_OFFSETS
-from lifecycle.orders import Action
-from resource_managers.kafka.descriptions import ONGOING
-from resource_managers.kafka.group_members import GroupMembers
-from resource_managers.kafka.partitions import Answers
-from resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.collector.act.standing_orders.decision import is_certain
+from indoubt.collector.records.application_ids import StreamsId
+from indoubt.collector.records.orders import Order
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.verdicts.read_process_write import owner_of_held
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import IndoubtError, Unreachable
+from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
+from indoubt.lifecycle.orders import Action
+from indoubt.resource_managers.kafka.descriptions import ONGOING
+from indoubt.resource_managers.kafka.group_members import GroupMembers
+from indoubt.resource_managers.kafka.partitions import Answers
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 
 ASKED_FOR_S = 1.0
 

@@ -8,26 +8,26 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from collector.act.orders.service import Actions
-from collector.act.standing_orders.decision import Candidate, Circumstances, Decision, Move, decide
-from collector.act.standing_orders.given_orders import FailedAttempts, GivenOrders, VerdictHistory
-from collector.act.standing_orders.own_checks import OwnChecks, Owners
-from collector.assess.assessment import Assessment
-from collector.assess.assessor import Assessor
-from collector.config.standing_orders import StandingOrder, StandingOrders
-from collector.history import sql
-from collector.history.store import Store, StoreFailed
-from collector.records.orders import Order, OrderOutcome
-from collector.records.standing_orders import (
+from indoubt.collector.act.orders.service import Actions
+from indoubt.collector.act.standing_orders.decision import Candidate, Circumstances, Decision, Move, decide
+from indoubt.collector.act.standing_orders.given_orders import FailedAttempts, GivenOrders, VerdictHistory
+from indoubt.collector.act.standing_orders.own_checks import OwnChecks, Owners
+from indoubt.collector.assess.assessment import Assessment
+from indoubt.collector.assess.assessor import Assessor
+from indoubt.collector.config.standing_orders import StandingOrder, StandingOrders
+from indoubt.collector.history import sql
+from indoubt.collector.history.store import Store, StoreFailed
+from indoubt.collector.records.orders import Order, OrderOutcome
+from indoubt.collector.records.standing_orders import (
     HeldBack,
     OrderReport,
     StandingAct,
     StandingReport,
     Switch,
 )
-from collector.runtime.clock import now_ms
-from collector.views.current_state import CurrentState
-from lifecycle.errors import IndoubtError, OrderRefused
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import IndoubtError, OrderRefused
 
 PASS_LIMIT_S = 2.0
 """After acting for so long everything is judged anew, before the next act."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from collector.assess.attention.cards import card
-from collector.assess.findings import Severity
-from collector.assess.rule import Names, transactions
-from collector.assess.rules import RULES
-from collector.assess.situation import Situation
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.attention import Attention, AttentionKind
+from indoubt.collector.assess.attention.cards import card
+from indoubt.collector.assess.findings import Severity
+from indoubt.collector.assess.rule import Names, transactions
+from indoubt.collector.assess.rules import RULES
+from indoubt.collector.assess.situation import Situation
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.rows.attention import Attention, AttentionKind
 
 
 def with_alerts(cards: Sequence[Attention], situation: Situation) -> list[Attention]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collector.assess.findings import Severity
-from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
-from lifecycle.verdicts import Certainty, Verdict
+from indoubt.collector.assess.findings import Severity
+from indoubt.lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
+from indoubt.lifecycle.verdicts import Certainty, Verdict
 
 
 def card(

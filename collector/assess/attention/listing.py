@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collector.assess.attention.alerts import with_alerts
-from collector.assess.attention.pipelines import pipeline_cards
-from collector.assess.attention.transactions import transaction_cards
-from collector.assess.findings import Severity
-from collector.assess.rules import RULES
-from collector.assess.rules.readers import Waits
-from collector.assess.situation import Situation
-from collector.verdicts.judging import Judged
-from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.rows.attention import Attention
-from lifecycle.rows.overview import InProgress
+from indoubt.collector.assess.attention.alerts import with_alerts
+from indoubt.collector.assess.attention.pipelines import pipeline_cards
+from indoubt.collector.assess.attention.transactions import transaction_cards
+from indoubt.collector.assess.findings import Severity
+from indoubt.collector.assess.rules import RULES
+from indoubt.collector.assess.rules.readers import Waits
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.lifecycle.rows.attention import Attention
+from indoubt.lifecycle.rows.overview import InProgress
 
 _FAR = MAX_WHOLE_NUMBER
 

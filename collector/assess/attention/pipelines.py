@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from collector.assess.attention.cards import card
-from collector.assess.findings import Severity
-from collector.assess.remedies import remedy_of_driver
-from collector.assess.situation import Situation
-from collector.records.flink_job_facts import FlinkJobFacts
-from collector.verdicts.driver_state import DriverCondition, DriverState, state_of
-from lifecycle.durations import duration, steady_duration
-from lifecycle.orders import PIPELINE_KEY
-from lifecycle.rows.attention import Attention, AttentionKind, Remedy
-from lifecycle.rows.overview import AwaitedPipeline
-from lifecycle.rows.pipelines import RestartUnderWay
+from indoubt.collector.assess.attention.cards import card
+from indoubt.collector.assess.findings import Severity
+from indoubt.collector.assess.remedies import remedy_of_driver
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts
+from indoubt.collector.verdicts.driver_state import DriverCondition, DriverState, state_of
+from indoubt.lifecycle.durations import duration, steady_duration
+from indoubt.lifecycle.orders import PIPELINE_KEY
+from indoubt.lifecycle.rows.attention import Attention, AttentionKind, Remedy
+from indoubt.lifecycle.rows.overview import AwaitedPipeline
+from indoubt.lifecycle.rows.pipelines import RestartUnderWay
 
 JOB_FAILED, JOB_RUNNING = "FAILED", "RUNNING"
 

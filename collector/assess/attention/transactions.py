@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collector.assess.attention.cards import card
-from collector.assess.attention.pipelines import goes_on
-from collector.assess.findings import Severity
-from collector.assess.remedies import order_for, remedy_of_pipeline
-from collector.assess.rules.readers import Waits
-from collector.assess.situation import Situation
-from collector.assess.transaction_groups import TransactionGroup
-from lifecycle.counted_nouns import counted
-from lifecycle.orders import PIPELINE_KEY
-from lifecycle.resource_manager_kinds import DATABASES
-from lifecycle.rows.attention import Attention, AttentionKind, Remedy
-from lifecycle.verdicts import Verdict
+from indoubt.collector.assess.attention.cards import card
+from indoubt.collector.assess.attention.pipelines import goes_on
+from indoubt.collector.assess.findings import Severity
+from indoubt.collector.assess.remedies import order_for, remedy_of_pipeline
+from indoubt.collector.assess.rules.readers import Waits
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.assess.transaction_groups import TransactionGroup
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.orders import PIPELINE_KEY
+from indoubt.lifecycle.resource_manager_kinds import DATABASES
+from indoubt.lifecycle.rows.attention import Attention, AttentionKind, Remedy
+from indoubt.lifecycle.verdicts import Verdict
 
 _CRITICAL = frozenset({Verdict.COMMIT_IT, Verdict.LOST, Verdict.HANGING, Verdict.UNKNOWN})
 _BADGES = {Verdict.FOREIGN: "foreign, stuck"}

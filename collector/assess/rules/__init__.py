@@ -9,9 +9,9 @@ import importlib
 import pkgutil
 from dataclasses import replace
 
-from collector.assess.findings import MAX_FINDINGS, Finding
-from collector.assess.rule import Rule, unavailable_sources
-from collector.assess.situation import Situation
+from indoubt.collector.assess.findings import MAX_FINDINGS, Finding
+from indoubt.collector.assess.rule import Rule, unavailable_sources
+from indoubt.collector.assess.situation import Situation
 
 
 def discovered() -> dict[str, Rule]:

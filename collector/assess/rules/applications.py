@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from collector.assess.findings import Finding, Severity, application_group
-from collector.assess.rule import Place, Rule, Source, pipelines
-from collector.assess.situation import Situation
-from collector.facts.transactional_ids import PrefixReport
-from collector.runtime.time_format import seconds
-from collector.verdicts import abort_causes
-from collector.verdicts.abort_causes import AbortClues
-from collector.verdicts.verdict_case import BROKER
-from collector.views import aborts_and_losses
-from lifecycle import page_paths
-from lifecycle.counted_nouns import counted
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.verdicts import AbortCause, Evidence
+from indoubt.collector.assess.findings import Finding, Severity, application_group
+from indoubt.collector.assess.rule import Place, Rule, Source, pipelines
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.facts.transactional_ids import PrefixReport
+from indoubt.collector.runtime.time_format import seconds
+from indoubt.collector.verdicts import abort_causes
+from indoubt.collector.verdicts.abort_causes import AbortClues
+from indoubt.collector.verdicts.verdict_case import BROKER
+from indoubt.collector.views import aborts_and_losses
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.verdicts import AbortCause, Evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from collector.assess.findings import Finding, Severity, application_group, batch_group
-from collector.assess.remedies import remedy_of_pipeline
-from collector.assess.rule import Place, Rule, Source
-from collector.assess.rule import batches as batches_of_cards
-from collector.assess.situation import Situation
-from collector.views.batches import BatchVerdict, batches
-from lifecycle import page_paths
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import Evidence, Verdict
+from indoubt.collector.assess.findings import Finding, Severity, application_group, batch_group
+from indoubt.collector.assess.remedies import remedy_of_pipeline
+from indoubt.collector.assess.rule import Place, Rule, Source
+from indoubt.collector.assess.rule import batches as batches_of_cards
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.views.batches import BatchVerdict, batches
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import Evidence, Verdict
 
 DATABASES = "databases"
 

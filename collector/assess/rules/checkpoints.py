@@ -6,21 +6,21 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from collector.assess.findings import Finding, Severity, application_group
-from collector.assess.remedies import remedy_of_pipeline
-from collector.assess.rule import Rule, Source, sees
-from collector.assess.rules.applications import of_pipeline
-from collector.assess.situation import Situation
-from collector.config.alerts import AlertSettings
-from collector.observe.source import ObserverState
-from collector.records.facts import CheckpointFacts
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.time_format import seconds
-from collector.verdicts.judging import DURATIONS_CONSIDERED, percentile
-from collector.verdicts.verdict_case import CHECKPOINTS, EVENTS, PipelineHistory
-from lifecycle import page_paths
-from lifecycle.checkpoints import CheckpointState
-from lifecycle.verdicts import Evidence
+from indoubt.collector.assess.findings import Finding, Severity, application_group
+from indoubt.collector.assess.remedies import remedy_of_pipeline
+from indoubt.collector.assess.rule import Rule, Source, sees
+from indoubt.collector.assess.rules.applications import of_pipeline
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.observe.source import ObserverState
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.time_format import seconds
+from indoubt.collector.verdicts.judging import DURATIONS_CONSIDERED, percentile
+from indoubt.collector.verdicts.verdict_case import CHECKPOINTS, EVENTS, PipelineHistory
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.checkpoints import CheckpointState
+from indoubt.lifecycle.verdicts import Evidence
 
 SAVEPOINT = "savepoint"
 FAILED = "FAILED"

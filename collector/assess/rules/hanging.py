@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from collector.assess.findings import Finding, Severity, application_group, topic_group
-from collector.assess.rule import Place, Rule, Source, hanging_partitions
-from collector.assess.situation import Situation
-from collector.verdicts.hanging_transactions import partition_name
-from collector.verdicts.partition_state import PartitionFindings
-from collector.views.application_names import applications_of_hanging
-from lifecycle import page_paths
-from lifecycle.application import Application
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.attention import Remedy
-from lifecycle.verdicts import Evidence
+from indoubt.collector.assess.findings import Finding, Severity, application_group, topic_group
+from indoubt.collector.assess.rule import Place, Rule, Source, hanging_partitions
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.verdicts.hanging_transactions import partition_name
+from indoubt.collector.verdicts.partition_state import PartitionFindings
+from indoubt.collector.views.application_names import applications_of_hanging
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.application import Application
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.rows.attention import Remedy
+from indoubt.lifecycle.verdicts import Evidence
 
 PARTITIONS = "partitions"
 

@@ -6,17 +6,17 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from collector.assess.findings import Finding, Severity, of_transaction
-from collector.assess.remedies import remedy_of
-from collector.assess.rule import Rule, Source
-from collector.assess.rule import of_transaction as place
-from collector.assess.rules.transactions import recovery_ms
-from collector.assess.situation import Situation
-from collector.runtime.time_format import seconds
-from collector.verdicts.data_loss import Loss, LossVerdict
-from collector.verdicts.verdict_case import BROKER
-from lifecycle.counted_nouns import counted
-from lifecycle.verdicts import Certainty, Evidence, Verdict
+from indoubt.collector.assess.findings import Finding, Severity, of_transaction
+from indoubt.collector.assess.remedies import remedy_of
+from indoubt.collector.assess.rule import Rule, Source
+from indoubt.collector.assess.rule import of_transaction as place
+from indoubt.collector.assess.rules.transactions import recovery_ms
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.runtime.time_format import seconds
+from indoubt.collector.verdicts.data_loss import Loss, LossVerdict
+from indoubt.collector.verdicts.verdict_case import BROKER
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.verdicts import Certainty, Evidence, Verdict
 
 RECENT_MS = 3_600_000
 """How long after its end a loss raises an alert, and after the restore a duplicate; GET /losses keeps both."""

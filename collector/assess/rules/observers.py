@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from collector.assess.attention.cards import card
-from collector.assess.findings import SOURCES_GROUP, Finding, Severity
-from collector.assess.rule import Place, Rule, Source
-from collector.assess.rule import observers as observers_of_cards
-from collector.assess.situation import Situation
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.observer_kind import DECIDING_OBSERVERS
-from lifecycle import page_paths
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.attention import Attention, AttentionKind
-from lifecycle.verdicts import Evidence
+from indoubt.collector.assess.attention.cards import card
+from indoubt.collector.assess.findings import SOURCES_GROUP, Finding, Severity
+from indoubt.collector.assess.rule import Place, Rule, Source
+from indoubt.collector.assess.rule import observers as observers_of_cards
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.observer_kind import DECIDING_OBSERVERS
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.rows.attention import Attention, AttentionKind
+from indoubt.lifecycle.verdicts import Evidence
 
 OBSERVERS, HISTORY = "observers", "history"
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from collector.assess.attention.cards import card
-from collector.assess.findings import Finding, Severity, application_group, batch_of, topic_group
-from collector.assess.remedies import remedy_of
-from collector.assess.rule import Place, Rule, Source, held_by_application, held_partitions, open_ids
-from collector.assess.rules.hanging import PARTITIONS, path_of, topic_of
-from collector.assess.situation import Situation
-from collector.runtime.time_format import seconds
-from collector.verdicts.blocked_readers import Reader, ReaderKind
-from collector.verdicts.hanging_transactions import partition_name
-from collector.verdicts.partition_state import Blocked, PartitionFindings
-from lifecycle.counted_nouns import counted
-from lifecycle.durations import steady_duration
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
-from lifecycle.verdicts import Evidence, Verdict
+from indoubt.collector.assess.attention.cards import card
+from indoubt.collector.assess.findings import Finding, Severity, application_group, batch_of, topic_group
+from indoubt.collector.assess.remedies import remedy_of
+from indoubt.collector.assess.rule import Place, Rule, Source, held_by_application, held_partitions, open_ids
+from indoubt.collector.assess.rules.hanging import PARTITIONS, path_of, topic_of
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.runtime.time_format import seconds
+from indoubt.collector.verdicts.blocked_readers import Reader, ReaderKind
+from indoubt.collector.verdicts.hanging_transactions import partition_name
+from indoubt.collector.verdicts.partition_state import Blocked, PartitionFindings
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.durations import steady_duration
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
+from indoubt.lifecycle.verdicts import Evidence, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

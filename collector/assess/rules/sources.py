@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from collector.assess.findings import SOURCES_GROUP, Finding, Severity
-from collector.assess.rule import Rule, Source
-from collector.assess.situation import Situation
-from collector.observe.source import ObserverState
-from collector.records.formats.flink_records import UnreadCheckpoint
-from collector.records.log_settings import LogSettings
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock_offsets import ClockOffset
-from collector.verdicts.verdict_case import DECISIONS
-from lifecycle import page_paths
-from lifecycle.verdicts import Evidence
+from indoubt.collector.assess.findings import SOURCES_GROUP, Finding, Severity
+from indoubt.collector.assess.rule import Rule, Source
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.observe.source import ObserverState
+from indoubt.collector.records.formats.flink_records import UnreadCheckpoint
+from indoubt.collector.records.log_settings import LogSettings
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.clock_offsets import ClockOffset
+from indoubt.collector.verdicts.verdict_case import DECISIONS
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.verdicts import Evidence
 
 
 def log_settings(situation: Situation) -> LogSettings | None:

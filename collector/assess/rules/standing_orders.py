@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from collector.assess.findings import STANDING_ORDERS_GROUP, Finding, Severity
-from collector.assess.rule import Rule, Source
-from collector.assess.situation import Situation
-from collector.records.standing_orders import HeldBack, OrderReport, StandingAct
-from lifecycle.counted_nouns import counted
-from lifecycle.durations import duration
-from lifecycle.orders import Action
-from lifecycle.verdicts import Evidence
+from indoubt.collector.assess.findings import STANDING_ORDERS_GROUP, Finding, Severity
+from indoubt.collector.assess.rule import Rule, Source
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.records.standing_orders import HeldBack, OrderReport, StandingAct
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.durations import duration
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.verdicts import Evidence
 
 STANDING_ORDERS = "standing orders"
 SHOWN = 5

@@ -5,20 +5,20 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 
-from collector.assess.findings import MAX_FINDINGS, Finding, Severity, of_transaction
-from collector.assess.remedies import remedy_of
-from collector.assess.rule import Rule, Source
-from collector.assess.rule import of_transaction as place
-from collector.assess.situation import Situation
-from collector.config.alerts import AlertSettings
-from collector.facts.transaction_view import TransactionView
-from collector.records.facts import KAFKA
-from collector.runtime.time_format import seconds
-from collector.verdicts.judging import Judged
-from collector.verdicts.restarts import PERSON_MS
-from collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import Evidence, Verdict
+from indoubt.collector.assess.findings import MAX_FINDINGS, Finding, Severity, of_transaction
+from indoubt.collector.assess.remedies import remedy_of
+from indoubt.collector.assess.rule import Rule, Source
+from indoubt.collector.assess.rule import of_transaction as place
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.facts import KAFKA
+from indoubt.collector.runtime.time_format import seconds
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.verdicts.restarts import PERSON_MS
+from indoubt.collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import Evidence, Verdict
 
 
 def a1_timeout_near(situation: Situation) -> Iterator[Finding]:

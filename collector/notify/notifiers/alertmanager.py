@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from collector.assess.findings import Severity
-from collector.assess.rules import RULES
-from collector.config.receivers import Post
+from indoubt.collector.assess.findings import Severity
+from indoubt.collector.assess.rules import RULES
+from indoubt.collector.config.receivers import Post
 
 GRACE_MS = 300_000
 """How long an alert outlasts a repetition that does not come."""

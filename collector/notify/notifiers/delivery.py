@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from collector.config.receivers import Notifier
-from collector.history.store import StoreFailed
-from collector.notify.store import AlertStore, Delivery
-from collector.runtime.clock import now_ms
-from lifecycle.backoff import Backoff
-from lifecycle.durations import duration
+from indoubt.collector.config.receivers import Notifier
+from indoubt.collector.history.store import StoreFailed
+from indoubt.collector.notify.store import AlertStore, Delivery
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.lifecycle.backoff import Backoff
+from indoubt.lifecycle.durations import duration
 
 if TYPE_CHECKING:
     import httpx

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from collector.config.receivers import Post
+from indoubt.collector.config.receivers import Post
 
 SHOWN = 10
 MAX_LINES, MAX_SUMMARY, MAX_TITLE, MAX_URL = 2_800, 300, 300, 1_000

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from collector.config.receivers import Post
+from indoubt.collector.config.receivers import Post
 
 TIMESTAMP, SIGNATURE, KEY = "X-Indoubt-Timestamp", "X-Indoubt-Signature", "Idempotency-Key"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from resource_managers.mysql.xa_xid import XaXid
+from indoubt.resource_managers.mysql.xa_xid import XaXid
 
 
 class FlinkStatus(Enum):

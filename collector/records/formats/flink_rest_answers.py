@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from collector.records.formats.flink_records import ENDED, FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
-from lifecycle.errors import MalformedRecord
+from indoubt.collector.records.formats.flink_records import ENDED, FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from indoubt.lifecycle.errors import MalformedRecord
 
 RESTART_METRICS = ("numRestarts", "fullRestarts")
 """The job's restarts, by its name from 1.19 on and by the older one."""

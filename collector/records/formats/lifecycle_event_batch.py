@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from collector.records.formats.arrow_columns import Flags, Integers, filled
-from lifecycle.events import SPEC_VERSION, TYPE_PREFIX, YEAR_10000_MS, EventType
-from lifecycle.identity import HANDLE_FIELDS
-from lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.collector.records.formats.arrow_columns import Flags, Integers, filled
+from indoubt.lifecycle.events import SPEC_VERSION, TYPE_PREFIX, YEAR_10000_MS, EventType
+from indoubt.lifecycle.identity import HANDLE_FIELDS
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 
 _OPENING, _CLOSING = b"{}"
 SMALLEST = 16

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from lifecycle.durations import timeout_that_ends
-from lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.lifecycle.durations import timeout_that_ends
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 
 KEY_VERSION = 0
 VALUE_VERSIONS = (0, 1)

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from collector.records.formats.arrow_columns import Flags, Integers
-from collector.records.formats.transaction_state import (
+from indoubt.collector.records.formats.arrow_columns import Flags, Integers
+from indoubt.collector.records.formats.transaction_state import (
     DEFAULTS,
     HEAD,
     HEAD_AT,
@@ -31,8 +31,8 @@ from collector.records.formats.transaction_state import (
     layout_of,
     partitions_of,
 )
-from lifecycle.durations import NO_TIMEOUT_MS
-from lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.durations import NO_TIMEOUT_MS
+from indoubt.lifecycle.errors import MalformedRecord
 
 _MAX_LAYOUTS = 1_000
 """How many values are walked to find layouts, of the records of one call."""

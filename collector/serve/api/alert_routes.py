@@ -10,27 +10,27 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import PlainTextResponse, Response
 
-from collector.assess import rules
-from collector.config.settings import MetricsAccess
-from collector.notify import silences
-from collector.notify.evaluator import AlertEvaluator, ShownAlert, urgency
-from collector.notify.service import AlertService
-from collector.notify.silences import Silence
-from collector.notify.state_machine import AlertState
-from collector.notify.store import ReceiverStatus
-from collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
-from collector.runtime.clock import now_ms
-from collector.serve.api import metrics
-from collector.serve.api.application_ends import ApplicationEnds
-from collector.serve.api.auth.authentication import Caller
-from collector.serve.api.dependencies import ApiDependencies, KnownCaller, admitted, caller_of_request
-from collector.serve.api.paging import Page, SortKey, first, page, place_of
-from collector.serve.api.pipeline_labels import PipelineLabels
-from collector.serve.api.request_body import json_object
-from collector.serve.api.table_routes import After, Limit, Table, row_answer, table_answer
-from lifecycle.orders import Role
-from lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
-from lifecycle.rows.order_request import MAX_REASON, MIN_REASON, THREE_VISIBLE
+from indoubt.collector.assess import rules
+from indoubt.collector.config.settings import MetricsAccess
+from indoubt.collector.notify import silences
+from indoubt.collector.notify.evaluator import AlertEvaluator, ShownAlert, urgency
+from indoubt.collector.notify.service import AlertService
+from indoubt.collector.notify.silences import Silence
+from indoubt.collector.notify.state_machine import AlertState
+from indoubt.collector.notify.store import ReceiverStatus
+from indoubt.collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.serve.api import metrics
+from indoubt.collector.serve.api.application_ends import ApplicationEnds
+from indoubt.collector.serve.api.auth.authentication import Caller
+from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller, admitted, caller_of_request
+from indoubt.collector.serve.api.paging import Page, SortKey, first, page, place_of
+from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.serve.api.request_body import json_object
+from indoubt.collector.serve.api.table_routes import After, Limit, Table, row_answer, table_answer
+from indoubt.lifecycle.orders import Role
+from indoubt.lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
+from indoubt.lifecycle.rows.order_request import MAX_REASON, MIN_REASON, THREE_VISIBLE
 
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 Reason = Annotated[str, Query(min_length=MIN_REASON, max_length=MAX_REASON, pattern=THREE_VISIBLE)]

@@ -17,27 +17,27 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
-from collector.config.tls import TlsFiles
-from collector.history.store import StoreFailed
-from collector.observe.source import ObserverStatus
-from collector.records import orders
-from collector.records.orders import FirstAnswer, Order, OrderResult
-from collector.runtime.clock import now_ms
-from collector.serve.api import object_routes, search_routes, series_routes, table_routes
-from collector.serve.api.auth.authentication import Caller
-from collector.serve.api.dependencies import ApiDependencies, KnownCaller
-from collector.serve.api.errors import handle_errors
-from collector.serve.api.middleware import RequestGuard
-from collector.serve.api.openapi import document
-from collector.serve.api.overview import cached_counts, overview
-from collector.serve.api.paging import first
-from collector.serve.api.request_body import json_object
-from collector.serve.api.table_routes import MAX_LIMIT, Limit, Table, row_answer, table_answer
-from lifecycle.orders import Role
-from lifecycle.rows.order_request import IDEMPOTENCY_KEY
-from lifecycle.rows.orders import OrderPreview, OrderRun
-from lifecycle.rows.overview import Overview
-from lifecycle.rows.status import HistoryStatus, ObserverRow, Status
+from indoubt.collector.config.tls import TlsFiles
+from indoubt.collector.history.store import StoreFailed
+from indoubt.collector.observe.source import ObserverStatus
+from indoubt.collector.records import orders
+from indoubt.collector.records.orders import FirstAnswer, Order, OrderResult
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.serve.api import object_routes, search_routes, series_routes, table_routes
+from indoubt.collector.serve.api.auth.authentication import Caller
+from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller
+from indoubt.collector.serve.api.errors import handle_errors
+from indoubt.collector.serve.api.middleware import RequestGuard
+from indoubt.collector.serve.api.openapi import document
+from indoubt.collector.serve.api.overview import cached_counts, overview
+from indoubt.collector.serve.api.paging import first
+from indoubt.collector.serve.api.request_body import json_object
+from indoubt.collector.serve.api.table_routes import MAX_LIMIT, Limit, Table, row_answer, table_answer
+from indoubt.lifecycle.orders import Role
+from indoubt.lifecycle.rows.order_request import IDEMPOTENCY_KEY
+from indoubt.lifecycle.rows.orders import OrderPreview, OrderRun
+from indoubt.lifecycle.rows.overview import Overview
+from indoubt.lifecycle.rows.status import HistoryStatus, ObserverRow, Status
 
 BACKUPS = "backups"
 """The directory beside history that copies of it go to."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, Metric
 
-from collector.serve.api.pipeline_labels import OTHER, PipelineLabels
-from collector.views.current_state import CurrentState
-from lifecycle.application import ApplicationKind
+from indoubt.collector.serve.api.pipeline_labels import OTHER, PipelineLabels
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.application import ApplicationKind
 
 Ends = Mapping[tuple[str, str], tuple[int, int]]
 """(kind, label of the application) -> how many of its transactions were committed and aborted."""

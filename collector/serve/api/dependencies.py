@@ -10,20 +10,20 @@ from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.exceptions import HTTPException
 
-from collector.act.orders.bulk_selection import Previews
-from collector.act.orders.order_runs import OrderRuns
-from collector.act.orders.service import Actions
-from collector.assess.assessor import Assessor
-from collector.history.store import Store
-from collector.observe.source import ObserverStatus
-from collector.runtime.clock import now_ms
-from collector.runtime.timed_cache import Refresher
-from collector.serve.api.auth.authentication import Caller, KnownTokens, MayNotSpeakForPersons
-from collector.serve.api.auth.rate_limits import RequestLimits
-from collector.serve.api.event_stream import Changes
-from collector.verdicts.partition_state import PartitionFindings
-from collector.views.current_state import CurrentState
-from lifecycle.persons import NAME_HEADER, ROLE_HEADER, InvalidPerson, person
+from indoubt.collector.act.orders.bulk_selection import Previews
+from indoubt.collector.act.orders.order_runs import OrderRuns
+from indoubt.collector.act.orders.service import Actions
+from indoubt.collector.assess.assessor import Assessor
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.source import ObserverStatus
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.runtime.timed_cache import Refresher
+from indoubt.collector.serve.api.auth.authentication import Caller, KnownTokens, MayNotSpeakForPersons
+from indoubt.collector.serve.api.auth.rate_limits import RequestLimits
+from indoubt.collector.serve.api.event_stream import Changes
+from indoubt.collector.verdicts.partition_state import PartitionFindings
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.persons import NAME_HEADER, ROLE_HEADER, InvalidPerson, person
 
 _BEARER = HTTPBearer(auto_error=False, description="A viewer's token reads, an operator's also orders.")
 

@@ -10,11 +10,11 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
-from collector.history.store import StoreFailed
-from collector.records.orders import InvalidOrder
-from collector.serve.api.auth.rate_limits import TooManyRequests
-from collector.serve.api.paging import InvalidCursor
-from lifecycle.errors import IndoubtError, OrderRefused, ResourceManagerError
+from indoubt.collector.history.store import StoreFailed
+from indoubt.collector.records.orders import InvalidOrder
+from indoubt.collector.serve.api.auth.rate_limits import TooManyRequests
+from indoubt.collector.serve.api.paging import InvalidCursor
+from indoubt.lifecycle.errors import IndoubtError, OrderRefused, ResourceManagerError
 
 CODES = {
     400: "bad_request",

@@ -7,30 +7,30 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from collector.assess.assessment import Assessment
-from collector.facts.transaction_pages import EndKey, end_sort_key
-from collector.facts.transaction_view import TransactionView
-from collector.history.store import Store
-from collector.serve.api.paging import Page, behind, page, place_of
-from collector.verdicts.abort_causes import AbortClues, infer
-from collector.verdicts.data_loss import Loss
-from collector.verdicts.judging import Judged
-from collector.views import aborts_and_losses
-from collector.views.aborts_and_losses import EVERY
-from collector.views.batch_rows import batch_row
-from collector.views.batches import (
+from indoubt.collector.assess.assessment import Assessment
+from indoubt.collector.facts.transaction_pages import EndKey, end_sort_key
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.history.store import Store
+from indoubt.collector.serve.api.paging import Page, behind, page, place_of
+from indoubt.collector.verdicts.abort_causes import AbortClues, infer
+from indoubt.collector.verdicts.data_loss import Loss
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.views import aborts_and_losses
+from indoubt.collector.views.aborts_and_losses import EVERY
+from indoubt.collector.views.batch_rows import batch_row
+from indoubt.collector.views.batches import (
     VERDICTS,
     BatchVerdict,
     batch_sort_key,
     complete_sort_key,
     current_batches,
 )
-from collector.views.current_state import CurrentState
-from collector.views.past_batches import Attempts
-from collector.views.transaction_rows import abort_row, loss_row, transaction_row, urgency
-from collector.views.undone_in_history import UndoneList, clues_of_past, losses_of_past, undone_page
-from lifecycle.rows.batches import OVER
-from lifecycle.verdicts import URGENCY, Certainty, Verdict
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.past_batches import Attempts
+from indoubt.collector.views.transaction_rows import abort_row, loss_row, transaction_row, urgency
+from indoubt.collector.views.undone_in_history import UndoneList, clues_of_past, losses_of_past, undone_page
+from indoubt.lifecycle.rows.batches import OVER
+from indoubt.lifecycle.verdicts import URGENCY, Certainty, Verdict
 
 Undone = TypeVar("Undone", AbortClues, Loss)
 

@@ -14,28 +14,28 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from collector.assess import rules
-from collector.assess.findings import Severity
-from collector.assess.rules.checkpoints import CheckpointHistory, by_pipeline
-from collector.facts.transaction_view import TransactionView
-from collector.history.store import StoreFailed
-from collector.notify.evaluator import ShownAlert
-from collector.notify.notifiers.delivery import Outcome
-from collector.notify.service import AlertService
-from collector.notify.state_machine import AlertState
-from collector.notify.store import ReceiverStatus
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.facts import CheckpointFacts
-from collector.records.log_settings import LogSettings
-from collector.records.standing_orders import StandingReport
-from collector.serve.api import application_ends, partition_metrics
-from collector.serve.api.application_ends import ApplicationEnds, Ends
-from collector.serve.api.dependencies import ApiDependencies
-from collector.serve.api.partition_metrics import SeenPartitions
-from collector.serve.api.pipeline_labels import PipelineLabels
-from collector.verdicts.judging import Judged, percentile
-from lifecycle.states import FINAL, TransactionState
-from lifecycle.verdicts import Verdict
+from indoubt.collector.assess import rules
+from indoubt.collector.assess.findings import Severity
+from indoubt.collector.assess.rules.checkpoints import CheckpointHistory, by_pipeline
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.history.store import StoreFailed
+from indoubt.collector.notify.evaluator import ShownAlert
+from indoubt.collector.notify.notifiers.delivery import Outcome
+from indoubt.collector.notify.service import AlertService
+from indoubt.collector.notify.state_machine import AlertState
+from indoubt.collector.notify.store import ReceiverStatus
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.records.log_settings import LogSettings
+from indoubt.collector.records.standing_orders import StandingReport
+from indoubt.collector.serve.api import application_ends, partition_metrics
+from indoubt.collector.serve.api.application_ends import ApplicationEnds, Ends
+from indoubt.collector.serve.api.dependencies import ApiDependencies
+from indoubt.collector.serve.api.partition_metrics import SeenPartitions
+from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.verdicts.judging import Judged, percentile
+from indoubt.lifecycle.states import FINAL, TransactionState
+from indoubt.lifecycle.verdicts import Verdict
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 QUANTILES = ((0.5, "0.5"), (0.99, "0.99"))

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from collector.runtime.logs import REQUEST_ID
-from collector.serve.api.errors import envelope
+from indoubt.collector.runtime.logs import REQUEST_ID
+from indoubt.collector.serve.api.errors import envelope
 
 SECURITY_HEADERS = (
     (b"cache-control", b"no-store"),

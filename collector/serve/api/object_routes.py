@@ -9,21 +9,21 @@ from fastapi import Depends, FastAPI, HTTPException, Path
 from fastapi.responses import Response
 from starlette.convertors import Convertor, register_url_convertor
 
-from collector.facts import transaction_join
-from collector.runtime.clock import now_ms
-from collector.serve.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
-from collector.serve.api.paging import Page, behind, place_of
-from collector.serve.api.table_routes import After, Limit, Table, row_answer, table_answer
-from collector.verdicts.judging import Judged
-from collector.views import aborts_and_losses, past_transactions
-from collector.views.application_names import applications_of_hanging, applications_of_holders
-from collector.views.partition_rows import blocked_row, hanging_rows
-from collector.views.raw_events import raw_events
-from collector.views.transaction_detail import detail_row
-from collector.views.transaction_rows import ended_row, transaction_row
-from lifecycle.rows.events import EndedTransactionRow, RawEventRow
-from lifecycle.rows.partitions import PartitionRow
-from lifecycle.rows.transactions import TransactionDetailRow
+from indoubt.collector.facts import transaction_join
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
+from indoubt.collector.serve.api.paging import Page, behind, place_of
+from indoubt.collector.serve.api.table_routes import After, Limit, Table, row_answer, table_answer
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.views import aborts_and_losses, past_transactions
+from indoubt.collector.views.application_names import applications_of_hanging, applications_of_holders
+from indoubt.collector.views.partition_rows import blocked_row, hanging_rows
+from indoubt.collector.views.raw_events import raw_events
+from indoubt.collector.views.transaction_detail import detail_row
+from indoubt.collector.views.transaction_rows import ended_row, transaction_row
+from indoubt.lifecycle.rows.events import EndedTransactionRow, RawEventRow
+from indoubt.lifecycle.rows.partitions import PartitionRow
+from indoubt.lifecycle.rows.transactions import TransactionDetailRow
 
 KEY = "{key:transaction_key}"
 MOST_ENDED = 50

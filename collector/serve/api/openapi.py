@@ -8,10 +8,10 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
-from collector.notify.silences import SilenceRequest
-from collector.serve.api.errors import CODES
-from lifecycle.rows.order_request import AnyOrder, PreviewRequest, RunRequest
-from lifecycle.rows.standing_orders import SwitchRequest
+from indoubt.collector.notify.silences import SilenceRequest
+from indoubt.collector.serve.api.errors import CODES
+from indoubt.lifecycle.rows.order_request import AnyOrder, PreviewRequest, RunRequest
+from indoubt.lifecycle.rows.standing_orders import SwitchRequest
 
 HEALTH = ("get", "/api/v1/health")
 """Answers 503 in the shape of its 200."""

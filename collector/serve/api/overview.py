@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from collector.assess.assessment import Assessment
-from collector.assess.attention.pipelines import alive
-from collector.assess.rules.observers import existing, up
-from collector.history import sql
-from collector.history.store import Store
-from collector.records.facts import CheckpointFacts
-from collector.runtime.clock import now_ms
-from collector.runtime.timed_cache import TtlCache
-from collector.verdicts.judging import percentile
-from collector.views.current_state import CurrentState
-from lifecycle.checkpoints import CheckpointState
-from lifecycle.durations import MINUTE_MS
-from lifecycle.rows.attention import Attention, AttentionKind
-from lifecycle.rows.cut_lists import cut_lists
-from lifecycle.rows.order_request import MAX_KEYS
-from lifecycle.rows.overview import CheckpointFigures, Overview, OverviewCounts
+from indoubt.collector.assess.assessment import Assessment
+from indoubt.collector.assess.attention.pipelines import alive
+from indoubt.collector.assess.rules.observers import existing, up
+from indoubt.collector.history import sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.runtime.timed_cache import TtlCache
+from indoubt.collector.verdicts.judging import percentile
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.checkpoints import CheckpointState
+from indoubt.lifecycle.durations import MINUTE_MS
+from indoubt.lifecycle.rows.attention import Attention, AttentionKind
+from indoubt.lifecycle.rows.cut_lists import cut_lists
+from indoubt.lifecycle.rows.order_request import MAX_KEYS
+from indoubt.lifecycle.rows.overview import CheckpointFigures, Overview, OverviewCounts
 
 RECOUNT_MS = 2_000
 MOST_NAMED = 100

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lifecycle.errors import IndoubtError
-from lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.lifecycle.errors import IndoubtError
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 
 SortKey = tuple[int | str, ...]
 Row = Any

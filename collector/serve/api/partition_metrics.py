@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from collector.serve.api.pipeline_labels import PipelineLabels
-from collector.verdicts.partition_state import PartitionFindings
-from collector.views import application_names
-from collector.views.current_state import CurrentState
-from lifecycle.application import Application
-from resource_managers.kafka.partitions import Partition
+from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.verdicts.partition_state import PartitionFindings
+from indoubt.collector.views import application_names
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.application import Application
+from indoubt.resource_managers.kafka.partitions import Partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collector.facts.transaction_view import TransactionView
-from lifecycle.application import Application, ApplicationKind
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.lifecycle.application import Application, ApplicationKind
 
 FOREIGN, OTHER = "foreign", "other"
 

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
-from lifecycle.errors import MalformedRecord
-from lifecycle.json_record import read_object
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.json_record import read_object
 
 
 async def json_object(request: Request, what: str) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from typing import Annotated
 from fastapi import Depends, FastAPI, HTTPException, Query
 from fastapi.responses import Response
 
-from collector.serve.api.dependencies import ApiDependencies, caller_of_request
-from collector.serve.api.paging import Page, place_of
-from collector.serve.api.table_routes import After, Table, table_answer
-from collector.views.search import SearchQuery, search
-from collector.views.transaction_rows import found_row
-from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.rows.search import FoundTransactionRow, SearchOutcome
-from lifecycle.verdicts import AbortCause
+from indoubt.collector.serve.api.dependencies import ApiDependencies, caller_of_request
+from indoubt.collector.serve.api.paging import Page, place_of
+from indoubt.collector.serve.api.table_routes import After, Table, table_answer
+from indoubt.collector.views.search import SearchQuery, search
+from indoubt.collector.views.transaction_rows import found_row
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.lifecycle.rows.search import FoundTransactionRow, SearchOutcome
+from indoubt.lifecycle.verdicts import AbortCause
 
 MOST = 1_000
 Moment = Annotated[int, Query(ge=0, le=MAX_WHOLE_NUMBER)]

@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import Depends, FastAPI, HTTPException, Query
 from fastapi.responses import Response
 
-from collector.history.rollups import MINUTES_KEPT_MS
-from collector.runtime.clock import now_ms
-from collector.serve.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
-from collector.serve.api.paging import page, place_of
-from collector.serve.api.table_routes import After, Limit, Table, row_answer, table_answer
-from collector.views.series import Window, cached_checkpoint_gaps, cached_series, of_pipeline
-from lifecycle.rows.series import CheckpointGapsRow, Series
+from indoubt.collector.history.rollups import MINUTES_KEPT_MS
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
+from indoubt.collector.serve.api.paging import page, place_of
+from indoubt.collector.serve.api.table_routes import After, Limit, Table, row_answer, table_answer
+from indoubt.collector.views.series import Window, cached_checkpoint_gaps, cached_series, of_pipeline
+from indoubt.lifecycle.rows.series import CheckpointGapsRow, Series
 
 MOST_APPLICATIONS = 200
 

@@ -12,22 +12,22 @@ from fastapi import Depends, FastAPI, Query
 from fastapi.responses import Response
 from pydantic import Field
 
-from collector.act.orders.audit import Intent
-from collector.act.orders.pipelines import pipeline_row
-from collector.history import sql
-from collector.records.facts import CheckpointFacts
-from collector.runtime.clock import now_ms
-from collector.serve.api import listings
-from collector.serve.api.dependencies import ApiDependencies, caller_of_request
-from collector.serve.api.overview import attention_about
-from collector.serve.api.paging import Page, first, page, place_of
-from collector.verdicts.driver_state import gives_signs
-from collector.verdicts.timeout_risk import by_risk
-from collector.views import aborts_and_losses
-from collector.views.application_names import applications_of_hanging, applications_of_holders
-from collector.views.partition_rows import blocked_rows, hanging_rows
-from collector.views.past_batches import Attempts
-from collector.views.pipeline_rows import (
+from indoubt.collector.act.orders.audit import Intent
+from indoubt.collector.act.orders.pipelines import pipeline_row
+from indoubt.collector.history import sql
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.serve.api import listings
+from indoubt.collector.serve.api.dependencies import ApiDependencies, caller_of_request
+from indoubt.collector.serve.api.overview import attention_about
+from indoubt.collector.serve.api.paging import Page, first, page, place_of
+from indoubt.collector.verdicts.driver_state import gives_signs
+from indoubt.collector.verdicts.timeout_risk import by_risk
+from indoubt.collector.views import aborts_and_losses
+from indoubt.collector.views.application_names import applications_of_hanging, applications_of_holders
+from indoubt.collector.views.partition_rows import blocked_rows, hanging_rows
+from indoubt.collector.views.past_batches import Attempts
+from indoubt.collector.views.pipeline_rows import (
     checkpoint_at_ms,
     checkpoint_row,
     checkpoint_sort_key,
@@ -35,17 +35,17 @@ from collector.views.pipeline_rows import (
     job_row,
     timeout_row,
 )
-from collector.views.timeouts import cached_lengths, timeouts
-from collector.views.transaction_rows import count_rows
-from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.rows.attention import Attention, AttentionKind
-from lifecycle.rows.batches import BatchRow
-from lifecycle.rows.ends import AbortRow, LossRow
-from lifecycle.rows.orders import UnderWayRow
-from lifecycle.rows.partitions import BlockedRow, HangingRow
-from lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
-from lifecycle.rows.records import AuditRow, QuarantinedRow
-from lifecycle.rows.transactions import TransactionCountRow, TransactionRow
+from indoubt.collector.views.timeouts import cached_lengths, timeouts
+from indoubt.collector.views.transaction_rows import count_rows
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.lifecycle.rows.attention import Attention, AttentionKind
+from indoubt.lifecycle.rows.batches import BatchRow
+from indoubt.lifecycle.rows.ends import AbortRow, LossRow
+from indoubt.lifecycle.rows.orders import UnderWayRow
+from indoubt.lifecycle.rows.partitions import BlockedRow, HangingRow
+from indoubt.lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
+from indoubt.lifecycle.rows.records import AuditRow, QuarantinedRow
+from indoubt.lifecycle.rows.transactions import TransactionCountRow, TransactionRow
 
 MAX_LIMIT = 100_000
 MAX_CURSOR = 2_000

@@ -1,4 +1,4 @@
-"""What may stand on the command line of ``python -m collector COMMAND``."""
+"""What may stand on the command line of ``python -m indoubt.collector COMMAND``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from datetime import datetime
 from typing import Any
 
-from collector.serve.cli.listings import LISTINGS, Listing
-from lifecycle.resource_manager_kinds import KINDS
-from lifecycle.rows.search import SearchOutcome
-from lifecycle.verdicts import AbortCause, Certainty
+from indoubt.collector.serve.cli.listings import LISTINGS, Listing
+from indoubt.lifecycle.resource_manager_kinds import KINDS
+from indoubt.lifecycle.rows.search import SearchOutcome
+from indoubt.lifecycle.verdicts import AbortCause, Certainty
 
 EXIT_CODES = """exit codes:
   0  done (an order without --yes: every check passed, nothing was done)
@@ -48,7 +48,7 @@ _FILTERS = {
 def parser() -> argparse.ArgumentParser:
     """Return the parser of every command but serve and token."""
     made = argparse.ArgumentParser(
-        prog="python -m collector",
+        prog="python -m indoubt.collector",
         description="Ask a running collector, and give it orders. Its address and the token are taken from "
         "INDOUBT_COLLECTOR_URL and INDOUBT_TOKEN or INDOUBT_TOKEN_FILE.",
         epilog=EXIT_CODES,

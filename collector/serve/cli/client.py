@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from lifecycle.errors import IndoubtError, SettingsError
-from lifecycle.text_files import text_of
+from indoubt.lifecycle.errors import IndoubtError, SettingsError
+from indoubt.lifecycle.text_files import text_of
 
 URL, TOKEN, TOKEN_FILE, CA = (
     "INDOUBT_COLLECTOR_URL",

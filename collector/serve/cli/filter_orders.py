@@ -10,9 +10,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from collector.serve.cli.arguments import read_filter
-from collector.serve.cli.client import Client, Refused, Unanswered
-from collector.serve.cli.order_answers import (
+from indoubt.collector.serve.cli.arguments import read_filter
+from indoubt.collector.serve.cli.client import Client, Refused, Unanswered
+from indoubt.collector.serve.cli.order_answers import (
     DONE,
     DRY_REASON,
     NOT_DONE,
@@ -21,8 +21,8 @@ from collector.serve.cli.order_answers import (
     WrongUse,
     say,
 )
-from collector.serve.cli.text_table import table
-from lifecycle.counted_nouns import counted
+from indoubt.collector.serve.cli.text_table import table
+from indoubt.lifecycle.counted_nouns import counted
 
 LOOK_S = 0.5
 """How often the collector is asked how far it is."""

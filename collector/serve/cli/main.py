@@ -1,4 +1,4 @@
-"""``python -m collector COMMAND``: asks the running collector, gives it orders, and says how that went by its exit code."""
+"""``python -m indoubt.collector COMMAND``: asks the running collector, gives it orders, and says how that went by its exit code."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from collector.serve.cli import orders, overview, standing_orders
-from collector.serve.cli.arguments import moment_ms, parser
-from collector.serve.cli.client import Client, Refused, Unanswered
-from collector.serve.cli.listings import LISTINGS, PARAMETERS, Listing
-from collector.serve.cli.order_answers import DONE, NOT_DONE, WRONG_USE
-from collector.serve.cli.text_table import lines, table
-from lifecycle.clock import now_ms
-from lifecycle.errors import SettingsError
-from lifecycle.visible_text import actual, visible
+from indoubt.collector.serve.cli import orders, overview, standing_orders
+from indoubt.collector.serve.cli.arguments import moment_ms, parser
+from indoubt.collector.serve.cli.client import Client, Refused, Unanswered
+from indoubt.collector.serve.cli.listings import LISTINGS, PARAMETERS, Listing
+from indoubt.collector.serve.cli.order_answers import DONE, NOT_DONE, WRONG_USE
+from indoubt.collector.serve.cli.text_table import lines, table
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.visible_text import actual, visible
 
 UNREACHABLE = 3
 ORDERS = ("commit", "abort", "settle-batch", "restart", "start", "stop")

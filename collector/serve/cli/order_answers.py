@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from collector.serve.cli.client import Client
-from collector.serve.cli.text_table import table
-from lifecycle.rows.order_request import MAX_REASON, MIN_REASON
-from lifecycle.visible_text import visible
+from indoubt.collector.serve.cli.client import Client
+from indoubt.collector.serve.cli.text_table import table
+from indoubt.lifecycle.rows.order_request import MAX_REASON, MIN_REASON
+from indoubt.lifecycle.visible_text import visible
 
 DONE, NOT_DONE, WRONG_USE = 0, 1, 2
 TRANSACTION_COLUMNS = ("verdict", "certainty", "pipeline", "batch", "slot", "state", "rows", "key")

@@ -6,9 +6,9 @@ import argparse
 from typing import Any
 from urllib.parse import quote
 
-from collector.serve.cli import filter_orders
-from collector.serve.cli.client import Client, Refused
-from collector.serve.cli.order_answers import (
+from indoubt.collector.serve.cli import filter_orders
+from indoubt.collector.serve.cli.client import Client, Refused
+from indoubt.collector.serve.cli.order_answers import (
     DONE,
     NOT_DONE,
     TRANSACTION_COLUMNS,
@@ -19,9 +19,9 @@ from collector.serve.cli.order_answers import (
     say,
     show,
 )
-from collector.serve.cli.text_table import table
-from lifecycle.orders import HANGING_KEY
-from lifecycle.visible_text import actual
+from indoubt.collector.serve.cli.text_table import table
+from indoubt.lifecycle.orders import HANGING_KEY
+from indoubt.lifecycle.visible_text import actual
 
 BATCH_COLUMNS = ("verdict", "pipeline", "batch", "attempt", "settle", "decision", "rows", "explanation")
 BY_FILTER = ("abort", "commit")

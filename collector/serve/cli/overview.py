@@ -7,15 +7,15 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import collector
-from collector.serve.cli.client import Client
-from collector.serve.cli.text_table import cell
-from lifecycle.counted_nouns import counted
-from lifecycle.durations import duration
-from lifecycle.orders import PIPELINE_KEY
-from lifecycle.rows.attention import Remedy
-from lifecycle.verdicts import Verdict
-from lifecycle.visible_text import visible
+from indoubt import collector
+from indoubt.collector.serve.cli.client import Client
+from indoubt.collector.serve.cli.text_table import cell
+from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.durations import duration
+from indoubt.lifecycle.orders import PIPELINE_KEY
+from indoubt.lifecycle.rows.attention import Remedy
+from indoubt.lifecycle.verdicts import Verdict
+from indoubt.lifecycle.visible_text import visible
 
 COMMAND = "overview"
 ALL_WELL, NOT_WELL = 0, 4
@@ -42,7 +42,7 @@ def _said(answer: Mapping[str, Any]) -> Iterator[str]:
     elif answer["awaited"]:
         yield f"nothing is in doubt, and {', '.join(_awaited(one, answer['now_ms']) for one in answer['awaited'])}"
     elif answer["all_well_since_ms"] is None:
-        yield "nothing is known to be wrong, but not every source was seen yet: 'python -m collector status' shows which"
+        yield "nothing is known to be wrong, but not every source was seen yet: 'python -m indoubt.collector status' shows which"
     else:
         yield f"all well since {cell('all_well_since_ms', answer['all_well_since_ms'])}"
     yield (

@@ -6,9 +6,9 @@ import argparse
 import json
 import sys
 
-from collector.serve.cli.client import Client
-from collector.serve.cli.order_answers import DONE, WrongUse, check_reason
-from collector.serve.cli.text_table import table
+from indoubt.collector.serve.cli.client import Client
+from indoubt.collector.serve.cli.order_answers import DONE, WrongUse, check_reason
+from indoubt.collector.serve.cli.text_table import table
 
 COMMAND = "standing-orders"
 COLUMNS = (

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from lifecycle.durations import duration
-from lifecycle.visible_text import visible
+from indoubt.lifecycle.durations import duration
+from indoubt.lifecycle.visible_text import visible
 
 MAX_TEXT = 100
 _DURATIONS = frozenset(

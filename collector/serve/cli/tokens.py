@@ -1,4 +1,4 @@
-"""``python -m collector token add|list|revoke``: who may call the API of the collector in a directory."""
+"""``python -m indoubt.collector token add|list|revoke``: who may call the API of the collector in a directory."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from collector.runtime.clock import now_ms
-from collector.serve.api.auth import token_store
-from collector.serve.api.auth.token_store import KnownToken
-from lifecycle.durations import DAY_MS
-from lifecycle.errors import SettingsError
-from lifecycle.orders import Role
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.serve.api.auth import token_store
+from indoubt.collector.serve.api.auth.token_store import KnownToken
+from indoubt.lifecycle.durations import DAY_MS
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.orders import Role
 
 NOTE = "a running collector takes it up at once, unless its tokens come from the environment"
 
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m collector token", description="Make, list and revoke tokens of the collector's API."
+        prog="python -m indoubt.collector token", description="Make, list and revoke tokens of the collector's API."
     )
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(

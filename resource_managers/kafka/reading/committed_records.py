@@ -14,14 +14,14 @@ import pyarrow as pa
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer.fetch import FetchRequest
 
-from lifecycle.backoff import Backoff
-from lifecycle.errors import MalformedRecord, RecordsGone, ResourceManagerError, Unreachable
-from resource_managers.kafka.answers import MISSING_ROW, NO_LEADER, BrokerAnswer, answer_of
-from resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
-from resource_managers.kafka.partitions import KafkaPartitions
-from resource_managers.kafka.reading.fetched_batches import FetchedBatch, batches_of, committed
-from resource_managers.kafka.reading.record_columns import columns_of
-from resource_managers.kafka.wire import wire
+from indoubt.lifecycle.backoff import Backoff
+from indoubt.lifecycle.errors import MalformedRecord, RecordsGone, ResourceManagerError, Unreachable
+from indoubt.resource_managers.kafka.answers import MISSING_ROW, NO_LEADER, BrokerAnswer, answer_of
+from indoubt.resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions
+from indoubt.resource_managers.kafka.reading.fetched_batches import FetchedBatch, batches_of, committed
+from indoubt.resource_managers.kafka.reading.record_columns import columns_of
+from indoubt.resource_managers.kafka.wire import wire
 
 FETCH_BYTES = 4 << 20
 """An answer has no more, unless one record batch is larger. Smaller ones cost more: each costs about 3 ms."""

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lifecycle.errors import MalformedRecord
-from resource_managers.kafka.compression import CODECS
-from resource_managers.kafka.record_batch import HEADER_BYTES
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.resource_managers.kafka.compression import CODECS
+from indoubt.resource_managers.kafka.record_batch import HEADER_BYTES
 
 Octets = npt.NDArray[np.uint8]
 

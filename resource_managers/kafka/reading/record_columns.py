@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lifecycle.errors import MalformedRecord
-from resource_managers.kafka.reading.fetched_batches import Octets, Section
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.resource_managers.kafka.reading.fetched_batches import Octets, Section
 
 Integers = npt.NDArray[np.int64]
 Columns = tuple[pa.Array, pa.Array]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from lifecycle.orders import common_beginning
+from indoubt.lifecycle.orders import common_beginning
 from tests.unit.app.contract_attention_rows import silence
 from tests.unit.app.contract_knowledge import Known
 from tests.unit.app.contract_rows import now_ms

@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from lifecycle.persons import NAME_HEADER
-from lifecycle.rows.batches import OVER
+from indoubt.lifecycle.persons import NAME_HEADER
+from indoubt.lifecycle.rows.batches import OVER
 from tests.unit.app.contract_answers import Answers, error
 
 WAIT_LIMIT_S = 120.0

@@ -11,11 +11,11 @@ import streamlit as st
 from streamlit.components.v2.component_manager import BidiComponentManager
 from streamlit.testing.v1 import AppTest
 
-from app import live
-from app.dialogs import order_dialog, run_lines
-from app.regions import component
-from app.settings import COLLECTOR_URL, FAULT_INJECTION_URL
-from app.settings import TOKEN as TOKEN_VARIABLE
+from indoubt.app import live
+from indoubt.app.dialogs import order_dialog, run_lines
+from indoubt.app.regions import component
+from indoubt.app.settings import COLLECTOR_URL, FAULT_INJECTION_URL
+from indoubt.app.settings import TOKEN as TOKEN_VARIABLE
 from tests.unit.app import region_in_streamlit
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_knowledge import TOKEN
@@ -51,8 +51,8 @@ def opened(name: str, /, **query: str) -> AppTest:
     def script(name: str) -> None:
         import importlib
 
-        from app import live
-        from app.dialogs import (
+        from indoubt.app import live
+        from indoubt.app.dialogs import (
             filter_order_dialog,
             run_lines,
             silence_dialog,
@@ -66,7 +66,7 @@ def opened(name: str, /, **query: str) -> AppTest:
         region_in_streamlit.write_without_buttons("frame")
         run_lines.show()
         transactions_dialog.DIALOG.show_last_result()
-        importlib.import_module(f"app.screens.{name}").show()
+        importlib.import_module(f"indoubt.app.screens.{name}").show()
         for dialog in (transactions_dialog.DIALOG, target_dialogs.BATCH, target_dialogs.PIPELINE):
             dialog.show_if_asked()
         filter_order_dialog.show_if_asked()

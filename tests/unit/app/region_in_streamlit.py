@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 
 import streamlit as st
 
-from app import live
-from app.client.collector_client import CollectorError
-from app.components.markup import Html, el, join
-from app.screens.live_regions import REGIONS
+from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.components.markup import Html, el, join
+from indoubt.app.screens.live_regions import REGIONS
 
 
 class _Clickables(HTMLParser):

@@ -7,12 +7,12 @@ from datetime import UTC
 
 import pytest
 
-from app.components.abort_bars import MOST_BARS, abort_bars
-from app.components.time_text import zone_named
-from lifecycle.durations import DAY_MS, MINUTE_MS
-from lifecycle.rows.ends import AbortRow
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import AbortCause
+from indoubt.app.components.abort_bars import MOST_BARS, abort_bars
+from indoubt.app.components.time_text import zone_named
+from indoubt.lifecycle.durations import DAY_MS, MINUTE_MS
+from indoubt.lifecycle.rows.ends import AbortRow
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import AbortCause
 
 T0 = 1_795_000_020_000
 

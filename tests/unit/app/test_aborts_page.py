@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.screens import aborts
-from lifecycle import page_paths
+from indoubt.app.screens import aborts
+from indoubt.lifecycle import page_paths
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import now_ms
 from tests.unit.app.page_driver import answering, opened, said

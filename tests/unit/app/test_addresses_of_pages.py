@@ -12,7 +12,7 @@ def two_sections() -> None:
 
     import streamlit as st
 
-    from app.screens import sections
+    from indoubt.app.screens import sections
 
     shown = {"one": ("First", partial(st.html, "the first")), "two": ("Second", partial(st.html, "the second"))}
     sections.write("example", shown)
@@ -41,7 +41,7 @@ def test_a_chosen_section_stands_in_the_address_alone():
 def a_search_field() -> None:
     import streamlit as st
 
-    from app.screens import sections
+    from indoubt.app.screens import sections
 
     st.html(f"asked: {sections.search_field('words', 'a hint')}")
 

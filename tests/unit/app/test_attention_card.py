@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.components.attention_card import card
-from app.components.markup import Html
-from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
-from lifecycle.verdicts import Certainty, Verdict
+from indoubt.app.components.attention_card import card
+from indoubt.app.components.markup import Html
+from indoubt.lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
+from indoubt.lifecycle.verdicts import Certainty, Verdict
 
 
 def item(**changed: Any) -> Attention:

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 import streamlit as st
 
-from app.components import brush
-from app.components.time_text import zone_named
-from app.dialogs import button_clicks
-from app.screens import checkpoints
+from indoubt.app.components import brush
+from indoubt.app.components.time_text import zone_named
+from indoubt.app.dialogs import button_clicks
+from indoubt.app.screens import checkpoints
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import checkpoint, checkpoint_gaps
 from tests.unit.app.page_driver import answering, opened, said

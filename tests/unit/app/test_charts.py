@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from app.components.charts import checkpoint_chart
-from lifecycle.rows.pipelines import CheckpointRow
-from lifecycle.rows.row_json import read_row
-from lifecycle.rows.series import CheckpointGapsRow
+from indoubt.app.components.charts import checkpoint_chart
+from indoubt.lifecycle.rows.pipelines import CheckpointRow
+from indoubt.lifecycle.rows.row_json import read_row
+from indoubt.lifecycle.rows.series import CheckpointGapsRow
 from tests.unit.app.contract_pipeline_rows import checkpoint, checkpoint_gap, checkpoint_gaps
 
 T0 = 1_795_000_020_000

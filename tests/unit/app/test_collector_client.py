@@ -9,11 +9,11 @@ from threading import Thread
 
 import pytest
 
-from app.client.collector_client import CollectorClient, CollectorError, Failure
-from app.settings import COLLECTOR_URL, TOKEN_FILE, Settings
-from app.settings import TOKEN as TOKEN_VARIABLE
-from lifecycle.orders import Action, Role
-from lifecycle.verdicts import Verdict
+from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
+from indoubt.app.settings import COLLECTOR_URL, TOKEN_FILE, Settings
+from indoubt.app.settings import TOKEN as TOKEN_VARIABLE
+from indoubt.lifecycle.orders import Action, Role
+from indoubt.lifecycle.verdicts import Verdict
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_rows import batch, foreign

@@ -6,7 +6,7 @@ import httpx
 import pytest
 import streamlit as st
 
-from app.screens import fault_injection
+from indoubt.app.screens import fault_injection
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.page_driver import answering, button, opened, said
 

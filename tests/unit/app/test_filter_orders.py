@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import live
-from lifecycle.orders import Action, Role
-from lifecycle.persons import Person
-from lifecycle.rows.orders import OrderRun
+from indoubt.app import live
+from indoubt.lifecycle.orders import Action, Role
+from indoubt.lifecycle.persons import Person
+from indoubt.lifecycle.rows.orders import OrderRun
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import batch, foreign
 from tests.unit.app.page_driver import answering, button, labels, opened, said

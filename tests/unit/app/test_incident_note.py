@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from app.client.audit_entries import read_audit
-from app.client.collector_rows import Rows
-from app.components.incident_note import (
+from indoubt.app.client.audit_entries import read_audit
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.components.incident_note import (
     LISTED,
     alert_note,
     application_note,
@@ -14,14 +14,14 @@ from app.components.incident_note import (
     partition_note,
     transaction_note,
 )
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.attention import Attention
-from lifecycle.rows.batches import BatchRow
-from lifecycle.rows.events import RawEventRow
-from lifecycle.rows.partitions import PartitionRow
-from lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
-from lifecycle.rows.row_json import read_row
-from lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.rows.attention import Attention
+from indoubt.lifecycle.rows.batches import BatchRow
+from indoubt.lifecycle.rows.events import RawEventRow
+from indoubt.lifecycle.rows.partitions import PartitionRow
+from indoubt.lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
+from indoubt.lifecycle.rows.row_json import read_row
+from indoubt.lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import alert
 from tests.unit.app.contract_pipeline_rows import checkpoint, job, pipeline, timeout

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from app.streamlit_files import IndexPage
+from indoubt.app.streamlit_files import IndexPage
 
 HTML = "<html><head><title>é</title><script>window.first = true</script><script src='a.js'></script></head></html>"
 BROWSER = {"accept": "text/html,*/*", "accept-encoding": "gzip", "if-none-match": "the-file"}

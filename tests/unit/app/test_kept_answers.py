@@ -11,15 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from app import live
-from app.client import kept_answers
-from app.client.collector_client import CollectorClient
-from app.client.kept_answers import KeptAnswers
-from app.dialogs import order_dialog
-from app.settings import COLLECTOR_URL, TOKEN, Settings
-from collector.serve.api.auth.authentication import Caller
-from collector.serve.api.auth.rate_limits import RequestLimits
-from lifecycle.orders import Action, Role
+from indoubt.app import live
+from indoubt.app.client import kept_answers
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.kept_answers import KeptAnswers
+from indoubt.app.dialogs import order_dialog
+from indoubt.app.settings import COLLECTOR_URL, TOKEN, Settings
+from indoubt.collector.serve.api.auth.authentication import Caller
+from indoubt.collector.serve.api.auth.rate_limits import RequestLimits
+from indoubt.lifecycle.orders import Action, Role
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_knowledge import TOKEN as ITS_TOKEN
 from tests.unit.app.contract_pipeline_rows import pipeline

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.client.collector_client import CollectorClient
-from app.components.markup import el
-from app.regions import component, region_server
-from app.regions.region_content import Query, RegionContent, changes, edits
-from app.regions.region_server import RegionServer, TooManyViews
-from app.settings import Settings
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.components.markup import el
+from indoubt.app.regions import component, region_server
+from indoubt.app.regions.region_content import Query, RegionContent, changes, edits
+from indoubt.app.regions.region_server import RegionServer, TooManyViews
+from indoubt.app.settings import Settings
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_server import ContractServer

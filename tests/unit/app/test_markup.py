@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.components.markup import Html, el, join, plain_label
+from indoubt.app.components.markup import Html, el, join, plain_label
 
 HOSTILE = "<img src=x onerror=alert(1)>\" onmouseover='x' &amp; **b** :red[x] :smile: [a](http://e)"
 

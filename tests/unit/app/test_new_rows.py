@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app import live
-from app.components.markup import join
-from app.screens import new_rows
+from indoubt.app import live
+from indoubt.app.components.markup import join
+from indoubt.app.screens import new_rows
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import checkpoint
 from tests.unit.app.contract_rows import loss, now_ms

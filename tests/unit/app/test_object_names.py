@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.components.object_names import KeyName, key_link, key_text, read_key
+from indoubt.app.components.object_names import KeyName, key_link, key_text, read_key
 from tests.unit.app.page_driver import HOSTILE
 
 

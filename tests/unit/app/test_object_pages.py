@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from lifecycle import page_paths
+from indoubt.lifecycle import page_paths
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import alert, attention
 from tests.unit.app.contract_pipeline_rows import job, pipeline, timeout

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from app import live
-from app.components import small_plots
-from app.regions.region_content import RegionContent, changes, kept_for
-from app.screens import over_time
-from lifecycle import page_paths
+from indoubt.app import live
+from indoubt.app.components import small_plots
+from indoubt.app.regions.region_content import RegionContent, changes, kept_for
+from indoubt.app.screens import over_time
+from indoubt.lifecycle import page_paths
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import (
     application_series,

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import streamlit as st
 
-from app.dialogs import button_clicks
+from indoubt.app.dialogs import button_clicks
 
 OVERVIEW, TRANSACTION = (SimpleNamespace(url_path=path) for path in ("", "transaction"))
 PAGES = {"": OVERVIEW, "transaction": TRANSACTION}

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.screens.pipelines import pipeline_buttons
-from lifecycle.rows.attention import Remedy
+from indoubt.app.screens.pipelines import pipeline_buttons
+from indoubt.lifecycle.rows.attention import Remedy
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import attention
 from tests.unit.app.contract_pipeline_rows import pipeline

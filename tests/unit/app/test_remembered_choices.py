@@ -8,10 +8,10 @@ import json
 import pytest
 import streamlit as st
 
-from app import live
-from app.components import downloads, paging
-from lifecycle.rows.partitions import BlockedRow
-from lifecycle.rows.row_json import read_row
+from indoubt.app import live
+from indoubt.app.components import downloads, paging
+from indoubt.lifecycle.rows.partitions import BlockedRow
+from indoubt.lifecycle.rows.row_json import read_row
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import batch, blocked, loss
 from tests.unit.app.page_driver import answering, labels, opened, said

@@ -7,11 +7,11 @@ import io
 
 import pytest
 
-from app.components.downloads import csv_text
-from app.components.time_text import exact_time
-from lifecycle import page_paths
-from lifecycle.rows.row_json import read_row
-from lifecycle.rows.search import FoundTransactionRow
+from indoubt.app.components.downloads import csv_text
+from indoubt.app.components.time_text import exact_time
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.rows.row_json import read_row
+from indoubt.lifecycle.rows.search import FoundTransactionRow
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import ended_transaction, now_ms
 from tests.unit.app.page_driver import HOSTILE, answering, opened, said

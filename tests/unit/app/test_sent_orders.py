@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app import live
-from app.dialogs import order_dialog, run_lines
+from indoubt.app import live
+from indoubt.app.dialogs import order_dialog, run_lines
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import pipeline
 from tests.unit.app.contract_rows import batch, parts_of_batch, shared_batch

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from app import server
-from app.__main__ import command_line, main
-from app.settings import COLLECTOR_CA, COLLECTOR_URL, FAULT_INJECTION_URL, TOKEN, TOKEN_FILE, Settings
-from app.sign_in.settings import CLIENT_SECRET
-from lifecycle.errors import SettingsError
+from indoubt.app import server
+from indoubt.app.__main__ import command_line, main
+from indoubt.app.settings import COLLECTOR_CA, COLLECTOR_URL, FAULT_INJECTION_URL, TOKEN, TOKEN_FILE, Settings
+from indoubt.app.sign_in.settings import CLIENT_SECRET
+from indoubt.lifecycle.errors import SettingsError
 from tests.unit.settings_page import documented
 
 ROOT = Path(__file__).parents[3]

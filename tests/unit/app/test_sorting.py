@@ -9,8 +9,8 @@ import re
 import pytest
 import streamlit as st
 
-from app.components import sorting
-from app.dialogs import button_clicks
+from indoubt.app.components import sorting
+from indoubt.app.dialogs import button_clicks
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import loss
 from tests.unit.app.page_driver import answering, opened, said

@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.testclient import TestClient
 from streamlit import file_util
 
-from app.streamlit_files import StreamlitFiles, scripts_of_every_page
+from indoubt.app.streamlit_files import StreamlitFiles, scripts_of_every_page
 
 SCRIPT = b"export const one = 1;" * 100
 FAR = {"host": "pages.example"}

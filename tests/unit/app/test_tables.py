@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.components.tables import table
+from indoubt.app.components.tables import table
 
 
 def test_a_short_cell_of_a_table_stays_in_one_line():

@@ -6,7 +6,7 @@ from datetime import UTC
 
 import pytest
 
-from app.components.time_text import (
+from indoubt.app.components.time_text import (
     amount,
     clock_time,
     duration,

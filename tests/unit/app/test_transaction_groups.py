@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from app.components.transaction_groups import grouped
-from app.dialogs import transactions_dialog
-from app.dialogs.order_text import what_will_happen
-from lifecycle.orders import Action
-from lifecycle.rows.row_json import read_row
-from lifecycle.rows.transactions import TransactionRow
-from lifecycle.verdicts import Certainty, Verdict
+from indoubt.app.components.transaction_groups import grouped
+from indoubt.app.dialogs import transactions_dialog
+from indoubt.app.dialogs.order_text import what_will_happen
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.row_json import read_row
+from indoubt.lifecycle.rows.transactions import TransactionRow
+from indoubt.lifecycle.verdicts import Certainty, Verdict
 from tests.unit.app.contract_rows import batch, foreign, transaction
 
 

@@ -8,13 +8,13 @@ from urllib.parse import quote
 
 import pytest
 
-from app.client.collector_client import CollectorClient, CollectorError, Failure
-from app.screens import aborts, alerts, batches, checkpoints, losses, over_time, pending, search
-from app.screens.objects import records
-from app.settings import Settings
 from benchmarks import collector_requests
-from collector.serve.cli.listings import LISTINGS
-from lifecycle.durations import HOUR_MS
+from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
+from indoubt.app.screens import aborts, alerts, batches, checkpoints, losses, over_time, pending, search
+from indoubt.app.screens.objects import records
+from indoubt.app.settings import Settings
+from indoubt.collector.serve.cli.listings import LISTINGS
+from indoubt.lifecycle.durations import HOUR_MS
 
 KEY = "kafka:ip-count-0-1:7:3@1795000000000"
 REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from benchmarks.scale import CommitTime, commit_times, completed
-from lifecycle.decisions import BatchAttempt, Decision, Ruling
-from lifecycle.events import EventType, LifecycleEvent
-from lifecycle.identity import Handle
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling
+from indoubt.lifecycle.events import EventType, LifecycleEvent
+from indoubt.lifecycle.identity import Handle
 
 
 def decision(batch: int, at_ms: int, prepared_ms: list[int]) -> Decision:

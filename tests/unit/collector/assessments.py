@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from collector.assess.assessment import Assessment, Surroundings, assess
-from collector.assess.assessor import Assessor
-from collector.assess.rule import unavailable_sources
-from collector.assess.rules import (
+from indoubt.collector.assess.assessment import Assessment, Surroundings, assess
+from indoubt.collector.assess.assessor import Assessor
+from indoubt.collector.assess.rule import unavailable_sources
+from indoubt.collector.assess.rules import (
     applications,
     batches,
     checkpoints,
@@ -19,14 +19,14 @@ from collector.assess.rules import (
     sources,
     standing_orders,
 )
-from collector.assess.rules.sources import unread_checkpoints
-from collector.assess.situation import Situation
-from collector.config.alerts import AlertSettings
-from collector.facts.transactional_ids import PrefixReport
-from collector.observe.source import ObserverStatus
-from collector.runtime.clock import now_ms
-from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
-from collector.views.current_state import CurrentState
+from indoubt.collector.assess.rules.sources import unread_checkpoints
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.facts.transactional_ids import PrefixReport
+from indoubt.collector.observe.source import ObserverStatus
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
+from indoubt.collector.views.current_state import CurrentState
 
 LIMITS = AlertSettings()
 FACTS: dict[str, tuple[Callable[[Situation], Any], Any]] = {

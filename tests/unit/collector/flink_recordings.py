@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from collector.observe.transaction_state_log import record_of
-from collector.records.formats.transaction_state import decode_value
-from collector.records.observations import BrokerRecord
+from indoubt.collector.observe.transaction_state_log import record_of
+from indoubt.collector.records.formats.transaction_state import decode_value
+from indoubt.collector.records.observations import BrokerRecord
 
 DIRECTORY = Path(__file__).with_name("flink_recorded")
 CLUSTER = "eu"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from collector.facts.fold import apply
-from collector.facts.state import State
-from collector.facts.transaction_join import views
-from collector.facts.transaction_view import TransactionView
-from collector.records.facts import PipelineFacts
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import (
+from indoubt.collector.facts.fold import apply
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_join import views
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.facts import PipelineFacts
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import (
     BranchGone,
     BranchListed,
     BranchProof,
@@ -21,9 +21,9 @@ from collector.records.observations import (
     Observed,
     Position,
 )
-from collector.records.observer_kind import ObserverKind
-from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
-from lifecycle.decisions import (
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
+from indoubt.lifecycle.decisions import (
     BatchAttempt,
     CheckpointTakenOver,
     Decision,
@@ -33,8 +33,8 @@ from lifecycle.decisions import (
     RunStarted,
     Settled,
 )
-from lifecycle.events import EventType, LifecycleEvent, encode
-from lifecycle.identity import Handle
+from indoubt.lifecycle.events import EventType, LifecycleEvent, encode
+from indoubt.lifecycle.identity import Handle
 
 T0 = 1_795_000_000_000
 PREFIX, CHECKPOINT_ID = "ip-count", "checkpoint-1"

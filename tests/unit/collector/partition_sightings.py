@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from collector.verdicts.blocked_readers import PartitionSnapshot, ReaderSnapshot
-from collector.verdicts.hanging_transactions import CoordinatorView, Suspect, doubt
-from collector.verdicts.known_ends import KnownEnd
-from collector.verdicts.partition_state import Blocked, Holder, PartitionFindings, PartitionTracker
-from resource_managers.kafka.partitions import OpenProducer, Partition
-from resource_managers.protocol import OpenTransactionView
+from indoubt.collector.verdicts.blocked_readers import PartitionSnapshot, ReaderSnapshot
+from indoubt.collector.verdicts.hanging_transactions import CoordinatorView, Suspect, doubt
+from indoubt.collector.verdicts.known_ends import KnownEnd
+from indoubt.collector.verdicts.partition_state import Blocked, Holder, PartitionFindings, PartitionTracker
+from indoubt.resource_managers.kafka.partitions import OpenProducer, Partition
+from indoubt.resource_managers.protocol import OpenTransactionView
 from tests.unit.collector.observations import T0
 
 PARTITION: Partition = ("orders", 3)

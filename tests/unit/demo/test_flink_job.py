@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from collector.config import named_locations
 from demo import flink_job
 from demo.flink_job import FlinkJob
 from demo.run import DemoRun, RunSettings
 from demo.waiting import DemoFailed
+from indoubt.collector.config import named_locations
 
 JOB = FlinkJob(port=4711, checkpoints=Path("/data/checkpoints"))
 

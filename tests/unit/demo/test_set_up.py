@@ -18,16 +18,16 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 pytestmark = pytest.mark.slow
 
 LOCKS = (python_packages.ALL, python_packages.COLLECTOR, python_packages.DEVELOPMENT, python_packages.UV)
-NEVER_IMPORTED = ("pyspark", "py4j", "pipeline", "demo")
+NEVER_IMPORTED = ("pyspark", "py4j", "indoubt.pipeline", "demo")
 IMPORTS_EVERYTHING = """
 import importlib, pkgutil, sys
 for name in sys.argv[1:]:
     sys.modules[name] = None  # an import of it fails
-found = ["app", "collector"]
+found = ["indoubt.app", "indoubt.collector"]
 for package in tuple(found):
-    found += [module.name for module in pkgutil.walk_packages([package], f"{package}.")]
+    found += [module.name for module in pkgutil.walk_packages([package.replace(".", "/")], f"{package}.")]
 for name in found:
-    if name != "app.page":  # Streamlit's script: to import it is to run it, and it is only made of the others
+    if name != "indoubt.app.page":  # Streamlit's script: to import it is to run it, and it is only made of the others
         importlib.import_module(name)
 print(len(found))
 """

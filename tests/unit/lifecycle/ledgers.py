@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import DecisionRecord
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import DecisionRecord
 
 
 def fold(records: Iterable[tuple[int, DecisionRecord]]) -> DecisionLedger:

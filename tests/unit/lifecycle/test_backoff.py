@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from lifecycle.backoff import Backoff
+from indoubt.lifecycle.backoff import Backoff
 
 PAUSES = Backoff(first_s=0.25, max_s=2.0)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.branch_id import XA_PART_BYTES, XA_PREFIX_BYTES, BranchId, check_xa_prefix
-from lifecycle.errors import SettingsError
+from indoubt.lifecycle.branch_id import XA_PART_BYTES, XA_PREFIX_BYTES, BranchId, check_xa_prefix
+from indoubt.lifecycle.errors import SettingsError
 
 ID = BranchId(prefix="word_count", batch=7, attempt=41, slot=3, nonce="0a1b2c3d")
 

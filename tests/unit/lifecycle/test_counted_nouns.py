@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from lifecycle.counted_nouns import counted
+from indoubt.lifecycle.counted_nouns import counted
 
 
 def test_one_thing_is_not_many():

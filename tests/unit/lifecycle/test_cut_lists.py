@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lifecycle.rows.cut_lists import cut_lists, whole_length
+from indoubt.lifecycle.rows.cut_lists import cut_lists, whole_length
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from lifecycle.decision_parts import PARTS_SPAN, RecordAssembly, encode_within
-from lifecycle.decisions import Part, decode, encode
-from lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.lifecycle.decision_parts import PARTS_SPAN, RecordAssembly, encode_within
+from indoubt.lifecycle.decisions import Part, decode, encode
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 from tests.unit.lifecycle.test_decisions import decision, run
 from tests.unit.lifecycle.test_identity import HANDLE
 
@@ -109,7 +109,9 @@ def test_parts_that_make_no_record_are_malformed(parts, error, said):
 
 def test_parts_of_a_newer_programs_record_are_named_as_such(monkeypatch):
     newer = json.dumps({"version": 2, "data": "x" * 9000}).encode()
-    monkeypatch.setattr("lifecycle.decision_parts.encode", lambda record: newer if record is LARGE else encode(record))
+    monkeypatch.setattr(
+        "indoubt.lifecycle.decision_parts.encode", lambda record: newer if record is LARGE else encode(record)
+    )
     with pytest.raises(UnknownVersion):
         read(RecordAssembly(), encode_within(LARGE, MAX_BYTES))
 
@@ -117,6 +119,8 @@ def test_parts_of_a_newer_programs_record_are_named_as_such(monkeypatch):
 def test_parts_in_parts_are_refused(monkeypatch):
     inner = encode_within(LARGE, MAX_BYTES)[0]
     assert isinstance(decode(inner), Part)
-    monkeypatch.setattr("lifecycle.decision_parts.encode", lambda record: inner if record is LARGE else encode(record))
+    monkeypatch.setattr(
+        "indoubt.lifecycle.decision_parts.encode", lambda record: inner if record is LARGE else encode(record)
+    )
     with pytest.raises(MalformedRecord, match="part made of parts"):
         read(RecordAssembly(), encode_within(LARGE, 2_000))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import (
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import (
     BatchAttempt,
     CheckpointTakenOver,
     Decision,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import (
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import (
     BatchAttempt,
     CheckpointTakenOver,
     Decision,
@@ -22,7 +22,7 @@ from lifecycle.decisions import (
     decode,
     encode,
 )
-from lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 from tests.unit.lifecycle.ledgers import fold
 from tests.unit.lifecycle.test_identity import HANDLE
 

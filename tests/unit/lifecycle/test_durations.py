@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.durations import steady_duration
+from indoubt.lifecycle.durations import steady_duration
 
 
 @pytest.mark.parametrize(

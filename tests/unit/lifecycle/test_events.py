@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from lifecycle.errors import MalformedRecord, UnknownVersion
-from lifecycle.events import EventType, LifecycleEvent, decode, encode
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.lifecycle.events import EventType, LifecycleEvent, decode, encode
 
 EVENT = LifecycleEvent(
     type=EventType.TRANSACTION_PREPARED,

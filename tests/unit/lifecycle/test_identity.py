@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.errors import MalformedRecord, SettingsError
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import (
+from indoubt.lifecycle.errors import MalformedRecord, SettingsError
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.lifecycle.identity import (
     Fingerprint,
     Handle,
     Marker,

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from lifecycle import page_paths
+from indoubt.lifecycle import page_paths
 
 HOSTILE = "a&b=c?d#e/ü \n%2F"
 

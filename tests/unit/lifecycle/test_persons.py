@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.orders import Role
-from lifecycle.persons import MAX_NAME, NAME_HEADER, ROLE_HEADER, InvalidPerson, named, person
+from indoubt.lifecycle.orders import Role
+from indoubt.lifecycle.persons import MAX_NAME, NAME_HEADER, ROLE_HEADER, InvalidPerson, named, person
 
 
 @pytest.mark.parametrize("name", ["anna@example.org", "Zoë Müller", "安娜", "a%20b", "x" * MAX_NAME])

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from lifecycle.orders import Action
-from lifecycle.rows.order_request import (
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.order_request import (
     Filter,
     RunRequest,
     SingleOrderRequest,
     TransactionOrderRequest,
     read_body,
 )
-from lifecycle.rows.row_json import read_row, row_to_json
+from indoubt.lifecycle.rows.row_json import read_row, row_to_json
 
 
 class Colour(Enum):

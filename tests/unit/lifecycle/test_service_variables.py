@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from app import settings as app_settings
-from collector.config import receivers, settings, tokens
-from collector.config.databases import PASSWORDS
-from collector.config.settings import FOREIGN_VARIABLES, TunableSettings
-from lifecycle.errors import SettingsError
-from lifecycle.settings_file import is_of_a_service
-from resource_managers.kafka.client_properties import TAKEN
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.app import settings as app_settings
+from indoubt.collector.config import receivers, settings, tokens
+from indoubt.collector.config.databases import PASSWORDS
+from indoubt.collector.config.settings import FOREIGN_VARIABLES, TunableSettings
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.settings_file import is_of_a_service
+from indoubt.resource_managers.kafka.client_properties import TAKEN
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 NEEDED = ["--bootstrap-servers", "127.0.0.1:9092", "--directory", "d"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import URGENCY, Verdict
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import URGENCY, Verdict
 
 S = TransactionState
 

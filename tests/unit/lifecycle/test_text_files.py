@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from app.settings import TOKEN_FILE, Settings
-from app.sign_in.settings import _client_secret
-from collector.config import flink_access, standing_orders
-from collector.serve.cli.client import Client
-from lifecycle import settings_file
-from lifecycle.errors import SettingsError
-from lifecycle.text_files import text_of
-from resource_managers.database.connection import read_database_properties
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.app.settings import TOKEN_FILE, Settings
+from indoubt.app.sign_in.settings import _client_secret
+from indoubt.collector.config import flink_access, standing_orders
+from indoubt.collector.serve.cli.client import Client
+from indoubt.lifecycle import settings_file
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.text_files import text_of
+from indoubt.resource_managers.database.connection import read_database_properties
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 READERS: dict[str, Callable[[Path], object]] = {
     "Kafka's properties": KafkaConnection.from_properties_file,

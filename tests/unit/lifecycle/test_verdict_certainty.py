@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from lifecycle.verdicts import Assumption, Certainty, Evidence, Judgement, Verdict, least_sure
+from indoubt.lifecycle.verdicts import Assumption, Certainty, Evidence, Judgement, Verdict, least_sure
 
 CERTAIN, LIKELY, GUESS = Certainty.CERTAIN, Certainty.LIKELY, Certainty.GUESS
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lifecycle.visible_text import actual, protect_log_lines, visible
+from indoubt.lifecycle.visible_text import actual, protect_log_lines, visible
 
 FORGED = "orders\n2026-01-01 03:00:00 WARNING all is well\x1b[2J"
 

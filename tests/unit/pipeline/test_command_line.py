@@ -1,4 +1,4 @@
-"""What ``python -m pipeline`` makes of its words."""
+"""What ``python -m indoubt.pipeline`` makes of its words."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from lifecycle.decisions import Settled
-from pipeline.__main__ import main
-from pipeline.recovery import settle_command
-from pipeline.runtime.status_file import WRONG_SETTINGS
+from indoubt.lifecycle.decisions import Settled
+from indoubt.pipeline.__main__ import main
+from indoubt.pipeline.recovery import settle_command
+from indoubt.pipeline.runtime.status_file import WRONG_SETTINGS
 
 WORDS = ["--job", "passthrough", "--bootstrap-servers", "h:1", "--checkpoint", "/c", "--prefix", "p"]
 WORDS += ["--source", "in", "--sink", "out"]

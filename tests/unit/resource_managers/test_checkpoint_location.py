@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lifecycle.errors import SettingsError, Unreachable
-from resource_managers.checkpoint_location import CheckpointLocation
+from indoubt.lifecycle.errors import SettingsError, Unreachable
+from indoubt.resource_managers.checkpoint_location import CheckpointLocation
 
 
 @pytest.mark.parametrize(

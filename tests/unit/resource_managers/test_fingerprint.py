@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lifecycle.errors import SettingsError
-from lifecycle.identity import Fingerprint
-from resource_managers.fingerprint import LONG_ROW_BYTES, RunningFingerprint, words_of
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.identity import Fingerprint
+from indoubt.resource_managers.fingerprint import LONG_ROW_BYTES, RunningFingerprint, words_of
 
 LENGTHS = [0, 1, 3, 7, 8, 9, 15, 16, 17, 100, LONG_ROW_BYTES - 1, LONG_ROW_BYTES, LONG_ROW_BYTES + 1, 9_000]
 

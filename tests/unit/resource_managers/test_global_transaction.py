@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pytest
 
-from lifecycle.errors import ResourceManagerError, SettingsError, Unreachable, ZombieWriter
-from lifecycle.guarantees import DeliveryGuarantee
-from lifecycle.identity import Fingerprint, Handle, Marker
-from lifecycle.outcomes import Committed, Lost, RetryLater, RolledBack
-from resource_managers.global_transaction import ResourceManagers
-from resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt, nothing
+from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable, ZombieWriter
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.lifecycle.identity import Fingerprint, Handle, Marker
+from indoubt.lifecycle.outcomes import Committed, Lost, RetryLater, RolledBack
+from indoubt.resource_managers.global_transaction import ResourceManagers
+from indoubt.resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt, nothing
 
 MARKER = Marker(batch=7, attempt=3, checkpoint_id="l")
 SLOT = SlotAttempt(prefix="p", slot=0, marker=MARKER)

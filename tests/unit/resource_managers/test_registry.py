@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.errors import SettingsError
-from lifecycle.resource_manager_kinds import DATABASES, KAFKA, KINDS, MYSQL, POSTGRES, kind_named
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.database.resource_manager import DatabaseResourceManager
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.registry import implementation, make_database_resource_manager, make_resource_manager
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.resource_manager_kinds import DATABASES, KAFKA, KINDS, MYSQL, POSTGRES, kind_named
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.database.resource_manager import DatabaseResourceManager
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.registry import implementation, make_database_resource_manager, make_resource_manager
 
 BROKER = KafkaConnection("localhost:9092")
 CONNECTIONS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.errors import MalformedRecord
 
 _INT16, _UINT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">H"), struct.Struct(">i"), struct.Struct(">q")
 

@@ -11,15 +11,19 @@ from typing import BinaryIO, TypeVar
 
 import pyarrow as pa
 
-from collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from collector.records.formats.flink_metadata.jdbc_sink_states import FUNCTION_STATE, FlinkBranch, read_function_state
-from collector.records.formats.flink_metadata.metadata_file import (
+from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import (
+    FUNCTION_STATE,
+    FlinkBranch,
+    read_function_state,
+)
+from indoubt.collector.records.formats.flink_metadata.metadata_file import (
     FlinkOperator,
     Subtask,
     read_structure,
 )
-from collector.records.formats.flink_metadata.operator_state import read_elements
-from collector.records.formats.flink_metadata.sink_states import (
+from indoubt.collector.records.formats.flink_metadata.operator_state import read_elements
+from indoubt.collector.records.formats.flink_metadata.sink_states import (
     COMMITTER_STATE,
     WRITER_STATE,
     FlinkCommittable,
@@ -28,9 +32,9 @@ from collector.records.formats.flink_metadata.sink_states import (
     read_committables,
     read_writer_state,
 )
-from collector.records.formats.flink_metadata.state_handles import StateBytes
-from collector.records.formats.flink_records import FlinkKind
-from lifecycle.errors import MalformedRecord
+from indoubt.collector.records.formats.flink_metadata.state_handles import StateBytes
+from indoubt.collector.records.formats.flink_records import FlinkKind
+from indoubt.lifecycle.errors import MalformedRecord
 
 T = TypeVar("T")
 OpenState = Callable[[str], BinaryIO]

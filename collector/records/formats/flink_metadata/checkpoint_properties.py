@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from collector.records.formats.flink_records import FlinkKind
+from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.collector.records.formats.flink_records import FlinkKind
 
 _STREAM_MAGIC, _STREAM_VERSION = 0xACED, 5
 _FIRST_HANDLE = 0x7E0000

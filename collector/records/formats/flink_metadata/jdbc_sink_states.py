@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from collector.records.formats.flink_metadata.metadata_file import FlinkOperator
-from lifecycle.branch_id import XA_PART_BYTES
-from resource_managers.mysql.xa_xid import XaXid
+from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
+from indoubt.lifecycle.branch_id import XA_PART_BYTES
+from indoubt.resource_managers.mysql.xa_xid import XaXid
 
 FUNCTION_STATE = "XaSinkState"
 """The operator state of JdbcXaSinkFunction; its elements have no length before them."""

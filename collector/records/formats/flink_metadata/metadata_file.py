@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from collector.records.formats.flink_metadata.checkpoint_properties import read_kind
-from collector.records.formats.flink_metadata.state_handles import HandleKind, StateBytes, StateHandles
-from collector.records.formats.flink_records import FlinkKind
-from lifecycle.errors import UnknownVersion
+from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.collector.records.formats.flink_metadata.checkpoint_properties import read_kind
+from indoubt.collector.records.formats.flink_metadata.state_handles import HandleKind, StateBytes, StateHandles
+from indoubt.collector.records.formats.flink_records import FlinkKind
+from indoubt.lifecycle.errors import UnknownVersion
 
 VERSIONS = range(3, 8)
 _WITH_PROPERTIES, _WITH_NAMES, _WITH_MERGED_CHANNELS, _WITH_REFERENCE = 4, 5, 6, 7

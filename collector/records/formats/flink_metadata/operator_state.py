@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from lifecycle.errors import UnknownVersion
+from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.lifecycle.errors import UnknownVersion
 
 _VERSIONS = (5, 6)
 """Of OperatorBackendSerializationProxy: 5 from Flink 1.7 on, 6 with the mark of compression."""

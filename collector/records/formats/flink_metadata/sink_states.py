@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from collector.records.formats.flink_metadata.jdbc_sink_states import (
+from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import (
     WRITER_VERSION,
     FlinkBranch,
     is_jdbc_committable,
     read_jdbc_writer_state,
 )
-from collector.records.formats.flink_metadata.metadata_file import FlinkOperator
-from lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 
 COMMITTER_STATE, WRITER_STATE = "streaming_committer_raw_states", "writer_raw_states"
 """The names of the operator states, of which each element is written by one of the serializers below."""

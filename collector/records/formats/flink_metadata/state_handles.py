@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 
 _DEEPEST_HANDLE = 8
 """Flink nests handles three deep: a changelog of key groups of a file."""

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from collector.config.tokens import Tokens
-from collector.serve.api.auth import token_store
-from collector.serve.api.auth.token_store import KnownToken
-from lifecycle.errors import IndoubtError, SettingsError
-from lifecycle.orders import Role
-from lifecycle.persons import NAME_HEADER, Person
+from indoubt.collector.config.tokens import Tokens
+from indoubt.collector.serve.api.auth import token_store
+from indoubt.collector.serve.api.auth.token_store import KnownToken
+from indoubt.lifecycle.errors import IndoubtError, SettingsError
+from indoubt.lifecycle.orders import Role
+from indoubt.lifecycle.persons import NAME_HEADER, Person
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Caller:
         if not self.for_persons:
             raise MayNotSpeakForPersons(
                 f"the token of {self.name} may not speak for persons, and the request names one in {NAME_HEADER}: give the "
-                "program that signs persons in a token of its own (python -m collector token add NAME --for-persons)"
+                "program that signs persons in a token of its own (python -m indoubt.collector token add NAME --for-persons)"
             )
         both = (self.role, person.role)
         role = Role.OPERATOR if all(each is Role.OPERATOR for each in both) else Role.VIEWER

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from collector.serve.api.auth.authentication import Caller
-from lifecycle.errors import IndoubtError
+from indoubt.collector.serve.api.auth.authentication import Caller
+from indoubt.lifecycle.errors import IndoubtError
 
 MAX_KEYS = 10_000
 """Callers or addresses that are kept in mind; the one that was longest away is forgotten first."""

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lifecycle.errors import SettingsError
-from lifecycle.orders import Role
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.orders import Role
 
 FILE_NAME = "tokens.json"
 CLEAR_SUFFIX = ".token"

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from collector.assess.attention.listing import attention
-from collector.assess.situation import Situation
-from collector.assess.transaction_groups import required
-from collector.facts.state import State
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.facts import PipelineFacts
-from collector.records.flink_job_facts import FlinkJobFacts
-from collector.records.formats.flink_records import FlinkJob
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observation
-from collector.verdicts.driver_state import DriverCondition, DriverState
-from collector.verdicts.judging import Judged, PipelineNow, judged
-from collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
-from collector.views.application_names import applications_of_hanging
-from lifecycle.rows.alerts import AlertRow
-from lifecycle.rows.attention import Attention
+from indoubt.collector.assess.attention.listing import attention
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.assess.transaction_groups import required
+from indoubt.collector.facts.state import State
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.facts import PipelineFacts
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts
+from indoubt.collector.records.formats.flink_records import FlinkJob
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import Observation
+from indoubt.collector.verdicts.driver_state import DriverCondition, DriverState
+from indoubt.collector.verdicts.judging import Judged, PipelineNow, judged
+from indoubt.collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
+from indoubt.collector.views.application_names import applications_of_hanging
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.rows.attention import Attention
 from tests.unit.collector.assessments import look
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from collector.assess import assessor
-from collector.assess.assessment import Assessment
-from collector.history.store import Store
-from collector.observe.source import ObserverStatus
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BrokerRecord, Observed, Position
-from collector.runtime.clock import now_ms
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views import current_state
-from collector.views.current_state import CurrentState
-from lifecycle.verdicts import Verdict
+from indoubt.collector.assess import assessor
+from indoubt.collector.assess.assessment import Assessment
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.source import ObserverStatus
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BrokerRecord, Observed, Position
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views import current_state
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.verdicts import Verdict
 from tests.unit.collector.assessments import assessor_of
 from tests.unit.collector.notify.http_receiver import wait_until
 

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from collector.assess.attention.listing import in_progress
-from collector.assess.attention.pipelines import alive, awaited
-from collector.assess.attention.transactions import consequence, headline
-from collector.assess.rules import RULES
-from collector.assess.rules.observers import existing, up
-from collector.assess.transaction_groups import TransactionGroup
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.verdicts.driver_state import DriverCondition
-from collector.verdicts.judging import Judged
-from lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
-from lifecycle.rows.overview import AwaitedPipeline
-from lifecycle.rows.pipelines import RestartUnderWay
-from lifecycle.rows.row_json import read_row, row_to_json
-from lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
+from indoubt.collector.assess.attention.listing import in_progress
+from indoubt.collector.assess.attention.pipelines import alive, awaited
+from indoubt.collector.assess.attention.transactions import consequence, headline
+from indoubt.collector.assess.rules import RULES
+from indoubt.collector.assess.rules.observers import existing, up
+from indoubt.collector.assess.transaction_groups import TransactionGroup
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.verdicts.driver_state import DriverCondition
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
+from indoubt.lifecycle.rows.overview import AwaitedPipeline
+from indoubt.lifecycle.rows.pipelines import RestartUnderWay
+from indoubt.lifecycle.rows.row_json import read_row, row_to_json
+from indoubt.lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
 from tests.unit.collector.assess.situations import (
     alert,
     cards,

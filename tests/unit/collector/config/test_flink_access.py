@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.config import settings
-from collector.config.flink_access import KEYS, read_flink_access
-from lifecycle.errors import SettingsError
+from indoubt.collector.config import settings
+from indoubt.collector.config.flink_access import KEYS, read_flink_access
+from indoubt.lifecycle.errors import SettingsError
 
 HTTPS, HTTP = "https://flink:8081", "http://flink:8081"
 LOGIN = "username=anna\npassword=hunter2\n"

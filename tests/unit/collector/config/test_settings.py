@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from collector.config import receivers, settings, standing_orders, tokens
-from collector.config.databases import PASSWORDS
-from collector.config.named_locations import flink_checkpoints, start_commands
-from collector.config.settings import TransactionSource, TunableSettings
-from lifecycle.errors import SettingsError
+from indoubt.collector.config import receivers, settings, standing_orders, tokens
+from indoubt.collector.config.databases import PASSWORDS
+from indoubt.collector.config.named_locations import flink_checkpoints, start_commands
+from indoubt.collector.config.settings import TransactionSource, TunableSettings
+from indoubt.lifecycle.errors import SettingsError
 from tests.unit.settings_page import documented
 
 NEEDED = ["--bootstrap-servers", "127.0.0.1:9092", "--directory", "d"]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from collector.config import settings, standing_orders
-from collector.config.standing_orders import StandingOrder, StandingOrders
-from lifecycle.errors import SettingsError
-from lifecycle.orders import Action
+from indoubt.collector.config import settings, standing_orders
+from indoubt.collector.config.standing_orders import StandingOrder, StandingOrders
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.orders import Action
 
 COMMIT = """
 [[order]]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.config import tls
-from collector.config.tls import DAY_S, TlsFiles
-from lifecycle.errors import SettingsError
+from indoubt.collector.config import tls
+from indoubt.collector.config.tls import DAY_S, TlsFiles
+from indoubt.lifecycle.errors import SettingsError
 
 
 def make(directory: Path, name: str, *options: str) -> TlsFiles:
@@ -53,7 +53,7 @@ def good(directory: Path) -> TlsFiles:
 
 def test_a_good_pair_is_taken_and_its_days_are_known(good: TlsFiles, caplog: pytest.LogCaptureFixture) -> None:
     assert tls.check(good) in (89, 90)
-    assert [r for r in caplog.records if r.name.startswith("collector")] == []
+    assert [r for r in caplog.records if r.name.startswith("indoubt.collector")] == []
 
 
 def test_one_that_ends_soon_is_warned_of(good: TlsFiles, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from collector.facts.applications import application_of, application_of_branch
-from collector.records.application_ids import name_by_id
-from collector.records.flink_facts import FlinkState
-from collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkKind
-from lifecycle.application import Application, ApplicationKind
-from lifecycle.branch_id import BranchId
-from lifecycle.identity import TransactionalId
+from indoubt.collector.facts.applications import application_of, application_of_branch
+from indoubt.collector.records.application_ids import name_by_id
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkKind
+from indoubt.lifecycle.application import Application, ApplicationKind
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.identity import TransactionalId
 
 PROCESS = "6c7e1f0a-91b4-4a55-8f0e-0123456789ab"
 DIGITS_ALONE = "11111111-2222-3333-4444-555555555555"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from collector.facts import attempts
-from collector.records.observations import DecisionSeen
-from lifecycle.branch_id import BranchId
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import BatchAttempt, RunStarted
-from lifecycle.identity import TransactionalId
+from indoubt.collector.facts import attempts
+from indoubt.collector.records.observations import DecisionSeen
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import BatchAttempt, RunStarted
+from indoubt.lifecycle.identity import TransactionalId
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,

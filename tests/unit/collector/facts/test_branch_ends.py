@@ -6,12 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from collector.facts.branch_view import end, outlived, unproven_branches
-from collector.records.branches import BranchDetail, BranchFacts, BranchLocks, DatabaseSnapshot, with_gone, with_listed
-from collector.records.observations import BranchGone, BranchListed, BranchProof, Observation, OperatorOrder
-from lifecycle.decisions import Settled
-from lifecycle.events import EventType
-from lifecycle.states import TransactionState
+from indoubt.collector.facts.branch_view import end, outlived, unproven_branches
+from indoubt.collector.records.branches import (
+    BranchDetail,
+    BranchFacts,
+    BranchLocks,
+    DatabaseSnapshot,
+    with_gone,
+    with_listed,
+)
+from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof, Observation, OperatorOrder
+from indoubt.lifecycle.decisions import Settled
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.states import TransactionState
 from tests.unit.collector.observations import (
     PREFIX,
     T0,

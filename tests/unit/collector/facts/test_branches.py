@@ -9,24 +9,31 @@ from typing import Any
 
 import pytest
 
-from collector.config import databases
-from collector.facts.branch_view import unproven_branches
-from collector.facts.eviction import trim
-from collector.facts.transaction_join import find, views
-from collector.history.store import Store
-from collector.observe.databases import ends_known, is_new
-from collector.records.branches import BranchDetail, DatabaseSnapshot, with_listed
-from collector.records.observations import BranchListed, BranchProof, Observation, Observed, OperatorOrder, Position
-from collector.verdicts import branch_evidence
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.verdicts.verdict_rules import judge
-from collector.views.current_state import CurrentState
-from lifecycle.decisions import BatchAttempt, Ruling, Settled
-from lifecycle.errors import SettingsError
-from lifecycle.events import EventType
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import Certainty, Verdict
-from resource_managers.database.session import BranchLocks, HeldLock, WaitingSession
+from indoubt.collector.config import databases
+from indoubt.collector.facts.branch_view import unproven_branches
+from indoubt.collector.facts.eviction import trim
+from indoubt.collector.facts.transaction_join import find, views
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.databases import ends_known, is_new
+from indoubt.collector.records.branches import BranchDetail, DatabaseSnapshot, with_listed
+from indoubt.collector.records.observations import (
+    BranchListed,
+    BranchProof,
+    Observation,
+    Observed,
+    OperatorOrder,
+    Position,
+)
+from indoubt.collector.verdicts import branch_evidence
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.verdicts.verdict_rules import judge
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.decisions import BatchAttempt, Ruling, Settled
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import Certainty, Verdict
+from indoubt.resource_managers.database.session import BranchLocks, HeldLock, WaitingSession
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.facts.transaction_pages import end_sort_key, ended
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchProof, Observation
-from collector.verdicts.data_loss import COMMITTED, UNDONE
-from lifecycle.decisions import Settled
-from lifecycle.states import TransactionState
+from indoubt.collector.facts.transaction_pages import end_sort_key, ended
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchProof, Observation
+from indoubt.collector.verdicts.data_loss import COMMITTED, UNDONE
+from indoubt.lifecycle.decisions import Settled
+from indoubt.lifecycle.states import TransactionState
 from tests.unit.collector.observations import (
     T0,
     branch_gone,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collector.facts.eviction import trim
-from collector.facts.fold import apply
-from collector.facts.state import State
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchProof, Observation
+from indoubt.collector.facts.eviction import trim
+from indoubt.collector.facts.fold import apply
+from indoubt.collector.facts.state import State
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchProof, Observation
 from tests.unit.collector.observations import T0, branch_gone, branch_listed, broker_record, database_handle
 
 

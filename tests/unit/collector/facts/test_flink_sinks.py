@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from collector.facts.flink_sinks import Naming, Sink, SubtaskIds, sinks
-from collector.records.facts import BrokerIdentity, BrokerTransaction, Init
-from collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.facts.flink_sinks import Naming, Sink, SubtaskIds, sinks
+from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction, Init
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from tests.unit.collector.observations import T0, broker_record, folded
 
 

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from collector.facts.eviction import trim
-from collector.facts.fold import apply
-from collector.facts.state import State
-from collector.facts.transaction_join import find, views
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import (
+from indoubt.collector.facts.eviction import trim
+from indoubt.collector.facts.fold import apply
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_join import find, views
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import (
     BranchProof,
     CheckpointFile,
     CheckpointFileKind,
@@ -21,11 +21,11 @@ from collector.records.observations import (
     IdExpired,
     Observation,
 )
-from lifecycle.checkpoints import CheckpointState
-from lifecycle.decisions import Settled
-from lifecycle.errors import MalformedRecord
-from lifecycle.events import EventType
-from lifecycle.states import TransactionState
+from indoubt.lifecycle.checkpoints import CheckpointState
+from indoubt.lifecycle.decisions import Settled
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.states import TransactionState
 from tests.unit.collector.observations import (
     PREFIX,
     T0,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from collector.facts.replayed_batches import replayed_ms
-from collector.facts.transaction_join import views
-from collector.records.facts import CheckpointFacts
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchProof, Observation
-from lifecycle.decisions import Settled
+from indoubt.collector.facts.replayed_batches import replayed_ms
+from indoubt.collector.facts.transaction_join import views
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchProof, Observation
+from indoubt.lifecycle.decisions import Settled
 from tests.unit.collector.observations import (
     PREFIX,
     T0,

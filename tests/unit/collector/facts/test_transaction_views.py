@@ -7,14 +7,20 @@ from typing import Any
 
 import pytest
 
-from collector.facts.transaction_view import TransactionView, opening_ms
-from collector.records.branches import BranchFacts
-from collector.records.facts import BrokerIdentity, BrokerTransaction, HandleIdentity, Listed, ReportedTransaction
-from lifecycle.application import Application, ApplicationKind
-from lifecycle.decisions import Decision, Outcome, Ruling, Settled
-from lifecycle.events import EventType
-from lifecycle.identity import Handle
-from lifecycle.states import TransactionState
+from indoubt.collector.facts.transaction_view import TransactionView, opening_ms
+from indoubt.collector.records.branches import BranchFacts
+from indoubt.collector.records.facts import (
+    BrokerIdentity,
+    BrokerTransaction,
+    HandleIdentity,
+    Listed,
+    ReportedTransaction,
+)
+from indoubt.lifecycle.application import Application, ApplicationKind
+from indoubt.lifecycle.decisions import Decision, Outcome, Ruling, Settled
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.states import TransactionState
 from tests.unit.collector.observations import PREFIX, batch_attempt, database_handle, handle
 
 S = TransactionState

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from collector.facts import transactional_ids
-from collector.facts.transactional_ids import KnownIds, PrefixReport, reports, takes_turns
-from collector.history.store import Store
-from collector.records.application_ids import name_by_id
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import IdExpired, Observation, Observed, Position
-from collector.verdicts.verdict_case import Limits
-from collector.views import aborts_and_losses
-from collector.views.current_state import CurrentState
-from lifecycle.durations import HOUR_MS
+from indoubt.collector.facts import transactional_ids
+from indoubt.collector.facts.transactional_ids import KnownIds, PrefixReport, reports, takes_turns
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.application_ids import name_by_id
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import IdExpired, Observation, Observed, Position
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views import aborts_and_losses
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.durations import HOUR_MS
 from tests.unit.collector.flink_recordings import transaction_records
 from tests.unit.collector.observations import T0, broker_record, run_started
 

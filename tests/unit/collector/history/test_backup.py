@@ -9,8 +9,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector.history.store import Store, StoreFailed
-from collector.serve.api.app import BACKUPS
+from indoubt.collector.history.store import Store, StoreFailed
+from indoubt.collector.serve.api.app import BACKUPS
 from tests.unit.collector.history.test_damaged_history import AUDIT, told
 from tests.unit.collector.serve.api.served_api import OPERATOR, VIEWER
 from tests.unit.collector.serve.api.test_alert_routes import AlertApi

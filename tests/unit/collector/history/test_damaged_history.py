@@ -12,15 +12,15 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector.config.alerts import AlertSettings
-from collector.history import database_file, sidecar_table, sql
-from collector.history.sidecar_table import TableFile
-from collector.history.store import Store, StoreFailed
-from collector.notify.evaluator import AlertEvaluator
-from collector.notify.silences import Silence
-from collector.notify.store import AlertStore
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.history import database_file, sidecar_table, sql
+from indoubt.collector.history.sidecar_table import TableFile
+from indoubt.collector.history.store import Store, StoreFailed
+from indoubt.collector.notify.evaluator import AlertEvaluator
+from indoubt.collector.notify.silences import Silence
+from indoubt.collector.notify.store import AlertStore
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
 from tests.unit.collector.observations import told
 
 pytestmark = pytest.mark.slow

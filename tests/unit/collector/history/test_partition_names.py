@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from collector.history.store import Store, StoreFailed
-from collector.history.writer import PartitionNames
-from collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.history.store import Store, StoreFailed
+from indoubt.collector.history.writer import PartitionNames
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from tests.unit.collector.observations import broker_record
 from tests.unit.collector.serve.api.served_api import observed
 

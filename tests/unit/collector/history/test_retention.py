@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from collector.history import retention, rollups
-from collector.history.retention import Limits, Maintenance
-from collector.history.rollups import Aborted
-from collector.history.sql import ADD_READER_WAITS
-from collector.history.store import Store
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import (
+from indoubt.collector.history import retention, rollups
+from indoubt.collector.history.retention import Limits, Maintenance
+from indoubt.collector.history.rollups import Aborted
+from indoubt.collector.history.sql import ADD_READER_WAITS
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import (
     BranchProof,
     BrokerRecord,
     CheckpointFile,
@@ -28,10 +28,10 @@ from collector.records.observations import (
     OffsetsSeen,
     Position,
 )
-from collector.verdicts.verdict_case import Limits as VerdictLimits
-from collector.views.current_state import CurrentState
-from lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
-from lifecycle.events import EventType, encode
+from indoubt.collector.verdicts.verdict_case import Limits as VerdictLimits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
+from indoubt.lifecycle.events import EventType, encode
 from tests.unit.collector.observations import (
     PREFIX,
     branch_gone,

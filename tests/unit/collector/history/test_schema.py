@@ -8,10 +8,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from collector.history import database_file
-from collector.history.database_file import SCHEMA, SCHEMA_VERSION
-from collector.history.observation_tables import TABLES, ObservationTable
-from collector.history.store import Store, StoreFailed
+from indoubt.collector.history import database_file
+from indoubt.collector.history.database_file import SCHEMA, SCHEMA_VERSION
+from indoubt.collector.history.observation_tables import TABLES, ObservationTable
+from indoubt.collector.history.store import Store, StoreFailed
 
 pytestmark = pytest.mark.slow
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from concurrent.futures import Future
 
-from collector.history.write_queue import Task, Write, WriteQueue
-from collector.records.observations import Malformed, Observed, Position
+from indoubt.collector.history.write_queue import Task, Write, WriteQueue
+from indoubt.collector.records.observations import Malformed, Observed, Position
 
 LIMIT_S = 10.0
 

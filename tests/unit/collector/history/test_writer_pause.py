@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from collector.history import writer
-from collector.history.store import Store
+from indoubt.collector.history import writer
+from indoubt.collector.history.store import Store
 from tests.unit.collector.history.test_damaged_history import told
 from tests.unit.collector.notify.http_receiver import wait_until
 

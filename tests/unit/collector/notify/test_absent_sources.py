@@ -5,19 +5,19 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from collector.assess import rules
-from collector.config.alerts import AlertSettings
-from collector.history.store import Store
-from collector.observe.decision_log import DecisionTopic
-from collector.observe.lifecycle_topic import LifecycleTopic
-from collector.observe.source import Observer, ObserverState, ObserverStatus
-from collector.observe.topic_source import TopicObserver
-from collector.observe.transaction_state_log import TOPIC, TransactionLog
-from collector.records.observations import IdExpired, Observed, Position
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views.current_state import CurrentState
-from lifecycle.errors import MissingTopic
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.collector.assess import rules
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.decision_log import DecisionTopic
+from indoubt.collector.observe.lifecycle_topic import LifecycleTopic
+from indoubt.collector.observe.source import Observer, ObserverState, ObserverStatus
+from indoubt.collector.observe.topic_source import TopicObserver
+from indoubt.collector.observe.transaction_state_log import TOPIC, TransactionLog
+from indoubt.collector.records.observations import IdExpired, Observed, Position
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import MissingTopic
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.unit.collector.assessments import situation_at
 from tests.unit.collector.notify.http_receiver import wait_until
 

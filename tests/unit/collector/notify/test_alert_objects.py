@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from collector.assess import rules
-from collector.assess.findings import SOURCES_GROUP, Finding, Remedy
-from collector.assess.rules.applications import AbortSeen
-from collector.assess.rules.batches import OneSidedBatch
-from collector.assess.rules.checkpoints import CheckpointHistory
-from collector.assess.rules.hanging import HangingTransaction
-from collector.assess.rules.readers import BlockedPartition
-from collector.assess.situation import Situation
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.facts import CheckpointFacts
-from collector.records.observations import Observation
-from collector.verdicts.driver_state import DriverCondition
-from lifecycle.verdicts import AbortCause
+from indoubt.collector.assess import rules
+from indoubt.collector.assess.findings import SOURCES_GROUP, Finding, Remedy
+from indoubt.collector.assess.rules.applications import AbortSeen
+from indoubt.collector.assess.rules.batches import OneSidedBatch
+from indoubt.collector.assess.rules.checkpoints import CheckpointHistory
+from indoubt.collector.assess.rules.hanging import HangingTransaction
+from indoubt.collector.assess.rules.readers import BlockedPartition
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.records.observations import Observation
+from indoubt.collector.verdicts.driver_state import DriverCondition
+from indoubt.lifecycle.verdicts import AbortCause
 from tests.unit.collector.assess.situations import driver
 from tests.unit.collector.assessments import changed, leaking, look
 from tests.unit.collector.notify.test_rules import DECIDED, FOREIGN, LOST, PREPARED, of_transaction

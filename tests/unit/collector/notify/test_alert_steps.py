@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from collector.assess.findings import Finding, Severity
-from collector.config.alerts import AlertSettings
-from collector.notify.state_machine import (
+from indoubt.collector.assess.findings import Finding, Severity
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.notify.state_machine import (
     Alert,
     AlertState,
     AlertStates,

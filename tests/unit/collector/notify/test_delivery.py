@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from collector.config.alerts import AlertSettings
-from collector.config.receivers import Notifier
-from collector.history.store import Store
-from collector.notify.notifiers.delivery import NotificationDispatcher, Outcome, RetryPolicy
-from collector.notify.notifiers.slack import Slack
-from collector.notify.notifiers.webhook import Webhook
-from collector.notify.state_machine import AlertStates, step
-from collector.notify.store import AlertStore, ReceiverStatus
-from collector.runtime.clock import now_ms
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.config.receivers import Notifier
+from indoubt.collector.history.store import Store
+from indoubt.collector.notify.notifiers.delivery import NotificationDispatcher, Outcome, RetryPolicy
+from indoubt.collector.notify.notifiers.slack import Slack
+from indoubt.collector.notify.notifiers.webhook import Webhook
+from indoubt.collector.notify.state_machine import AlertStates, step
+from indoubt.collector.notify.store import AlertStore, ReceiverStatus
+from indoubt.collector.runtime.clock import now_ms
 from tests.unit.collector.notify.http_receiver import Receiver, receiving, wait_until
 from tests.unit.collector.notify.test_state_machine import finding
 

@@ -10,28 +10,28 @@ from typing import Any
 
 import pytest
 
-from collector.assess import rules
-from collector.assess.rule import Source, unavailable_sources
-from collector.assess.rules.applications import aborts
-from collector.assess.rules.batches import OneSidedBatch
-from collector.assess.rules.checkpoints import by_pipeline, unobserved_pipelines
-from collector.assess.situation import Situation
-from collector.config.alerts import AlertSettings
-from collector.history import sql
-from collector.history.store import Store, StoreFailed
-from collector.notify import silences
-from collector.notify.evaluator import AlertEvaluator
-from collector.notify.state_machine import AlertState
-from collector.notify.store import MAX_SHOWN, AlertStore
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.facts import CheckpointFacts
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observed, Position
-from collector.runtime.clock import now_ms
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views import aborts_and_losses
-from collector.views.current_state import CurrentState
+from indoubt.collector.assess import rules
+from indoubt.collector.assess.rule import Source, unavailable_sources
+from indoubt.collector.assess.rules.applications import aborts
+from indoubt.collector.assess.rules.batches import OneSidedBatch
+from indoubt.collector.assess.rules.checkpoints import by_pipeline, unobserved_pipelines
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.history import sql
+from indoubt.collector.history.store import Store, StoreFailed
+from indoubt.collector.notify import silences
+from indoubt.collector.notify.evaluator import AlertEvaluator
+from indoubt.collector.notify.state_machine import AlertState
+from indoubt.collector.notify.store import MAX_SHOWN, AlertStore
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import Observed, Position
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views import aborts_and_losses
+from indoubt.collector.views.current_state import CurrentState
 from tests.unit.collector.assessments import changed, look, situation_at
 from tests.unit.collector.observations import T0, broker_record, decided, handle, observer_of, run_started
 
@@ -128,7 +128,7 @@ def test_a_stepped_clock_changes_no_alert_and_repeats_none(
     assert stage.waiting() == 1
     stage.judge(0, one_sided=(told, HELD))
     clock = SteppedClock()
-    monkeypatch.setattr("collector.notify.evaluator.CLOCK", clock)
+    monkeypatch.setattr("indoubt.collector.notify.evaluator.CLOCK", clock)
     clock.shifted_ms = step_ms
     stage.judge(step_ms + 1_000, one_sided=())
     assert stage.states() == [AlertState.FIRING, AlertState.PENDING], "not judged while observers still see old times"

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from collector.assess.rules.readers import BlockedPartition
-from collector.assess.situation import Situation
-from collector.history import sql
-from collector.history.store import StoreFailed
-from collector.notify import silences
-from collector.notify.evaluator import AlertEvaluator
-from collector.notify.state_machine import AlertState
-from collector.runtime.clock import now_ms
+from indoubt.collector.assess.rules.readers import BlockedPartition
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.history import sql
+from indoubt.collector.history.store import StoreFailed
+from indoubt.collector.notify import silences
+from indoubt.collector.notify.evaluator import AlertEvaluator
+from indoubt.collector.notify.state_machine import AlertState
+from indoubt.collector.runtime.clock import now_ms
 from tests.unit.collector.assessments import look
 from tests.unit.collector.notify.test_evaluator import HELD, SETTINGS, Stage
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from collector.config import receivers
-from collector.config.receivers import NAMES, Post, ReceiverSettings
-from collector.notify.notifiers import slack
-from collector.notify.notifiers.alertmanager import Alertmanager
-from collector.notify.notifiers.delivery import linked
-from collector.notify.notifiers.slack import Slack
-from collector.notify.notifiers.webhook import Webhook
-from collector.notify.service import notifiers
-from lifecycle import page_paths
-from lifecycle.errors import SettingsError
+from indoubt.collector.config import receivers
+from indoubt.collector.config.receivers import NAMES, Post, ReceiverSettings
+from indoubt.collector.notify.notifiers import slack
+from indoubt.collector.notify.notifiers.alertmanager import Alertmanager
+from indoubt.collector.notify.notifiers.delivery import linked
+from indoubt.collector.notify.notifiers.slack import Slack
+from indoubt.collector.notify.notifiers.webhook import Webhook
+from indoubt.collector.notify.service import notifiers
+from indoubt.lifecycle import page_paths
+from indoubt.lifecycle.errors import SettingsError
 
 NOW = 1_795_000_000_000
 SECRET = "a-secret-of-sixteen-and-more"

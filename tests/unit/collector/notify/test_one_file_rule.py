@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from collector.assess import rules
-from collector.assess.attention.listing import attention
-from collector.notify.state_machine import AlertState
-from collector.serve.api.alert_routes import firing_rows
+from indoubt.collector.assess import rules
+from indoubt.collector.assess.attention.listing import attention
+from indoubt.collector.notify.state_machine import AlertState
+from indoubt.collector.serve.api.alert_routes import firing_rows
 from tests.unit.collector.assess.situations import decided_and_open, one
 from tests.unit.collector.assessments import changed, look
 from tests.unit.collector.notify.test_evaluator import Stage
@@ -20,10 +20,10 @@ from tests.unit.collector.observations import T0
 
 NAME, NUMBER = "young_and_decided", "A900"
 SOURCE = """
-from collector.assess.findings import Severity, of_transaction
-from collector.assess.rule import Rule, Source
-from collector.assess.rule import of_transaction as place
-from lifecycle.verdicts import Evidence
+from indoubt.collector.assess.findings import Severity, of_transaction
+from indoubt.collector.assess.rule import Rule, Source
+from indoubt.collector.assess.rule import of_transaction as place
+from indoubt.lifecycle.verdicts import Evidence
 
 
 def decided(situation):

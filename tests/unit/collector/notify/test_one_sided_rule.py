@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from collector.assess import rules
-from collector.assess.rules.batches import one_sided
-from collector.assess.situation import Situation
-from collector.config.alerts import AlertSettings
-from collector.history.store import Store
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchProof, Observation, Observed, Position
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views.current_state import CurrentState
-from lifecycle.decisions import Settled
-from lifecycle.events import EventType
-from lifecycle.identity import Handle
-from lifecycle.verdicts import Verdict
+from indoubt.collector.assess import rules
+from indoubt.collector.assess.rules.batches import one_sided
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchProof, Observation, Observed, Position
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.decisions import Settled
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.verdicts import Verdict
 from tests.unit.collector.assessments import situation_at
 from tests.unit.collector.observations import (
     PREFIX,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from collector.assess.rules.losses import CHECK_EVERY_S, RECENT_MS, RecentLosses
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.verdicts.data_loss import Loss, LossVerdict
-from lifecycle.verdicts import Certainty
+from indoubt.collector.assess.rules.losses import CHECK_EVERY_S, RECENT_MS, RecentLosses
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.verdicts.data_loss import Loss, LossVerdict
+from indoubt.lifecycle.verdicts import Certainty
 from tests.unit.collector.observations import T0, broker_record, only_view
 
 VIEW = only_view(broker_record(BrokerStatus.COMPLETE_ABORT, 0, transaction="sink-0-3"))

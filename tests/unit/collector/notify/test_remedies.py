@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from collector.assess.remedies import order_for, remedy_of
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.verdicts.driver_state import DriverCondition, DriverState
-from collector.verdicts.judging import Judged
-from lifecycle.rows.attention import Remedy
-from lifecycle.rows.pipelines import RestartUnderWay
-from lifecycle.verdicts import Judgement, Verdict
+from indoubt.collector.assess.remedies import order_for, remedy_of
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.verdicts.driver_state import DriverCondition, DriverState
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.lifecycle.rows.attention import Remedy
+from indoubt.lifecycle.rows.pipelines import RestartUnderWay
+from indoubt.lifecycle.verdicts import Judgement, Verdict
 from tests.unit.collector.assess.situations import driver
 from tests.unit.collector.assessments import look
 from tests.unit.collector.observations import PREFIX, T0, broker_record, only_view, run_started

@@ -7,33 +7,33 @@ from typing import Any
 
 import pytest
 
-from collector.assess import rules as alert_rules
-from collector.assess.findings import LABELS, MAX_FINDINGS, SOURCES_GROUP, Finding, Severity
-from collector.assess.rule import Source
-from collector.assess.rules import transactions as transaction_rules
-from collector.assess.rules.applications import AbortSeen
-from collector.assess.rules.batches import OneSidedBatch
-from collector.assess.rules.checkpoints import CheckpointHistory
-from collector.assess.rules.hanging import HangingTransaction
-from collector.assess.rules.readers import BlockedPartition
-from collector.assess.rules.sources import UnreadCheckpoints
-from collector.assess.situation import Situation
-from collector.config.alerts import AlertSettings
-from collector.facts.transaction_view import TransactionView
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.facts import CheckpointFacts, PipelineFacts
-from collector.records.formats.flink_records import UnreadCheckpoint
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.log_settings import LogSettings
-from collector.records.observations import Observation
-from collector.runtime.clock_offsets import ClockOffset
-from collector.verdicts.judging import Judged
-from collector.verdicts.restarts import MeasuredRestarts
-from collector.verdicts.verdict_case import PipelineHistory
-from collector.verdicts.verdict_rules import judge
-from lifecycle.events import EventType
-from lifecycle.verdicts import AbortCause, Evidence, Judgement, Verdict
-from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
+from indoubt.collector.assess import rules as alert_rules
+from indoubt.collector.assess.findings import LABELS, MAX_FINDINGS, SOURCES_GROUP, Finding, Severity
+from indoubt.collector.assess.rule import Source
+from indoubt.collector.assess.rules import transactions as transaction_rules
+from indoubt.collector.assess.rules.applications import AbortSeen
+from indoubt.collector.assess.rules.batches import OneSidedBatch
+from indoubt.collector.assess.rules.checkpoints import CheckpointHistory
+from indoubt.collector.assess.rules.hanging import HangingTransaction
+from indoubt.collector.assess.rules.readers import BlockedPartition
+from indoubt.collector.assess.rules.sources import UnreadCheckpoints
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.facts import CheckpointFacts, PipelineFacts
+from indoubt.collector.records.formats.flink_records import UnreadCheckpoint
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.log_settings import LogSettings
+from indoubt.collector.records.observations import Observation
+from indoubt.collector.runtime.clock_offsets import ClockOffset
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.verdicts.restarts import MeasuredRestarts
+from indoubt.collector.verdicts.verdict_case import PipelineHistory
+from indoubt.collector.verdicts.verdict_rules import judge
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.verdicts import AbortCause, Evidence, Judgement, Verdict
+from indoubt.resource_managers.topics.decision_log_topic import FORGETS_NOTHING
 from tests.unit.collector.assessments import changed, leaking, look
 from tests.unit.collector.observations import (
     PREFIX,

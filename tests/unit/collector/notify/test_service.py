@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from collector.config.alerts import AlertSettings
-from collector.config.receivers import ReceiverSettings
-from collector.config.settings import TunableSettings
-from collector.history.store import Store
-from collector.notify.service import AlertService, alert_settings
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views.current_state import CurrentState
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.config.receivers import ReceiverSettings
+from indoubt.collector.config.settings import TunableSettings
+from indoubt.collector.history.store import Store
+from indoubt.collector.notify.service import AlertService, alert_settings
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views.current_state import CurrentState
 from tests.unit.collector.assessments import assessor_of
 from tests.unit.collector.notify.http_receiver import receiving, wait_until
 from tests.unit.collector.observations import broker_record

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from collector.notify import silences
-from collector.notify.silences import Silence
+from indoubt.collector.notify import silences
+from indoubt.collector.notify.silences import Silence
 
 NOW = 1_795_000_000_000
 LABELS = {"rule": "A1", "severity": "warning", "pipeline": "ip-count", "transaction": "ip-count-0-1"}

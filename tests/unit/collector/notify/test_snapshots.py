@@ -10,38 +10,38 @@ from typing import Any
 
 import pytest
 
-from collector.assess.rule import Source, unavailable_sources
-from collector.assess.rules.applications import AbortSeen, aborts, id_leaks, recent_aborts
-from collector.assess.rules.checkpoints import (
+from indoubt.collector.assess.rule import Source, unavailable_sources
+from indoubt.collector.assess.rules.applications import AbortSeen, aborts, id_leaks, recent_aborts
+from indoubt.collector.assess.rules.checkpoints import (
     CheckpointHistory,
     by_pipeline,
     checkpoint_histories,
     unfinished_pipelines,
     unobserved_pipelines,
 )
-from collector.assess.rules.hanging import hanging
-from collector.assess.rules.losses import recent_losses
-from collector.assess.rules.readers import blocked_partitions, blocked_readers
-from collector.assess.rules.sources import log_settings
-from collector.assess.situation import Situation
-from collector.config.alerts import AlertSettings
-from collector.facts.transactional_ids import LEAK_STALE_IDS
-from collector.history.store import Store
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.facts import CheckpointFacts
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.log_settings import LogSettings
-from collector.records.observations import CheckpointFile, CheckpointFileKind, Observation, Observed, Position
-from collector.runtime.clock import now_ms
-from collector.verdicts.abort_causes import AbortClues
-from collector.verdicts.data_loss import Loss, LossVerdict
-from collector.verdicts.judging import DURATIONS_CONSIDERED
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views.current_state import CurrentState
-from lifecycle.durations import HOUR_MS
-from lifecycle.events import EventType
-from lifecycle.verdicts import AbortCause, Certainty, Verdict
+from indoubt.collector.assess.rules.hanging import hanging
+from indoubt.collector.assess.rules.losses import recent_losses
+from indoubt.collector.assess.rules.readers import blocked_partitions, blocked_readers
+from indoubt.collector.assess.rules.sources import log_settings
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.facts.transactional_ids import LEAK_STALE_IDS
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.log_settings import LogSettings
+from indoubt.collector.records.observations import CheckpointFile, CheckpointFileKind, Observation, Observed, Position
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.abort_causes import AbortClues
+from indoubt.collector.verdicts.data_loss import Loss, LossVerdict
+from indoubt.collector.verdicts.judging import DURATIONS_CONSIDERED
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.durations import HOUR_MS
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.verdicts import AbortCause, Certainty, Verdict
 from tests.unit.collector.assessments import situation_at
 from tests.unit.collector.notify.test_evaluator import status
 from tests.unit.collector.observations import PREFIX, T0, broker_record, event, only_view, run_started

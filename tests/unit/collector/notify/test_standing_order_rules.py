@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collector.assess import rules as alert_rules
-from collector.assess.findings import LABELS, Finding, Severity
-from collector.assess.rule import Source
-from collector.records.standing_orders import HeldBack, OrderReport, StandingAct
-from lifecycle.orders import Action
+from indoubt.collector.assess import rules as alert_rules
+from indoubt.collector.assess.findings import LABELS, Finding, Severity
+from indoubt.collector.assess.rule import Source
+from indoubt.collector.records.standing_orders import HeldBack, OrderReport, StandingAct
+from indoubt.lifecycle.orders import Action
 from tests.unit.collector.assessments import look
 from tests.unit.collector.observations import T0
 

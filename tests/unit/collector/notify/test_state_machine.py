@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from collector.assess.findings import Finding, Severity
-from collector.config.alerts import AlertSettings
-from collector.notify.silences import Silence
-from collector.notify.state_machine import Alert, AlertState, AlertStates, Notification, Step, advance, step
-from lifecycle.verdicts import Evidence
+from indoubt.collector.assess.findings import Finding, Severity
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.notify.silences import Silence
+from indoubt.collector.notify.state_machine import Alert, AlertState, AlertStates, Notification, Step, advance, step
+from indoubt.lifecycle.verdicts import Evidence
 
 T0 = 1_795_000_000_000
 TIMING = AlertSettings()

@@ -11,22 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from collector.assess import rules
-from collector.assess.findings import Finding
-from collector.assess.rules.sources import unread_checkpoints
-from collector.config.alerts import AlertSettings
-from collector.history.store import Store
-from collector.observe import flink_committables, flink_store_reader
-from collector.observe.flink_checkpoint_store import CheckpointStore
-from collector.observe.flink_committables import FlinkCommittablesReader
-from collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT
-from collector.records.formats.flink_records import UnreadCheckpoint
-from collector.records.observations import Observed, Position
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import now_ms
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
-from lifecycle.errors import ResourceManagerError
+from indoubt.collector.assess import rules
+from indoubt.collector.assess.findings import Finding
+from indoubt.collector.assess.rules.sources import unread_checkpoints
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe import flink_committables, flink_store_reader
+from indoubt.collector.observe.flink_checkpoint_store import CheckpointStore
+from indoubt.collector.observe.flink_committables import FlinkCommittablesReader
+from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT
+from indoubt.collector.records.formats.flink_records import UnreadCheckpoint
+from indoubt.collector.records.observations import Observed, Position
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import ResourceManagerError
 from tests.unit.collector.assessments import look, situation_at
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER

@@ -7,28 +7,28 @@ from typing import Any
 
 import pytest
 
-from collector.assess import rules
-from collector.assess.findings import SOURCES_GROUP, STANDING_ORDERS_GROUP, Finding, Severity
-from collector.assess.rules.applications import AbortSeen
-from collector.assess.rules.batches import OneSidedBatch
-from collector.assess.rules.checkpoints import CheckpointHistory
-from collector.assess.rules.hanging import HangingTransaction
-from collector.assess.rules.readers import BlockedPartition
-from collector.assess.rules.sources import UnreadCheckpoints
-from collector.assess.situation import Situation
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.facts import CheckpointFacts
-from collector.records.formats.flink_records import UnreadCheckpoint
-from collector.records.log_settings import LogSettings
-from collector.records.standing_orders import HeldBack, OrderReport, StandingAct
-from collector.runtime.clock_offsets import ClockOffset
-from collector.verdicts.data_loss import Loss, LossVerdict
-from collector.verdicts.driver_state import DriverCondition
-from collector.verdicts.judging import Judged
-from lifecycle.orders import Action
-from lifecycle.rows.attention import Remedy
-from lifecycle.verdicts import AbortCause, Certainty, Judgement, Verdict
-from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
+from indoubt.collector.assess import rules
+from indoubt.collector.assess.findings import SOURCES_GROUP, STANDING_ORDERS_GROUP, Finding, Severity
+from indoubt.collector.assess.rules.applications import AbortSeen
+from indoubt.collector.assess.rules.batches import OneSidedBatch
+from indoubt.collector.assess.rules.checkpoints import CheckpointHistory
+from indoubt.collector.assess.rules.hanging import HangingTransaction
+from indoubt.collector.assess.rules.readers import BlockedPartition
+from indoubt.collector.assess.rules.sources import UnreadCheckpoints
+from indoubt.collector.assess.situation import Situation
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.records.formats.flink_records import UnreadCheckpoint
+from indoubt.collector.records.log_settings import LogSettings
+from indoubt.collector.records.standing_orders import HeldBack, OrderReport, StandingAct
+from indoubt.collector.runtime.clock_offsets import ClockOffset
+from indoubt.collector.verdicts.data_loss import Loss, LossVerdict
+from indoubt.collector.verdicts.driver_state import DriverCondition
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.attention import Remedy
+from indoubt.lifecycle.verdicts import AbortCause, Certainty, Judgement, Verdict
+from indoubt.resource_managers.topics.decision_log_topic import FORGETS_NOTHING
 from tests.unit.collector.assess.situations import driver
 from tests.unit.collector.assessments import changed, leaking, look
 from tests.unit.collector.notify.test_rules import COMMITTED, DECIDED, FOREIGN, LOST, of_transaction

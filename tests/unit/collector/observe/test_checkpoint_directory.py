@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
-from collector.observe import checkpoint_directory
-from collector.observe.checkpoint_directory import CheckpointFolder
-from collector.observe.spark_checkpoint import CheckpointLog, filesystem_of
-from collector.records.observations import CheckpointFile, CheckpointFileKind, Malformed
-from lifecycle.errors import ResourceManagerError
+from indoubt.collector.observe import checkpoint_directory
+from indoubt.collector.observe.checkpoint_directory import CheckpointFolder
+from indoubt.collector.observe.spark_checkpoint import CheckpointLog, filesystem_of
+from indoubt.collector.records.observations import CheckpointFile, CheckpointFileKind, Malformed
+from indoubt.lifecycle.errors import ResourceManagerError
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1795000005000}\n{"t":{"0":1}}'
 

@@ -15,18 +15,18 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
-from collector.act.orders.flink_commit import listed_now
-from collector.history.store import Store
-from collector.observe import flink_checkpoint_store, flink_committables, flink_store_reader
-from collector.observe.flink_checkpoint_store import CHECKPOINTS_OF_A_JOB, Now, Read
-from collector.observe.flink_committables import FlinkCommittablesReader
-from collector.observe.flink_metadata_files import Place, filesystem_of, read_again
-from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observed, Position
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
-from lifecycle.errors import OrderRefused, ResourceManagerError
+from indoubt.collector.act.orders.flink_commit import listed_now
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe import flink_checkpoint_store, flink_committables, flink_store_reader
+from indoubt.collector.observe.flink_checkpoint_store import CHECKPOINTS_OF_A_JOB, Now, Read
+from indoubt.collector.observe.flink_committables import FlinkCommittablesReader
+from indoubt.collector.observe.flink_metadata_files import Place, filesystem_of, read_again
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import Observed, Position
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import OrderRefused, ResourceManagerError
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.notify.http_receiver import wait_until

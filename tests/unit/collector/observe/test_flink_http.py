@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from collector.observe.flink_http import FlinkHttp
-from lifecycle.errors import Unreachable
+from indoubt.collector.observe.flink_http import FlinkHttp
+from indoubt.lifecycle.errors import Unreachable
 
 
 class Server(ThreadingHTTPServer):

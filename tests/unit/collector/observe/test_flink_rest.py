@@ -13,27 +13,27 @@ from typing import Any
 import httpx
 import pytest
 
-from collector.history import row_encoding, sql
-from collector.history.store import Store
-from collector.observe import flink_http, flink_rest
-from collector.observe.flink_rest import FlinkRest
-from collector.records.flink_facts import FlinkState
-from collector.records.formats import flink_rest_answers
-from collector.records.formats.flink_records import (
+from indoubt.collector.history import row_encoding, sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe import flink_http, flink_rest
+from indoubt.collector.observe.flink_rest import FlinkRest
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.formats import flink_rest_answers
+from indoubt.collector.records.formats.flink_records import (
     FlinkCheckpoint,
     FlinkCommittables,
     FlinkJob,
     FlinkKind,
     FlinkStatus,
 )
-from collector.records.observations import Observed, Position
-from collector.runtime.clock import now_ms
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
-from collector.views.pipeline_rows import checkpoint_row, job_row
-from lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
-from lifecycle.json_record import read_object
-from lifecycle.rows.row_json import row_to_json
+from indoubt.collector.records.observations import Observed, Position
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.pipeline_rows import checkpoint_row, job_row
+from indoubt.lifecycle.errors import MalformedRecord, ResourceManagerError, Unreachable
+from indoubt.lifecycle.json_record import read_object
+from indoubt.lifecycle.rows.row_json import row_to_json
 from tests.fuzz.json_mutator import mutated
 from tests.unit.collector.flink_recordings import CLUSTER, FIRST_JOB, RESTORED_JOB, recorded
 

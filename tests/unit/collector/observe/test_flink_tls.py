@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from collector.config import settings
-from collector.history.store import Store
-from collector.observe.flink_rest import FlinkRest
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
-from lifecycle.errors import ResourceManagerError, Unreachable
+from indoubt.collector.config import settings
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.flink_rest import FlinkRest
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import ResourceManagerError, Unreachable
 from tests.unit.collector.flink_recordings import CLUSTER, FIRST_JOB
 from tests.unit.collector.observe.tls_flink import Authority, TlsFlink
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from collector.observe.decision_log import ASK_AGAIN_S, ASK_EVERY_S, LogSettingsWatch
-from resource_managers.topics.decision_log_topic import FORGETS_NOTHING
+from indoubt.collector.observe.decision_log import ASK_AGAIN_S, ASK_EVERY_S, LogSettingsWatch
+from indoubt.resource_managers.topics.decision_log_topic import FORGETS_NOTHING
 
 
 class Clock:

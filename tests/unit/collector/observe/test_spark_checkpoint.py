@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from collector.observe.spark_checkpoint import missing_offsets, parse
-from collector.records.observations import CheckpointFileKind
-from lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.collector.observe.spark_checkpoint import missing_offsets, parse
+from indoubt.collector.records.observations import CheckpointFileKind
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 
 OFFSETS = (
     'v1\n{"batchWatermarkMs":1795000000000,"batchTimestampMs":1795000005000,'

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from confluent_kafka import Message
 
-from collector.history.store import Store
-from collector.observe import topic_source
-from collector.observe.lifecycle_topic import LifecycleTopic
-from collector.observe.topic_reader import Records, TopicRecreated
-from collector.observe.topic_source import AHEAD_FROM, HandOver
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
-from lifecycle.events import EventType, LifecycleEvent, encode
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe import topic_source
+from indoubt.collector.observe.lifecycle_topic import LifecycleTopic
+from indoubt.collector.observe.topic_reader import Records, TopicRecreated
+from indoubt.collector.observe.topic_source import AHEAD_FROM, HandOver
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.events import EventType, LifecycleEvent, encode
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 MANY, FEW = AHEAD_FROM, 3
 ID = "topic id"

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from collector.observe.transaction_polling import records
-from collector.records.facts import BrokerIdentity, BrokerTransaction
-from collector.records.formats.transaction_state import BrokerStatus
-from resource_managers.protocol import OpenTransactionView
+from indoubt.collector.observe.transaction_polling import records
+from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.resource_managers.protocol import OpenTransactionView
 
 START, NOW, SOURCE = 1_000, 9_000, "transaction polling"
 ID = "shop-1"

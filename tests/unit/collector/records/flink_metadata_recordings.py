@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from collector.records.formats.flink_metadata.checkpoint_metadata import (
+from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import (
     FlinkCheckpointMetadata,
     OpenState,
     read_checkpoint_metadata,

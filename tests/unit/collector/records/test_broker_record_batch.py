@@ -8,14 +8,14 @@ import struct
 import numpy as np
 import pytest
 
-from collector.facts.fold import apply, put_records
-from collector.facts.state import State
-from collector.history import row_encoding
-from collector.observe.transaction_state_log import record_of
-from collector.records.broker_record_batch import BrokerRecords, records_of
-from collector.records.formats.transaction_state import BrokerStatus, decode_key, decode_value
-from collector.records.formats.transaction_state_batch import StateDecoder
-from collector.records.observations import BrokerRecord, Observed, Position
+from indoubt.collector.facts.fold import apply, put_records
+from indoubt.collector.facts.state import State
+from indoubt.collector.history import row_encoding
+from indoubt.collector.observe.transaction_state_log import record_of
+from indoubt.collector.records.broker_record_batch import BrokerRecords, records_of
+from indoubt.collector.records.formats.transaction_state import BrokerStatus, decode_key, decode_value
+from indoubt.collector.records.formats.transaction_state_batch import StateDecoder
+from indoubt.collector.records.observations import BrokerRecord, Observed, Position
 
 SOURCE, PARTITIONS = "__transaction_state", 3
 ID_COUNT, TOPICS = 7, ("orders", "bills")

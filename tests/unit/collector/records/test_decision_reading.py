@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from collector.history.store import Store
-from collector.records.decision_reading import DecisionReading, Entry
-from collector.records.observations import DecisionSeen, FoldedRecord, Observed, Position
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views.current_state import CurrentState
-from collector.views.replay import DECISIONS_OF_EACH
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decision_parts import encode_within
-from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled, Snapshot, encode
-from lifecycle.errors import DecisionLogUnreadable
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.decision_reading import DecisionReading, Entry
+from indoubt.collector.records.observations import DecisionSeen, FoldedRecord, Observed, Position
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.replay import DECISIONS_OF_EACH
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decision_parts import encode_within
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled, Snapshot, encode
+from indoubt.lifecycle.errors import DecisionLogUnreadable
 from tests.unit.collector.observations import T0, checkpoint_taken_over, handle
 from tests.unit.lifecycle.ledgers import fold
 
@@ -276,8 +276,8 @@ def test_a_decision_counts_as_before_when_older_records_left_history(tmp_path: P
 
 
 def test_an_idle_pipeline_is_loaded_however_much_others_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collector.views.replay.DECISIONS_LOADED", 3)
-    monkeypatch.setattr("collector.views.replay.DECISIONS_OF_EACH", 2)
+    monkeypatch.setattr("indoubt.collector.views.replay.DECISIONS_LOADED", 3)
+    monkeypatch.setattr("indoubt.collector.views.replay.DECISIONS_OF_EACH", 2)
     assert DECISIONS_OF_EACH > 2
     records: list[FoldedRecord] = [run(0), SECOND]
     records += [replace(run(n, checkpoint_id="Q"), prefix="busy") for n in range(2)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from collector.records.facts import HandleIdentity, ReportedTransaction, merged, of_record
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observer_kind import ObserverKind
+from indoubt.collector.records.facts import HandleIdentity, ReportedTransaction, merged, of_record
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observer_kind import ObserverKind
 from tests.unit.collector.observations import T0, broker_record
 
 ONGOING = of_record(broker_record(BrokerStatus.ONGOING, 0, version=2), T0)

@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from collector.records.formats.flink_metadata.checkpoint_properties import read_kind
-from collector.records.formats.flink_records import FlinkKind
-from lifecycle.errors import MalformedRecord
+from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.collector.records.formats.flink_metadata.checkpoint_properties import read_kind
+from indoubt.collector.records.formats.flink_records import FlinkKind
+from indoubt.lifecycle.errors import MalformedRecord
 
 HEAD = b"\xac\xed\0\5"
 NULL, END = b"\x70", b"\x78"

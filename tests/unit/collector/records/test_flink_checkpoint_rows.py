@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from collector.records import flink_facts
-from collector.records.facts import CheckpointFacts
-from collector.records.flink_checkpoint_rows import SOURCE
-from collector.records.flink_facts import FlinkState
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
-from lifecycle.checkpoints import CheckpointState
+from indoubt.collector.records import flink_facts
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.records.flink_checkpoint_rows import SOURCE
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from indoubt.lifecycle.checkpoints import CheckpointState
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0
 

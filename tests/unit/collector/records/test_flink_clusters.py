@@ -7,7 +7,7 @@ from itertools import permutations
 
 import pytest
 
-from collector.records.flink_clusters import JobClusters
+from indoubt.collector.records.flink_clusters import JobClusters
 
 JOB, OTHER = "a" * 32, "b" * 32
 Seen = tuple[str, str, bool]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from collector.records.flink_job_facts import CLOCK_SKEW_MS, newest_first
-from collector.records.formats.flink_records import FlinkCommittables, FlinkKind
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, newest_first
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkKind
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0

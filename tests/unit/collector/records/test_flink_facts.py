@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from collector.records import flink_facts
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import CLOCK_SKEW_MS, Restore
-from collector.records.formats.flink_records import (
+from indoubt.collector.records import flink_facts
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, Restore
+from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
     FlinkCommittables,

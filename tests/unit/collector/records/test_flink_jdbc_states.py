@@ -9,17 +9,22 @@ from typing import Any
 
 import pytest
 
-from collector.records.formats.flink_metadata import checkpoint_metadata
-from collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
-from collector.records.formats.flink_metadata.jdbc_sink_states import read_function_state
-from collector.records.formats.flink_metadata.metadata_file import FlinkOperator, MetadataFile, OperatorStates, Subtask
-from collector.records.formats.flink_metadata.operator_state import read_elements
-from collector.records.formats.flink_metadata.sink_states import WRITER_STATE, read_branches, read_committables
-from collector.records.formats.flink_metadata.state_handles import StateBytes
-from collector.records.xids import as_listed, xid_of
-from lifecycle.errors import MalformedRecord
-from resource_managers.mysql.xa_xid import XaXid
+from indoubt.collector.records.formats.flink_metadata import checkpoint_metadata
+from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
+from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import read_function_state
+from indoubt.collector.records.formats.flink_metadata.metadata_file import (
+    FlinkOperator,
+    MetadataFile,
+    OperatorStates,
+    Subtask,
+)
+from indoubt.collector.records.formats.flink_metadata.operator_state import read_elements
+from indoubt.collector.records.formats.flink_metadata.sink_states import WRITER_STATE, read_branches, read_committables
+from indoubt.collector.records.formats.flink_metadata.state_handles import StateBytes
+from indoubt.collector.records.xids import as_listed, xid_of
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.resource_managers.mysql.xa_xid import XaXid
 from tests.unit.collector.records.flink_metadata_recordings import RECORDED, metadata_bytes, opener, read
 
 FUNCTIONS, SINK = ["1.20-jdbc-function-mariadb", "1.20-jdbc-function-postgres"], "1.20-jdbc-sink-postgres"

@@ -11,22 +11,22 @@ from typing import BinaryIO
 import pytest
 from pyarrow import fs
 
-from collector.records.formats.flink_metadata import checkpoint_metadata, metadata_file
-from collector.records.formats.flink_metadata.checkpoint_metadata import (
+from indoubt.collector.records.formats.flink_metadata import checkpoint_metadata, metadata_file
+from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import (
     INPUT_CHANNELS,
     OUTPUT_CHANNELS,
     FlinkCheckpointMetadata,
     read_checkpoint_metadata,
 )
-from collector.records.formats.flink_metadata.sink_states import (
+from indoubt.collector.records.formats.flink_metadata.sink_states import (
     COMMITTER_STATE,
     WRITER_STATE,
     CommitState,
     TransactionOwnership,
 )
-from collector.records.formats.flink_metadata.state_handles import HandleKind
-from collector.records.formats.flink_records import FlinkKind
-from lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.collector.records.formats.flink_metadata.state_handles import HandleKind
+from indoubt.collector.records.formats.flink_records import FlinkKind
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 from tests.unit.collector.records.flink_metadata_recordings import (
     EVERY_HANDLE,
     NAMES,

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from collector.records.formats.flink_metadata import operator_state
-from collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from collector.records.formats.flink_metadata.checkpoint_metadata import FlinkCheckpointMetadata
-from collector.records.formats.flink_metadata.metadata_file import FlinkOperator
-from collector.records.formats.flink_metadata.operator_state import read_elements
-from collector.records.formats.flink_metadata.sink_states import (
+from indoubt.collector.records.formats.flink_metadata import operator_state
+from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import FlinkCheckpointMetadata
+from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
+from indoubt.collector.records.formats.flink_metadata.operator_state import read_elements
+from indoubt.collector.records.formats.flink_metadata.sink_states import (
     CommitState,
     FlinkCommittable,
     read_committables,
     read_writer_state,
 )
-from lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 
 OPERATOR = FlinkOperator(operator_id="0" * 32, name="sink: Committer", uid="sink")
 PLAIN, COMPRESSED = struct.pack(">ib", 6, 0), struct.pack(">ib", 6, 1)

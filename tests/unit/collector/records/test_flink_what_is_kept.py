@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from collector.records import flink_facts
-from collector.records.flink_facts import FlinkState
-from collector.records.formats.flink_records import FlinkCheckpoint
+from indoubt.collector.records import flink_facts
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.formats.flink_records import FlinkCheckpoint
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0

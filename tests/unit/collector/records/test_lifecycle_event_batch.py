@@ -9,14 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from collector.facts.fold import apply, put_events
-from collector.facts.state import State
-from collector.history import row_encoding
-from collector.records import event_reports
-from collector.records.formats import lifecycle_event_batch
-from collector.records.observations import EventSeen, Observed, Position
-from lifecycle.errors import MalformedRecord
-from lifecycle.events import EventType, LifecycleEvent, decode, encode
+from indoubt.collector.facts.fold import apply, put_events
+from indoubt.collector.facts.state import State
+from indoubt.collector.history import row_encoding
+from indoubt.collector.records import event_reports
+from indoubt.collector.records.formats import lifecycle_event_batch
+from indoubt.collector.records.observations import EventSeen, Observed, Position
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.events import EventType, LifecycleEvent, decode, encode
 from tests.unit.collector.observations import T0, handle
 
 TOLD = [type_ for type_ in EventType if type_.value.startswith("transaction.")]

@@ -6,11 +6,11 @@ import struct
 
 import pytest
 
-from collector.facts.fold import apply
-from collector.facts.state import State
-from collector.observe.transaction_state_log import record_of
-from collector.records.formats.transaction_state import BrokerStatus, decode_key, decode_value
-from lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.collector.facts.fold import apply
+from indoubt.collector.facts.state import State
+from indoubt.collector.observe.transaction_state_log import record_of
+from indoubt.collector.records.formats.transaction_state import BrokerStatus, decode_key, decode_value
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 
 KEY = bytes.fromhex("00000009636f6d6d69742d6d65")
 EMPTY = "0001000000000000000000000000ea600000000001a1fd927ed3ffffffffffffffff0100080000000000000000"

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from collector.records.formats import transaction_state_batch
-from collector.records.formats.transaction_state import TransactionStateValue, decode_key, decode_value
-from collector.records.formats.transaction_state_batch import StateColumns, StateDecoder
-from lifecycle.errors import MalformedRecord
+from indoubt.collector.records.formats import transaction_state_batch
+from indoubt.collector.records.formats.transaction_state import TransactionStateValue, decode_key, decode_value
+from indoubt.collector.records.formats.transaction_state_batch import StateColumns, StateDecoder
+from indoubt.lifecycle.errors import MalformedRecord
 from tests.unit.collector.records.test_transaction_state import (
     COMPLETE_COMMIT,
     EMPTY,

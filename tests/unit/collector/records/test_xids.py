@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collector.records.xids import FLINK, as_listed, owner_of, xid_of, xid_owner
-from resource_managers.mysql.xa_xid import XaXid
+from indoubt.collector.records.xids import FLINK, as_listed, owner_of, xid_of, xid_owner
+from indoubt.resource_managers.mysql.xa_xid import XaXid
 
 JOB = "a58ab25cc2ee355e54164a5c2decf3a4"
 RECORDED = f"X'{JOB}000000000300000000000000',X'1579bf59',201"

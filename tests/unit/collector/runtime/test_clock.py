@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from collector.assess import rules
-from collector.assess.findings import Finding, Severity
-from collector.assess.rules.readers import blocked_partitions
-from collector.config.alerts import AlertSettings
-from collector.notify.notifiers.delivery import RetryPolicy
-from collector.notify.state_machine import AlertStates, moved, step
-from collector.runtime.clock import HOLD_MS, TOLERATED_MS, Clock
-from collector.verdicts.partition_state import PartitionFindings, PartitionTracker
-from lifecycle.verdicts import Evidence
+from indoubt.collector.assess import rules
+from indoubt.collector.assess.findings import Finding, Severity
+from indoubt.collector.assess.rules.readers import blocked_partitions
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.notify.notifiers.delivery import RetryPolicy
+from indoubt.collector.notify.state_machine import AlertStates, moved, step
+from indoubt.collector.runtime.clock import HOLD_MS, TOLERATED_MS, Clock
+from indoubt.collector.verdicts.partition_state import PartitionFindings, PartitionTracker
+from indoubt.lifecycle.verdicts import Evidence
 from tests.unit.collector.assessments import look
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import PARTITION

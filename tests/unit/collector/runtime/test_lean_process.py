@@ -16,7 +16,7 @@ NEEDLESS = ("pandas", "psycopg", "pymysql", "httpx", "pyarrow.fs", "streamlit", 
 """Of other parts of the product, or of what has to be asked for: databases, receivers, Flink, checkpoint directories."""
 LOADED = """
 import sys
-import collector.service
+import indoubt.collector.service
 import pyarrow
 print(pyarrow.array([1]).to_pylist(), pyarrow.default_memory_pool().backend_name)
 print([name for name in sys.argv[1:] if name in sys.modules])
@@ -39,7 +39,7 @@ def test_the_collector_loads_nothing_needless() -> None:
 
 def test_a_command_does_not_load_the_collector() -> None:
     loaded = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "collector", "transactions", "--help"],
+        [sys.executable, "-X", "importtime", "-m", "indoubt.collector", "transactions", "--help"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -47,12 +47,20 @@ def test_a_command_does_not_load_the_collector() -> None:
         check=True,
     )
     modules = {line.rpartition("|")[2].strip() for line in loaded.stderr.splitlines()}
-    assert "collector.serve.cli.main" in modules
-    assert not modules & {"collector.start", "collector.service", "duckdb", "pyarrow", "confluent_kafka", "fastapi"}
+    assert "indoubt.collector.serve.cli.main" in modules
+    assert not modules & {
+        "indoubt.collector.start",
+        "indoubt.collector.service",
+        "duckdb",
+        "pyarrow",
+        "confluent_kafka",
+        "fastapi",
+    }
 
 
 def test_history_is_loaded_before_web_server_and_kafka_clients_are_imported() -> None:
-    seen = "import collector.start, sys; print(sorted(sys.modules.keys() & {'fastapi', 'uvicorn', 'kafka', 'httpx', 'duckdb'}))"
+    late = {"fastapi", "uvicorn", "kafka", "httpx", "duckdb"}
+    seen = f"import indoubt.collector.start, sys; print(sorted(sys.modules.keys() & {late}))"
     loaded = subprocess.run(
         [sys.executable, "-c", seen], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )

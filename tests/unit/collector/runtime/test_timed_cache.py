@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from collector.runtime.timed_cache import Refresher, TtlCache
+from indoubt.collector.runtime.timed_cache import Refresher, TtlCache
 
 EVERY_MS = 2_000
 

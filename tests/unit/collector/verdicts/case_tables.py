@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lifecycle.verdicts import Judgement
+from indoubt.lifecycle.verdicts import Judgement
 
 NO_VERDICT = "no verdict"
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collector.facts.transaction_view import TransactionView
-from collector.records.flink_facts import FlinkState
-from collector.records.formats.flink_records import (
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
     FlinkCommittables,
@@ -20,11 +20,11 @@ from collector.records.formats.flink_records import (
     FlinkKind,
     FlinkStatus,
 )
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.verdicts import flink_commits
-from collector.verdicts.flink_cases import flink_case
-from collector.verdicts.flink_known import FlinkCase
-from lifecycle.verdicts import Certainty, Judgement, Verdict
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.verdicts import flink_commits
+from indoubt.collector.verdicts.flink_cases import flink_case
+from indoubt.collector.verdicts.flink_known import FlinkCase
+from indoubt.lifecycle.verdicts import Certainty, Judgement, Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0, broker_record, only_view

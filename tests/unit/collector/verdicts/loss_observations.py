@@ -6,22 +6,22 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from collector.facts import transaction_join
-from collector.facts.state import State
-from collector.records.formats import flink_rest_answers
-from collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkStatus
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import (
+from indoubt.collector.facts import transaction_join
+from indoubt.collector.facts.state import State
+from indoubt.collector.records.formats import flink_rest_answers
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkStatus
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import (
     BrokerRecord,
     Observation,
 )
-from collector.verdicts import loss_cases
-from collector.verdicts.data_loss import (
+from indoubt.collector.verdicts import loss_cases
+from indoubt.collector.verdicts.data_loss import (
     Loss,
     LossVerdict,
 )
-from collector.verdicts.verdict_case import DecisionLogStatus
-from lifecycle.verdicts import Certainty
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
+from indoubt.lifecycle.verdicts import Certainty
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER, recorded
 from tests.unit.collector.observations import T0, broker_record, folded

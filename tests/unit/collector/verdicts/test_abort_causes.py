@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from collector.records.facts import Init
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import DecisionSeen, Observation, OperatorOrder
-from collector.verdicts.abort_causes import AbortClues, explain, infer
-from lifecycle.decisions import Ruling
-from lifecycle.events import EventType
-from lifecycle.verdicts import AbortCause as Cause
-from lifecycle.verdicts import Certainty
+from indoubt.collector.records.facts import Init
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import DecisionSeen, Observation, OperatorOrder
+from indoubt.collector.verdicts.abort_causes import AbortClues, explain, infer
+from indoubt.lifecycle.decisions import Ruling
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.verdicts import AbortCause as Cause
+from indoubt.lifecycle.verdicts import Certainty
 from tests.unit.collector.observations import (
     T0,
     TIMEOUT_MS,

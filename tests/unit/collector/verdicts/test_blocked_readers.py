@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.verdicts.blocked_readers import (
+from indoubt.collector.verdicts.blocked_readers import (
     NO_GROUP,
     PartitionSnapshot,
     Reader,
@@ -19,7 +19,7 @@ from collector.verdicts.blocked_readers import (
     reader_sight,
     restore_sight,
 )
-from resource_managers.kafka.partitions import Partition
+from indoubt.resource_managers.kafka.partitions import Partition
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import PARTITION, group, partition
 from tests.unit.collector.verdicts.case_tables import table

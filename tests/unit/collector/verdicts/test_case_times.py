@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from collector.facts.transaction_view import TransactionView
-from collector.records.facts import PipelineFacts
-from collector.records.flink_job_facts import FlinkJobFacts
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.verdicts.flink_cases import FlinkCase
-from collector.verdicts.verdict_case import Limits, PipelineHistory
-from lifecycle.decisions import Ruling
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.facts import PipelineFacts
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.verdicts.flink_cases import FlinkCase
+from indoubt.collector.verdicts.verdict_case import Limits, PipelineHistory
+from indoubt.lifecycle.decisions import Ruling
 from tests.unit.collector.flink_observations import job
 from tests.unit.collector.observations import (
     PREFIX,

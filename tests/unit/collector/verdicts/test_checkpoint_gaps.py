@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from collector.records.facts import CheckpointFacts
-from collector.verdicts.checkpoint_gaps import SHORTEST_MS, checkpoint_gaps
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.verdicts.checkpoint_gaps import SHORTEST_MS, checkpoint_gaps
 from tests.unit.collector.observations import PREFIX, T0
 from tests.unit.collector.verdicts.case_tables import table
 

@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from collector.act.orders.plan import handle_of
-from collector.assess.rules.checkpoints import ONLY_FROM_EVENTS
-from collector.facts.eviction import trim
-from collector.facts.state import State
-from collector.facts.transaction_join import find, of_batches, views
-from collector.records.facts import HandleIdentity
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import DecisionSeen, Observation
-from collector.verdicts import loss_cases
-from collector.verdicts.data_loss import LossVerdict
-from collector.verdicts.judging import EvaluationContext, Judged
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.verdicts.verdict_rules import judge
-from collector.views.batches import BatchVerdict, batches
-from lifecycle.decisions import RunStarted
-from lifecycle.events import EventType
-from lifecycle.identity import Handle
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import Verdict
+from indoubt.collector.act.orders.plan import handle_of
+from indoubt.collector.assess.rules.checkpoints import ONLY_FROM_EVENTS
+from indoubt.collector.facts.eviction import trim
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_join import find, of_batches, views
+from indoubt.collector.records.facts import HandleIdentity
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import DecisionSeen, Observation
+from indoubt.collector.verdicts import loss_cases
+from indoubt.collector.verdicts.data_loss import LossVerdict
+from indoubt.collector.verdicts.judging import EvaluationContext, Judged
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.verdicts.verdict_rules import judge
+from indoubt.collector.views.batches import BatchVerdict, batches
+from indoubt.lifecycle.decisions import RunStarted
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import Verdict
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,

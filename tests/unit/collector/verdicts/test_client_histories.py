@@ -13,20 +13,20 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from collector.facts.fold import apply
-from collector.facts.state import State
-from collector.facts.transaction_join import views
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.verdicts.data_loss import LossVerdict
-from collector.verdicts.judging import EvaluationContext, judged
-from collector.verdicts.loss_cases import judged as judged_losses
-from collector.verdicts.loss_cases import loss_inputs
-from collector.verdicts.read_process_write import MIN_SILENT_MS
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from lifecycle.offsets_topics import CONSUMER_OFFSETS
-from lifecycle.verdicts import Certainty, Verdict
-from resource_managers.kafka.group_members import EMPTY, GroupMembers, HeldOffsets
-from resource_managers.kafka.group_questions import offsets_partition
+from indoubt.collector.facts.fold import apply
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_join import views
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.verdicts.data_loss import LossVerdict
+from indoubt.collector.verdicts.judging import EvaluationContext, judged
+from indoubt.collector.verdicts.loss_cases import judged as judged_losses
+from indoubt.collector.verdicts.loss_cases import loss_inputs
+from indoubt.collector.verdicts.read_process_write import MIN_SILENT_MS
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
+from indoubt.lifecycle.verdicts import Certainty, Verdict
+from indoubt.resource_managers.kafka.group_members import EMPTY, GroupMembers, HeldOffsets
+from indoubt.resource_managers.kafka.group_questions import offsets_partition
 from tests.unit.collector.observations import T0, broker_record
 
 OFFSETS_PARTITIONS = 2

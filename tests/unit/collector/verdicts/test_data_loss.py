@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from collector.facts.state import State, holds_offsets
-from collector.facts.transaction_view import TransactionView
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.verdicts.abort_causes import AbortClues, Inference
-from collector.verdicts.data_loss import (
+from indoubt.collector.facts.state import State, holds_offsets
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.verdicts.abort_causes import AbortClues, Inference
+from indoubt.collector.verdicts.data_loss import (
     LossCase,
     LossVerdict,
     judge_loss,
@@ -19,11 +19,11 @@ from collector.verdicts.data_loss import (
     rule_empty,
     rule_offsets,
 )
-from collector.verdicts.flink_checkpoints import Evidence, Fate
-from collector.verdicts.read_process_write import InputTie
-from collector.verdicts.verdict_case import DecisionLogStatus
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import AbortCause, Assumption, Certainty
+from indoubt.collector.verdicts.flink_checkpoints import Evidence, Fate
+from indoubt.collector.verdicts.read_process_write import InputTie
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import AbortCause, Assumption, Certainty
 from tests.unit.collector.observations import (
     T0,
     broker_record,

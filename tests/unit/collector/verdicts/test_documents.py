@@ -10,8 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from collector.verdicts import flink_commits, flink_known, hanging_transactions, read_process_write, verdict_rules
-from lifecycle.verdicts import URGENCY, Assumption, Verdict
+from indoubt.collector.verdicts import (
+    flink_commits,
+    flink_known,
+    hanging_transactions,
+    read_process_write,
+    verdict_rules,
+)
+from indoubt.lifecycle.verdicts import URGENCY, Assumption, Verdict
 
 DELEGATED = (verdict_rules.rules_of_flink, verdict_rules.rules_of_read_process_write)
 READ_PROCESS_WRITE = (

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from collector.records.facts import PipelineFacts
-from collector.records.pipeline_runs import RunFacts
-from collector.verdicts.driver_state import (
+from indoubt.collector.records.facts import PipelineFacts
+from indoubt.collector.records.pipeline_runs import RunFacts
+from indoubt.collector.verdicts.driver_state import (
     RETIRED_MS,
     DriverCondition,
     driver_state,
@@ -17,8 +17,8 @@ from collector.verdicts.driver_state import (
     plain_state,
     state_of,
 )
-from collector.verdicts.judging import PipelineNow
-from collector.verdicts.verdict_case import Limits
+from indoubt.collector.verdicts.judging import PipelineNow
+from indoubt.collector.verdicts.verdict_case import Limits
 from tests.unit.collector.observations import CHECKPOINT_ID, PREFIX, T0, pipeline
 from tests.unit.collector.verdicts.case_tables import table
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from collector.history.store import Store
-from collector.records.observations import Observation, OperatorOrder
-from collector.verdicts.data_loss import LossVerdict
-from lifecycle.verdicts import Certainty
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.observations import Observation, OperatorOrder
+from indoubt.collector.verdicts.data_loss import LossVerdict
+from indoubt.lifecycle.verdicts import Certainty
 from tests.unit.collector.flink_observations import checkpoint
 from tests.unit.collector.observations import T0, branch_gone, branch_listed, database_handle, folded
 from tests.unit.collector.verdicts.case_tables import table

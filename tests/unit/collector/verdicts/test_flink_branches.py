@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from collector.facts.transaction_view import TransactionView
-from collector.records.formats.flink_records import FlinkCommittables, FlinkKind, FlinkStatus
-from collector.records.xids import as_listed, owner_of
-from collector.verdicts import verdict_rules
-from collector.verdicts.flink_commits import listed_as
-from lifecycle.verdicts import Assumption, Judgement, Verdict
-from resource_managers.mysql.xa_xid import XaXid
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkKind, FlinkStatus
+from indoubt.collector.records.xids import as_listed, owner_of
+from indoubt.collector.verdicts import verdict_rules
+from indoubt.collector.verdicts.flink_commits import listed_as
+from indoubt.lifecycle.verdicts import Assumption, Judgement, Verdict
+from indoubt.resource_managers.mysql.xa_xid import XaXid
 from tests.unit.collector.flink_observations import checkpoint
 from tests.unit.collector.observations import T0, branch_listed, case, database_handle, only_view
 from tests.unit.collector.verdicts import flink_given

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import Restore
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
-from collector.verdicts.flink_checkpoints import RULES, Fate, by_job, job_case
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import Restore
+from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
+from indoubt.collector.verdicts.flink_checkpoints import RULES, Fate, by_job, job_case
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0
 from tests.unit.collector.verdicts.case_tables import table

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import FlinkJobFacts, Restore
-from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkJob, FlinkKind
-from collector.verdicts import flink_cases, flink_commits
-from collector.verdicts.flink_commits import (
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts, Restore
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkJob, FlinkKind
+from indoubt.collector.verdicts import flink_cases, flink_commits
+from indoubt.collector.verdicts.flink_commits import (
     listed_as,
     rule_26_lingering,
     rule_27_job_runs,
     rule_30_list_out_of_reach,
     rule_31_list_not_read,
 )
-from collector.verdicts.flink_known import Answer, FlinkCase
-from collector.verdicts.flink_line import Rival, Standing
-from lifecycle.verdicts import Certainty
+from indoubt.collector.verdicts.flink_known import Answer, FlinkCase
+from indoubt.collector.verdicts.flink_line import Rival, Standing
+from indoubt.lifecycle.verdicts import Certainty
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0
 from tests.unit.collector.verdicts.case_tables import table

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from collector.records.formats.flink_records import (
+from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkKind,
     FlinkStatus,
 )
-from collector.verdicts import flink_commits, verdict_rules
-from lifecycle.verdicts import Verdict
+from indoubt.collector.verdicts import flink_commits, verdict_rules
+from indoubt.lifecycle.verdicts import Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, case
 from tests.unit.collector.verdicts.case_tables import NO_VERDICT, table

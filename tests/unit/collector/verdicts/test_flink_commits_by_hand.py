@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import event, example, given, settings
 
-from collector.facts.state import State
-from collector.facts.transaction_join import views
-from collector.facts.transaction_view import TransactionView
-from collector.verdicts import judging, loss_cases
-from collector.verdicts.data_loss import Loss, LossVerdict
-from collector.verdicts.judging import EvaluationContext
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from lifecycle.resource_manager_kinds import MYSQL, POSTGRES
-from lifecycle.verdicts import Certainty, Verdict
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_join import views
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.verdicts import judging, loss_cases
+from indoubt.collector.verdicts.data_loss import Loss, LossVerdict
+from indoubt.collector.verdicts.judging import EvaluationContext
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.lifecycle.resource_manager_kinds import MYSQL, POSTGRES
+from indoubt.lifecycle.verdicts import Certainty, Verdict
 from tests.unit.collector.observations import T0, folded
 from tests.unit.collector.verdicts.flink_model.histories import HISTORIES, SETTINGS, History, Setting, Step, history
 from tests.unit.collector.verdicts.flink_model.world import Branch, KafkaTransaction

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from collector.assess.findings import Severity
-from collector.history.store import Store
-from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
-from collector.records.observations import Observation
-from collector.verdicts.data_loss import Loss
-from lifecycle.verdicts import Certainty
+from indoubt.collector.assess.findings import Severity
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
+from indoubt.collector.records.observations import Observation
+from indoubt.collector.verdicts.data_loss import Loss
+from indoubt.lifecycle.verdicts import Certainty
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, folded
 from tests.unit.collector.verdicts.case_tables import table

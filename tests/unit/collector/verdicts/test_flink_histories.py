@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import event, example, given, settings
 
-from collector.records.formats.flink_records import GONE
-from lifecycle.resource_manager_kinds import MYSQL, POSTGRES
-from lifecycle.verdicts import Certainty, Judgement, Verdict
+from indoubt.collector.records.formats.flink_records import GONE
+from indoubt.lifecycle.resource_manager_kinds import MYSQL, POSTGRES
+from indoubt.lifecycle.verdicts import Certainty, Judgement, Verdict
 from tests.unit.collector.verdicts.flink_model.applications import Application
 from tests.unit.collector.verdicts.flink_model.histories import HISTORIES, SETTINGS, History, Setting, Step, history
 from tests.unit.collector.verdicts.flink_model.world import Branch, Held, KafkaTransaction, job_id

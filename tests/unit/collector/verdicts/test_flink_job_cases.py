@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from collector.facts.flink_sinks import Sink, SubtaskIds
-from collector.records.facts import BrokerIdentity, BrokerTransaction
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import FlinkJobFacts, Restore
-from collector.records.formats.flink_records import (
+from indoubt.collector.facts.flink_sinks import Sink, SubtaskIds
+from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts, Restore
+from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
     FlinkCommittables,
     FlinkKind,
     FlinkStatus,
 )
-from collector.verdicts.flink_checkpoints import Evidence, Fate, by_job, evidence, job_case
+from indoubt.collector.verdicts.flink_checkpoints import Evidence, Fate, by_job, evidence, job_case
 from tests.unit.collector.flink_observations import checkpoint, job
 
 JOB, OTHER = "a" * 32, "b" * 32

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from collector.facts.flink_sinks import Sink, SubtaskIds
-from collector.records.formats.flink_records import (
+from indoubt.collector.facts.flink_sinks import Sink, SubtaskIds
+from indoubt.collector.records.formats.flink_records import (
     FlinkJob,
 )
-from collector.verdicts.flink_checkpoints import Fate, evidence
-from collector.verdicts.flink_line import source_of
-from lifecycle.verdicts import Assumption, Certainty
+from indoubt.collector.verdicts.flink_checkpoints import Fate, evidence
+from indoubt.collector.verdicts.flink_line import source_of
+from indoubt.lifecycle.verdicts import Assumption, Certainty
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0

@@ -6,13 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from collector.records.application_ids import FlinkId
-from collector.records.branches import BranchFacts
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import FlinkJobFacts, Restore
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
-from collector.runtime.time_format import utc
-from collector.verdicts.flink_unread_lists import UnreadList, owner_by_number, unread_list, unread_list_of_branch
+from indoubt.collector.records.application_ids import FlinkId
+from indoubt.collector.records.branches import BranchFacts
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts, Restore
+from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
+from indoubt.collector.runtime.time_format import utc
+from indoubt.collector.verdicts.flink_unread_lists import (
+    UnreadList,
+    owner_by_number,
+    unread_list,
+    unread_list_of_branch,
+)
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.verdicts.case_tables import table
 

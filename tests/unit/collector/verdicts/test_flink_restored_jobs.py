@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from collector.facts.flink_sinks import Naming, Sink, SubtaskIds
-from collector.records.facts import BrokerIdentity, BrokerTransaction
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import FlinkJobFacts, Restore
-from collector.records.formats.flink_records import (
+from indoubt.collector.facts.flink_sinks import Naming, Sink, SubtaskIds
+from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts, Restore
+from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
     FlinkCommittables,
@@ -18,8 +18,8 @@ from collector.records.formats.flink_records import (
     FlinkKind,
     FlinkStatus,
 )
-from collector.verdicts.flink_jobs_of_sinks import fits, job_of
-from collector.verdicts.flink_set_backs import set_back, sources, taken_again_ms
+from indoubt.collector.verdicts.flink_jobs_of_sinks import fits, job_of
+from indoubt.collector.verdicts.flink_set_backs import set_back, sources, taken_again_ms
 from tests.unit.collector.flink_observations import checkpoint, job
 
 JOB, OTHER = "a" * 32, "b" * 32

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
-from collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
-from collector.verdicts.flink_rivals import known_by_lists, others_that_ran, ran_at, rival
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
+from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
+from indoubt.collector.verdicts.flink_rivals import known_by_lists, others_that_ran, ran_at, rival
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.verdicts.case_tables import table
 

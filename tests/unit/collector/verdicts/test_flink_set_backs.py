@@ -6,12 +6,12 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from collector.history.store import Store
-from collector.notify.state_machine import AlertState
-from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
-from collector.records.observations import Observation, OperatorOrder
-from collector.verdicts.data_loss import LossVerdict
-from lifecycle.verdicts import Certainty
+from indoubt.collector.history.store import Store
+from indoubt.collector.notify.state_machine import AlertState
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
+from indoubt.collector.records.observations import Observation, OperatorOrder
+from indoubt.collector.verdicts.data_loss import LossVerdict
+from indoubt.lifecycle.verdicts import Certainty
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0
 from tests.unit.collector.verdicts.case_tables import table

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collector.verdicts.hanging_transactions import (
+from indoubt.collector.verdicts.hanging_transactions import (
     CoordinatorView,
     Doubt,
     Remedy,
@@ -16,8 +16,8 @@ from collector.verdicts.hanging_transactions import (
     followed,
     key_of,
 )
-from lifecycle.verdicts import Verdict
-from resource_managers.kafka.partitions import OpenProducer
+from indoubt.lifecycle.verdicts import Verdict
+from indoubt.resource_managers.kafka.partitions import OpenProducer
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import PARTITION, at_coordinator, ended, hanging, producer, told
 from tests.unit.collector.verdicts.case_tables import table

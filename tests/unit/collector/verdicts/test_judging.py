@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from collector.facts.state import State
-from collector.facts.transaction_join import views
-from collector.records.facts import CheckpointFacts, PipelineFacts
-from collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observation
-from collector.verdicts.judging import (
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_join import views
+from indoubt.collector.records.facts import CheckpointFacts, PipelineFacts
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import Observation
+from indoubt.collector.verdicts.judging import (
     DURATIONS_CONSIDERED,
     EvaluationContext,
     judged,
@@ -22,9 +22,9 @@ from collector.verdicts.judging import (
     pipeline_history,
     pipeline_now,
 )
-from collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits
-from lifecycle.decisions import BatchAttempt
-from lifecycle.events import EventType
+from indoubt.collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits
+from indoubt.lifecycle.decisions import BatchAttempt
+from indoubt.lifecycle.events import EventType
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,

@@ -6,9 +6,9 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from collector.assess.findings import Severity
-from collector.history.store import Store
-from collector.views import aborts_and_losses
+from indoubt.collector.assess.findings import Severity
+from indoubt.collector.history.store import Store
+from indoubt.collector.views import aborts_and_losses
 from tests.unit.collector.flink_recordings import transaction_records
 from tests.unit.collector.observations import T0
 from tests.unit.collector.verdicts.loss_observations import GONE, LIKELY, LOST, NOT_LOST, RESTORED, transaction

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from collector.records.facts import BrokerIdentity, BrokerTransaction
-from collector.records.formats.flink_records import Committable, FlinkCommittables
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.verdicts.known_ends import KnownEnd, WrittenAt, known_end, written_at
+from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.verdicts.known_ends import KnownEnd, WrittenAt, known_end, written_at
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0, broker_record, decided, folded, handle, run_started
 from tests.unit.collector.partition_sightings import producer

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from collector.facts.eviction import drop_transaction
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observation, OperatorOrder
-from collector.verdicts.loss_cases import clues, committed_and_written_again
+from indoubt.collector.facts.eviction import drop_transaction
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import Observation, OperatorOrder
+from indoubt.collector.verdicts.loss_cases import clues, committed_and_written_again
 from tests.unit.collector.flink_observations import checkpoint
 from tests.unit.collector.observations import T0, broker_record, folded, only_view
 from tests.unit.collector.verdicts.case_tables import table

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from collector.facts.fold import apply
-from collector.facts.state import State
-from collector.facts.transaction_join import views
-from collector.records.formats.flink_records import FlinkCommittables
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observation, OffsetsSeen, OperatorOrder
-from collector.verdicts.data_loss import LossVerdict
-from collector.verdicts.loss_cases import TAKEN_BY_ORDER_MS, branches_written_again, loss_inputs
-from collector.verdicts.verdict_case import DecisionLogStatus
-from lifecycle.verdicts import Certainty
+from indoubt.collector.facts.fold import apply
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_join import views
+from indoubt.collector.records.formats.flink_records import FlinkCommittables
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import Observation, OffsetsSeen, OperatorOrder
+from indoubt.collector.verdicts.data_loss import LossVerdict
+from indoubt.collector.verdicts.loss_cases import TAKEN_BY_ORDER_MS, branches_written_again, loss_inputs
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
+from indoubt.lifecycle.verdicts import Certainty
 from tests.unit.collector.observations import (
     T0,
     branch_gone,

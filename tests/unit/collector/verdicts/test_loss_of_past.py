@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from collector.facts import transaction_join
-from collector.facts.fold import put_transaction
-from collector.facts.state import State, holds_offsets
-from collector.facts.transaction_pages import end_sort_key
-from collector.history import transaction_sql
-from collector.history.store import Store
-from collector.records.facts import BrokerTransaction, Init
-from collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkKind
-from collector.records.observations import (
+from indoubt.collector.facts import transaction_join
+from indoubt.collector.facts.fold import put_transaction
+from indoubt.collector.facts.state import State, holds_offsets
+from indoubt.collector.facts.transaction_pages import end_sort_key
+from indoubt.collector.history import transaction_sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.facts import BrokerTransaction, Init
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkKind
+from indoubt.collector.records.observations import (
     BranchProof,
     BrokerRecord,
     DecisionSeen,
@@ -28,17 +28,17 @@ from collector.records.observations import (
     OperatorOrder,
     Position,
 )
-from collector.runtime.clock import now_ms
-from collector.verdicts.data_loss import LossVerdict
-from collector.verdicts.loss_cases import share
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views import aborts_and_losses, past_of_identities, past_transactions
-from collector.views.current_state import CurrentState
-from collector.views.past_of_identities import MAX_RECORDS, past_of_id
-from lifecycle import decisions, events
-from lifecycle.decisions import Handle, Settled
-from lifecycle.events import EventType
-from lifecycle.rows.events import EARLIER_COUNTED
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.data_loss import LossVerdict
+from indoubt.collector.verdicts.loss_cases import share
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views import aborts_and_losses, past_of_identities, past_transactions
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.past_of_identities import MAX_RECORDS, past_of_id
+from indoubt.lifecycle import decisions, events
+from indoubt.lifecycle.decisions import Handle, Settled
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.rows.events import EARLIER_COUNTED
 from tests.unit.collector.flink_observations import job
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from collector.facts.flink_sinks import Naming, sinks
-from collector.records.application_ids import FlinkId
-from collector.records.formats.flink_records import FlinkKind
-from collector.records.observations import (
+from indoubt.collector.facts.flink_sinks import Naming, sinks
+from indoubt.collector.records.application_ids import FlinkId
+from indoubt.collector.records.formats.flink_records import FlinkKind
+from indoubt.collector.records.observations import (
     Observation,
     OffsetsSeen,
 )
-from collector.verdicts.data_loss import (
+from indoubt.collector.verdicts.data_loss import (
     Loss,
     LossVerdict,
 )
-from lifecycle.verdicts import Certainty
+from indoubt.lifecycle.verdicts import Certainty
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import FIRST_JOB, transaction_records
 from tests.unit.collector.observations import (

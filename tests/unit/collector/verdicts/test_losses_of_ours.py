@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import (
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import (
     CheckpointFile,
     CheckpointFileKind,
     Observation,
 )
-from collector.verdicts.data_loss import (
+from indoubt.collector.verdicts.data_loss import (
     Loss,
     LossVerdict,
 )
-from collector.verdicts.verdict_case import DecisionLogStatus
-from lifecycle.decisions import Settled
-from lifecycle.events import EventType
-from lifecycle.verdicts import Certainty
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
+from indoubt.lifecycle.decisions import Settled
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.verdicts import Certainty
 from tests.unit.collector.observations import (
     PREFIX,
     T0,

@@ -7,11 +7,18 @@ from typing import Any
 
 import pytest
 
-from collector.verdicts import partition_state
-from collector.verdicts.blocked_readers import Reader, ReaderKind, Tail
-from collector.verdicts.partition_state import Blocked, Holder, PartitionFindings, PartitionTracker, Tails, TailWanted
-from lifecycle.verdicts import Certainty
-from resource_managers.kafka.partitions import Partition
+from indoubt.collector.verdicts import partition_state
+from indoubt.collector.verdicts.blocked_readers import Reader, ReaderKind, Tail
+from indoubt.collector.verdicts.partition_state import (
+    Blocked,
+    Holder,
+    PartitionFindings,
+    PartitionTracker,
+    Tails,
+    TailWanted,
+)
+from indoubt.lifecycle.verdicts import Certainty
+from indoubt.resource_managers.kafka.partitions import Partition
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import PARTITION, hanging, only, partition, producer
 from tests.unit.collector.verdicts.case_tables import table

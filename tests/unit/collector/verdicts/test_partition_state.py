@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from collector.assess.rules.hanging import hanging_transactions
-from collector.assess.rules.readers import blocked_partitions
-from collector.observe.round_robin import Sweep, share
-from collector.verdicts.blocked_readers import ReaderKind
-from collector.verdicts.hanging_transactions import Remedy
-from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
-from lifecycle.application import Application, ApplicationKind
-from resource_managers.kafka.partitions import Partition
+from indoubt.collector.assess.rules.hanging import hanging_transactions
+from indoubt.collector.assess.rules.readers import blocked_partitions
+from indoubt.collector.observe.round_robin import Sweep, share
+from indoubt.collector.verdicts.blocked_readers import ReaderKind
+from indoubt.collector.verdicts.hanging_transactions import Remedy
+from indoubt.collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
+from indoubt.lifecycle.application import Application, ApplicationKind
+from indoubt.resource_managers.kafka.partitions import Partition
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import PARTITION, hanging, only, partition_findings, producer
 

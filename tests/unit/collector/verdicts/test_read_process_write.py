@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from collector.facts.fold import apply
-from collector.facts.state import State
-from collector.facts.transaction_join import views
-from collector.records.application_ids import StreamsId
-from collector.records.facts import HandleIdentity
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BrokerRecord, IdExpired
-from collector.verdicts.judging import EvaluationContext, judged
-from collector.verdicts.read_process_write import (
+from indoubt.collector.facts.fold import apply
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_join import views
+from indoubt.collector.records.application_ids import StreamsId
+from indoubt.collector.records.facts import HandleIdentity
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BrokerRecord, IdExpired
+from indoubt.collector.verdicts.judging import EvaluationContext, judged
+from indoubt.collector.verdicts.read_process_write import (
     MIN_SILENT_MS,
     input_tie,
     is_streams,
@@ -21,10 +21,10 @@ from collector.verdicts.read_process_write import (
     owner_of_held,
     read_process_write_case,
 )
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from lifecycle.offsets_topics import CONSUMER_OFFSETS
-from lifecycle.verdicts import Assumption, Judgement
-from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
+from indoubt.lifecycle.verdicts import Assumption, Judgement
+from indoubt.resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 from tests.unit.collector.observations import T0, branch_listed, broker_record, database_handle, folded, only_view
 from tests.unit.collector.verdicts.case_tables import table, told
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from collector.verdicts.blocked_readers import PartitionSnapshot, ReaderSnapshot, Tail, judge_reader
-from collector.verdicts.partition_state import Blocked, Holder, PartitionFindings, PartitionTracker
-from collector.verdicts.reader_waits import ReaderWait, reader_waits
-from lifecycle.offsets_topics import CONSUMER_OFFSETS
-from resource_managers.kafka.partitions import Partition
+from indoubt.collector.verdicts.blocked_readers import PartitionSnapshot, ReaderSnapshot, Tail, judge_reader
+from indoubt.collector.verdicts.partition_state import Blocked, Holder, PartitionFindings, PartitionTracker
+from indoubt.collector.verdicts.reader_waits import ReaderWait, reader_waits
+from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
+from indoubt.resource_managers.kafka.partitions import Partition
 from tests.unit.collector import partition_sightings as sightings
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import partition_findings, producer

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from collector.facts.fold import apply
-from collector.facts.state import State
-from collector.records.facts import PipelineFacts
-from collector.records.observations import EventSeen, Observation
-from collector.records.pipeline_runs import RUNS_KEPT, RunFacts
-from collector.verdicts.judging import pipeline_history
-from collector.verdicts.restarts import MeasuredRestarts, measured_restarts
-from collector.verdicts.verdict_case import Limits
-from lifecycle.decisions import Ruling
-from lifecycle.events import STOPPED_ON_REQUEST, EventType, LifecycleEvent
+from indoubt.collector.facts.fold import apply
+from indoubt.collector.facts.state import State
+from indoubt.collector.records.facts import PipelineFacts
+from indoubt.collector.records.observations import EventSeen, Observation
+from indoubt.collector.records.pipeline_runs import RUNS_KEPT, RunFacts
+from indoubt.collector.verdicts.judging import pipeline_history
+from indoubt.collector.verdicts.restarts import MeasuredRestarts, measured_restarts
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.lifecycle.decisions import Ruling
+from indoubt.lifecycle.events import STOPPED_ON_REQUEST, EventType, LifecycleEvent
 from tests.unit.collector.observations import PREFIX, T0, decided, handle, run_started
 
 SILENT_AFTER_MS = 30_000

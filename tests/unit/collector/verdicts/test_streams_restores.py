@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from collector.assess.rules.readers import blocked_partitions
-from collector.records.facts import BrokerIdentity, BrokerTransaction
-from collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
-from collector.verdicts.streams_restores import find_restores
-from collector.verdicts.streams_topics import changelog_of, is_repartition_of, own_topics
-from resource_managers.kafka.group_members import GroupMembers
-from resource_managers.kafka.partitions import Partition
+from indoubt.collector.assess.rules.readers import blocked_partitions
+from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction
+from indoubt.collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
+from indoubt.collector.verdicts.streams_restores import find_restores
+from indoubt.collector.verdicts.streams_topics import changelog_of, is_repartition_of, own_topics
+from indoubt.resource_managers.kafka.group_members import GroupMembers
+from indoubt.resource_managers.kafka.partitions import Partition
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import producer
 from tests.unit.collector.verdicts.case_tables import table

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from collector.records.facts import PipelineFacts
-from collector.verdicts.restarts import MeasuredRestarts
-from collector.verdicts.timeout_risk import EndedLengths, OpenNow, Timeout, TimeoutRisk, by_risk
-from collector.verdicts.verdict_case import PipelineHistory
+from indoubt.collector.records.facts import PipelineFacts
+from indoubt.collector.verdicts.restarts import MeasuredRestarts
+from indoubt.collector.verdicts.timeout_risk import EndedLengths, OpenNow, Timeout, TimeoutRisk, by_risk
+from indoubt.collector.verdicts.verdict_case import PipelineHistory
 
 
 def timeout(**lengths: object) -> Timeout:

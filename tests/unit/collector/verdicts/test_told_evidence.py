@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from collector.facts.transaction_join import views
-from collector.records.branches import BranchDetail
-from collector.verdicts.application_evidence import part_of_application
-from collector.verdicts.branch_evidence import listed
-from lifecycle.application import Application, ApplicationKind
-from resource_managers.database.session import BranchLocks, HeldLock, WaitingSession
+from indoubt.collector.facts.transaction_join import views
+from indoubt.collector.records.branches import BranchDetail
+from indoubt.collector.verdicts.application_evidence import part_of_application
+from indoubt.collector.verdicts.branch_evidence import listed
+from indoubt.lifecycle.application import Application, ApplicationKind
+from indoubt.resource_managers.database.session import BranchLocks, HeldLock, WaitingSession
 from tests.unit.collector.observations import T0, branch_listed, database_handle, folded
 
 K = ApplicationKind

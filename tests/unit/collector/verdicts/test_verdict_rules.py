@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from collector.facts.transaction_join import find, views
-from collector.facts.transaction_view import TransactionView
-from collector.records.facts import PipelineFacts
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observation
-from collector.verdicts.verdict_case import DecisionLogStatus
-from collector.verdicts.verdict_rules import judge, rule_12_newer_run, rule_13_driver_silent
-from lifecycle.decisions import Ruling, Settled
-from lifecycle.events import EventType
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import Assumption, Certainty, Verdict
+from indoubt.collector.facts.transaction_join import find, views
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.facts import PipelineFacts
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import Observation
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
+from indoubt.collector.verdicts.verdict_rules import judge, rule_12_newer_run, rule_13_driver_silent
+from indoubt.lifecycle.decisions import Ruling, Settled
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import Assumption, Certainty, Verdict
 from tests.unit.collector.observations import (
     PREFIX,
     T0,

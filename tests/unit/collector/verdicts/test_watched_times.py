@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector.verdicts.watched_times import BRIDGED_MS, Span, covered, overlap_ms, uncovered
+from indoubt.collector.verdicts.watched_times import BRIDGED_MS, Span, covered, overlap_ms, uncovered
 from tests.unit.collector.verdicts.case_tables import table
 
 MINUTE = 60_000

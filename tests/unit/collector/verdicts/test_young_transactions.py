@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from collector.facts.transaction_join import views
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observation
-from collector.verdicts.judging import EvaluationContext, Judged, judged
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.verdicts.young_transactions import is_young, young_case
-from lifecycle.verdicts import Verdict
+from indoubt.collector.facts.transaction_join import views
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import Observation
+from indoubt.collector.verdicts.judging import EvaluationContext, Judged, judged
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.verdicts.young_transactions import is_young, young_case
+from indoubt.lifecycle.verdicts import Verdict
 from tests.unit.collector.flink_observations import job
 from tests.unit.collector.observations import T0, branch_listed, broker_record, database_handle, folded, run_started
 from tests.unit.collector.verdicts.case_tables import table

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collector.assess import rules
-from collector.assess.findings import Finding
-from collector.assess.rules.losses import RecentLosses
-from collector.config.alerts import AlertSettings
-from collector.history.store import Store
-from collector.notify.state_machine import AlertState, AlertStates, step
-from collector.records.formats.flink_records import FlinkCommittables
-from collector.records.observations import Observation, Observed, OperatorOrder, Position
-from collector.verdicts.data_loss import Loss
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views import aborts_and_losses
-from collector.views.current_state import CurrentState
+from indoubt.collector.assess import rules
+from indoubt.collector.assess.findings import Finding
+from indoubt.collector.assess.rules.losses import RecentLosses
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.history.store import Store
+from indoubt.collector.notify.state_machine import AlertState, AlertStates, step
+from indoubt.collector.records.formats.flink_records import FlinkCommittables
+from indoubt.collector.records.observations import Observation, Observed, OperatorOrder, Position
+from indoubt.collector.verdicts.data_loss import Loss
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views import aborts_and_losses
+from indoubt.collector.views.current_state import CurrentState
 from tests.unit.collector.assessments import situation_at
 from tests.unit.collector.observations import T0
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from collector.facts.transaction_join import views
-from collector.history.store import Store
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchProof, Observation, Observed, Position
-from collector.verdicts.judging import Judged
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.verdicts.verdict_rules import judge
-from collector.views.batches import (
+from indoubt.collector.facts.transaction_join import views
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchProof, Observation, Observed, Position
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.verdicts.verdict_rules import judge
+from indoubt.collector.views.batches import (
     Batch,
     BatchVerdict,
     batch_sort_key,
@@ -24,8 +24,8 @@ from collector.views.batches import (
     current_batches,
     find_batch,
 )
-from collector.views.current_state import CurrentState
-from lifecycle.identity import Handle
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.identity import Handle
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,

@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from collector.assess.transaction_groups import required
-from collector.facts.transaction_join import views
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchProof, Observation
-from collector.records.orders import InvalidOrder, StepOutcome, read
-from collector.verdicts.judging import Judged
-from collector.verdicts.partition_state import NOTHING_SEEN
-from collector.verdicts.verdict_rules import judge
-from collector.views.batch_rows import batch_row
-from collector.views.batches import Batch, BatchVerdict, Settling, batches
-from lifecycle.decisions import Ruling, Settled
-from lifecycle.events import EventType
-from lifecycle.identity import Handle
-from lifecycle.orders import Action
-from lifecycle.rows.row_json import row_to_json
-from lifecycle.verdicts import Verdict
+from indoubt.collector.assess.transaction_groups import required
+from indoubt.collector.facts.transaction_join import views
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchProof, Observation
+from indoubt.collector.records.orders import InvalidOrder, StepOutcome, read
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.verdicts.partition_state import NOTHING_SEEN
+from indoubt.collector.verdicts.verdict_rules import judge
+from indoubt.collector.views.batch_rows import batch_row
+from indoubt.collector.views.batches import Batch, BatchVerdict, Settling, batches
+from indoubt.lifecycle.decisions import Ruling, Settled
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.row_json import row_to_json
+from indoubt.lifecycle.verdicts import Verdict
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,

@@ -13,22 +13,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.facts import transaction_join
-from collector.facts.state import State
-from collector.facts.transaction_view import TransactionView
-from collector.history import row_decoding, sql, transaction_sql
-from collector.history.store import Store
-from collector.records.facts import BrokerTransaction
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.verdicts.verdict_case import Limits
-from collector.views import search
-from collector.views.current_state import CurrentState
-from collector.views.past_transactions import joined_past_of, past_of
-from collector.views.transaction_rows import found_row
-from lifecycle.decisions import Ruling, Settled
-from lifecycle.events import EventType
-from lifecycle.rows.search import FoundTransactionRow
-from lifecycle.states import TransactionState
+from indoubt.collector.facts import transaction_join
+from indoubt.collector.facts.state import State
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.history import row_decoding, sql, transaction_sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.facts import BrokerTransaction
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views import search
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.past_transactions import joined_past_of, past_of
+from indoubt.collector.views.transaction_rows import found_row
+from indoubt.lifecycle.decisions import Ruling, Settled
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.rows.search import FoundTransactionRow
+from indoubt.lifecycle.states import TransactionState
 from tests.unit.collector.observations import broker_record, decided, handle, outcome, run_started, transaction_event
 from tests.unit.collector.serve.api.served_api import decision_seen, event_seen, observed
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from collector.history.store import Store, StoreFailed
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
-from collector.views.loading import Loading, Part
+from indoubt.collector.history.store import Store, StoreFailed
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.loading import Loading, Part
 
 LIMIT_S = 20.0
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from collector.history.store import Store
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchProof, DecisionSeen, Observation, Observed, Position
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views import replay
-from collector.views.current_state import CurrentState
-from collector.views.replay import lost_in_history
-from lifecycle import decisions
-from lifecycle.decisions import Ruling
-from lifecycle.identity import Handle
-from lifecycle.verdicts import Verdict
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchProof, DecisionSeen, Observation, Observed, Position
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views import replay
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.replay import lost_in_history
+from indoubt.lifecycle import decisions
+from indoubt.lifecycle.decisions import Ruling
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.verdicts import Verdict
 from tests.unit.collector.observations import (
     branch_gone,
     branch_listed,

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from collector.history.store import Store
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchProof, Observed
-from collector.serve.api import listings
-from collector.serve.api.listings import ListQuery
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views.current_state import CurrentState
-from collector.views.past_batches import MOST_KEPT, Attempts
-from lifecycle.decisions import Ruling, Settled
-from lifecycle.rows.batches import BatchRow
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchProof, Observed
+from indoubt.collector.serve.api import listings
+from indoubt.collector.serve.api.listings import ListQuery
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.past_batches import MOST_KEPT, Attempts
+from indoubt.lifecycle.decisions import Ruling, Settled
+from indoubt.lifecycle.rows.batches import BatchRow
 from tests.unit.collector.observations import (
     branch_gone,
     branch_listed,

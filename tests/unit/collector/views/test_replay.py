@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from collector.history.store import Store
-from collector.records.observations import EventSeen, Observed, Position
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
-from lifecycle.events import EventType, encode
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.observations import EventSeen, Observed, Position
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.events import EventType, encode
 from tests.unit.collector.observations import event
 
 KEPT = 5

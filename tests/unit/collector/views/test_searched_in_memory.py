@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from collector.history.store import Store
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchProof
-from collector.verdicts.verdict_case import Limits
-from collector.views import searched_in_memory
-from collector.views.current_state import CurrentState
-from collector.views.search import SearchQuery, search
-from collector.views.searched_in_memory import newest_in_memory
-from lifecycle.identity import Handle
-from lifecycle.json_record import MAX_WHOLE_NUMBER
-from lifecycle.rows.search import SearchOutcome
-from lifecycle.verdicts import AbortCause
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchProof
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views import searched_in_memory
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.search import SearchQuery, search
+from indoubt.collector.views.searched_in_memory import newest_in_memory
+from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.lifecycle.rows.search import SearchOutcome
+from indoubt.lifecycle.verdicts import AbortCause
 from tests.unit.collector.observations import T0, branch_gone, branch_listed, broker_record, database_handle
 from tests.unit.collector.serve.api.served_api import observed
 
@@ -153,8 +153,8 @@ def pages(of: tuple[CurrentState, Store], limit: int, **wanted: Any) -> list[tup
 def test_a_search_finds_the_same_wherever_it_is(
     made: dict[str, tuple[CurrentState, Store]], monkeypatch: pytest.MonkeyPatch, name: str, limit: int
 ) -> None:
-    monkeypatch.setattr("collector.views.search.JOINED_AT_ONCE", 5)
-    monkeypatch.setattr("collector.views.search.RECORDS_AT_ONCE", 9)
+    monkeypatch.setattr("indoubt.collector.views.search.JOINED_AT_ONCE", 5)
+    monkeypatch.setattr("indoubt.collector.views.search.RECORDS_AT_ONCE", 9)
     wanted = QUERIES[name]
     expected = pages(made["restarted"], limit, **wanted)
     assert pages(made["all"], limit, **wanted) == expected
@@ -167,7 +167,7 @@ def test_the_newest_need_no_look_at_transactions_of_history(
 ) -> None:
     current, store = made["some"]
     expected = pages(made["restarted"], 3)[:3]
-    monkeypatch.setattr("collector.history.transaction_sql.search_records", lambda wanted: "what is no SQL")
+    monkeypatch.setattr("indoubt.collector.history.transaction_sql.search_records", lambda wanted: "what is no SQL")
     assert [found.view.transaction for found in search(current, store, SearchQuery(limit=3)).found] == [
         row[1] for row in expected
     ]
@@ -193,7 +193,7 @@ def test_where_very_many_are_in_memory_history_finds_the_newest(
 def test_one_that_is_open_is_found_however_old_it_is(
     made: dict[str, tuple[CurrentState, Store]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collector.views.search.BUDGET_S", -1.0)
+    monkeypatch.setattr("indoubt.collector.views.search.BUDGET_S", -1.0)
     for name in ("some", "restarted"):
         found = search(*made[name], SearchQuery(transaction="old", outcome=SearchOutcome.OPEN))
         assert ([one.view.transaction for one in found.found], found.next_place) == (["payments-old"], None)

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from collector.history import sql
-from collector.history.store import Store
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.observe.time_samples import TimeSamples
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import EventSeen, Observation
-from collector.records.observer_kind import ObserverKind
-from collector.verdicts.verdict_case import Limits
-from collector.views import application_names, series
-from collector.views.current_state import CurrentState
-from collector.views.series import Buckets, Window, cached_series, of_pipeline
-from lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
-from lifecycle.events import EventType
-from lifecycle.rows.series import ApplicationSeries, MarkKind, Series
+from indoubt.collector.history import sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.observe.time_samples import TimeSamples
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import EventSeen, Observation
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views import application_names, series
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.series import Buckets, Window, cached_series, of_pipeline
+from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.rows.series import ApplicationSeries, MarkKind, Series
 from tests.unit.collector.observations import (
     PREFIX,
     T0,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchProof, OperatorOrder
-from collector.views.transaction_detail import _STEPS, timeline
-from lifecycle.decisions import Ruling, Settled
-from lifecycle.events import EventType
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchProof, OperatorOrder
+from indoubt.collector.views.transaction_detail import _STEPS, timeline
+from indoubt.lifecycle.decisions import Ruling, Settled
+from indoubt.lifecycle.events import EventType
 from tests.unit.collector.observations import (
     T0,
     branch_gone,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from collector.history.store import Store
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.runtime.clock import now_ms
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
-from collector.views.timeouts import cached_lengths
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.timeouts import cached_lengths
 from tests.unit.collector.observations import T0, broker_record
 from tests.unit.collector.serve.api.served_api import VIEWER, Api, observed
 

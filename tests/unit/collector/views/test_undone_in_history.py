@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from collector.history.store import Store
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchProof, Observation, Observed
-from collector.serve.api import listings
-from collector.serve.api.listings import ListQuery
-from collector.serve.api.paging import Page
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views import undone_in_history
-from collector.views.current_state import CurrentState
-from lifecycle.decisions import Ruling, Settled
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchProof, Observation, Observed
+from indoubt.collector.serve.api import listings
+from indoubt.collector.serve.api.listings import ListQuery
+from indoubt.collector.serve.api.paging import Page
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views import undone_in_history
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.decisions import Ruling, Settled
 from tests.unit.collector.flink_recordings import transaction_records
 from tests.unit.collector.observations import (
     branch_gone,

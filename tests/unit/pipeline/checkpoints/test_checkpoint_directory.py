@@ -11,10 +11,10 @@ from functools import partial
 
 import pytest
 
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
-from lifecycle.errors import CheckpointUnwritable, MalformedRecord, SettingsError
-from pipeline.checkpoints.checkpoint_directory import (
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
+from indoubt.lifecycle.errors import CheckpointUnwritable, MalformedRecord, SettingsError
+from indoubt.pipeline.checkpoints.checkpoint_directory import (
     FILE,
     TAKE_OVER,
     CheckpointDirectory,
@@ -22,8 +22,8 @@ from pipeline.checkpoints.checkpoint_directory import (
     SparkProgress,
     check_history,
 )
-from pipeline.checkpoints.checkpoint_files import LOCK, LocalFiles
-from pipeline.config.settings import PipelineSettings
+from indoubt.pipeline.checkpoints.checkpoint_files import LOCK, LocalFiles
+from indoubt.pipeline.config.settings import PipelineSettings
 
 CHECKPOINT_ID = CheckpointIdentity(
     checkpoint_id="L", prefix="p", sink="out", decisions="log", location="file:///a", sources={"in": ["i"]}
@@ -64,7 +64,7 @@ def test_of_many_first_starts_at_once_one_makes_the_checkpoint_id(tmp_path, monk
         raise PermissionError("no hard links here")
 
     if not links:
-        monkeypatch.setattr("pipeline.checkpoints.checkpoint_files.os.link", no_links)
+        monkeypatch.setattr("indoubt.pipeline.checkpoints.checkpoint_files.os.link", no_links)
     wanted = [replace(CHECKPOINT_ID, checkpoint_id=str(number)) for number in range(8)]
     made = at_once([partial(directory(str(tmp_path)).create, checkpoint_id) for checkpoint_id in wanted])
     assert [directory(str(tmp_path)).read()] == [

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
-from lifecycle.errors import SettingsError
-from lifecycle.identity import Handle
-from pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
-from pipeline.checkpoints.damaged_logs import FINISHED, Written, check_logs, written_by
-from pipeline.config.settings import PipelineSettings
-from resource_managers.checkpoint_location import CheckpointLocation
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.identity import Handle
+from indoubt.pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
+from indoubt.pipeline.checkpoints.damaged_logs import FINISHED, Written, check_logs, written_by
+from indoubt.pipeline.config.settings import PipelineSettings
+from indoubt.resource_managers.checkpoint_location import CheckpointLocation
 from tests.unit.pipeline.checkpoints.spark_logs import COMMIT, COMMIT_V2, OFFSET, OFFSET_V2, spark_logs
 
 SETTLED = {"is_settled": True}

@@ -7,13 +7,13 @@ import re
 
 import pytest
 
-from lifecycle.errors import SettingsError
-from lifecycle.guarantees import DeliveryGuarantee
-from pipeline.config.settings import PipelineSettings, add_file
-from pipeline.config.sink_settings import make_resource_managers, pairs, read_sinks, same_sinks
-from pipeline.sink.sink_options import SinkOptions
-from resource_managers.database.connection import DatabaseConnection
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.guarantees import DeliveryGuarantee
+from indoubt.pipeline.config.settings import PipelineSettings, add_file
+from indoubt.pipeline.config.sink_settings import make_resource_managers, pairs, read_sinks, same_sinks
+from indoubt.pipeline.sink.sink_options import SinkOptions
+from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.unit.settings_page import PAGE, documented
 
 GOOD = {

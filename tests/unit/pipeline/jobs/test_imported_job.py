@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lifecycle.errors import SettingsError
-from pipeline.config.settings import PipelineSettings
-from pipeline.jobs.job import find_job, import_job
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.pipeline.config.settings import PipelineSettings
+from indoubt.pipeline.jobs.job import find_job, import_job
 from tests.unit.pipeline.config.test_settings import GOOD
 
 MODULE = """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.config.settings import PipelineSettings
-from pipeline.run.driver import LOCAL_FILE_MANAGER, checkpoint_writer
+from indoubt.pipeline.config.settings import PipelineSettings
+from indoubt.pipeline.run.driver import LOCAL_FILE_MANAGER, checkpoint_writer
 
 PROPERTY = "spark.sql.streaming.checkpointFileManagerClass"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from pipeline.run import spark_home
+from indoubt.pipeline.run import spark_home
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ def test_where_it_cannot_be_made_spark_starts_as_ever(tmp_path):
 def test_planning_loads_neither_clients_nor_arrow():
     """Two processes of each start only plan."""
     heavy = ("kafka", "pyarrow", "pymysql", "psycopg", "numpy")
-    program = f"import pipeline.sink.data_source, sys; print([name for name in {heavy} if name in sys.modules])"
+    program = f"import indoubt.pipeline.sink.data_source, sys; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config.settings import ROOT
-from pipeline.runtime.crash_points import NO_STEPS, CrashPoint, CrashPoints
+from indoubt.pipeline.config.settings import ROOT
+from indoubt.pipeline.runtime.crash_points import NO_STEPS, CrashPoint, CrashPoints
 
 DRIVER = """
 import os, subprocess, sys, time
@@ -25,7 +25,7 @@ time.sleep(600)
 """
 REACHING = """
 import sys
-from pipeline.runtime.crash_points import CrashPoint, CrashPoints
+from indoubt.pipeline.runtime.crash_points import CrashPoint, CrashPoints
 sys.stdin.read()
 CrashPoints(directory=sys.argv[1], pids=(int(sys.argv[2]),)).reach(CrashPoint.MID_COMMIT)
 """

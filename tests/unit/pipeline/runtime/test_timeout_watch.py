@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
-from lifecycle.identity import Handle
-from pipeline.runtime.timeout_watch import TimeoutWatch
+from indoubt.lifecycle.identity import Handle
+from indoubt.pipeline.runtime.timeout_watch import TimeoutWatch
 
 LIMIT_S = 20.0
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.decision_ledger import DecisionLedger
-from lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
-from lifecycle.errors import NotDeterministic
-from lifecycle.identity import Handle
-from pipeline.sink.replay import BranchPlan, ReplayPlan, plan_replay
+from indoubt.lifecycle.decision_ledger import DecisionLedger
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
+from indoubt.lifecycle.errors import NotDeterministic
+from indoubt.lifecycle.identity import Handle
+from indoubt.pipeline.sink.replay import BranchPlan, ReplayPlan, plan_replay
 
 
 def handle(slot: int, fingerprint: str, epoch: int = 0, held_by: str = "kafka") -> Handle:

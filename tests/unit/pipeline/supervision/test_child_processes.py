@@ -6,12 +6,12 @@ import subprocess
 import sys
 import textwrap
 
-from pipeline.config.settings import ROOT
+from indoubt.pipeline.config.settings import ROOT
 
 PREPARATION = """
 import os, signal, subprocess, sys, threading, time
 import psutil
-from pipeline.supervision import supervisor
+from indoubt.pipeline.supervision import supervisor
 supervisor.adopt_orphans()
 def start(program):
     return subprocess.Popen([sys.executable, "-c", program], start_new_session=True)

@@ -11,25 +11,25 @@ from typing import Any
 
 import pytest
 
-from collector.act.orders.audit import Intent
-from collector.act.orders.pipelines import PipelineOrders, pipeline_row, prefix_of, state_of
-from collector.act.orders.plan import PlannedAction
-from collector.history.store import Store
-from collector.records import orders
-from collector.records.observations import DecisionSeen, Observation, Observed, Position
-from collector.records.orders import StepOutcome
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
-from lifecycle import pipeline_orders
-from lifecycle.decisions import RunStarted
-from lifecycle.errors import MalformedRecord, OrderRefused, UnknownVersion
-from lifecycle.events import STOPPED_ON_REQUEST, EventType
-from lifecycle.orders import Action
-from lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
-from pipeline.supervision.order_watch import OrderWatch
-from pipeline.supervision.supervisor import stands_still
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.collector.act.orders.audit import Intent
+from indoubt.collector.act.orders.pipelines import PipelineOrders, pipeline_row, prefix_of, state_of
+from indoubt.collector.act.orders.plan import PlannedAction
+from indoubt.collector.history.store import Store
+from indoubt.collector.records import orders
+from indoubt.collector.records.observations import DecisionSeen, Observation, Observed, Position
+from indoubt.collector.records.orders import StepOutcome
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle import pipeline_orders
+from indoubt.lifecycle.decisions import RunStarted
+from indoubt.lifecycle.errors import MalformedRecord, OrderRefused, UnknownVersion
+from indoubt.lifecycle.events import STOPPED_ON_REQUEST, EventType
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
+from indoubt.pipeline.supervision.order_watch import OrderWatch
+from indoubt.pipeline.supervision.supervisor import stands_still
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.unit.collector.observations import CHECKPOINT_ID, PREFIX, T0, event
 
 NOBODY = KafkaConnection("127.0.0.1:1")

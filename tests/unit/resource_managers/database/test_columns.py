@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from lifecycle.errors import SettingsError
-from resource_managers.database.columns import TargetColumn, TargetTable, decimals, integers, kind_of
-from resource_managers.mysql import columns as mysql_columns
-from resource_managers.postgres import columns as postgres_columns
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.resource_managers.database.columns import TargetColumn, TargetTable, decimals, integers, kind_of
+from indoubt.resource_managers.mysql import columns as mysql_columns
+from indoubt.resource_managers.postgres import columns as postgres_columns
 
 
 def mysql_column(type_: str, family: str, **more: object) -> TargetColumn:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.errors import SettingsError
-from resource_managers.database.connection import DatabaseConnection, read_database_properties
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.resource_managers.database.connection import DatabaseConnection, read_database_properties
 
 MYSQL = DatabaseConnection(kind="mysql", host="db", user="u", database="d", password="geheim")
 

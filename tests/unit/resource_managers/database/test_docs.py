@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lifecycle.branch_id import XA_PREFIX_BYTES
-from resource_managers.database.markers import KEPT_BATCHES
-from resource_managers.database.own_tables import create_statements
-from resource_managers.database.resource_manager import LOCK_TIMEOUT_S
-from resource_managers.database.settlement import CONNECTIONS
-from resource_managers.mysql.resource_manager import MySqlResourceManager
-from resource_managers.postgres.resource_manager import PostgresResourceManager
+from indoubt.lifecycle.branch_id import XA_PREFIX_BYTES
+from indoubt.resource_managers.database.markers import KEPT_BATCHES
+from indoubt.resource_managers.database.own_tables import create_statements
+from indoubt.resource_managers.database.resource_manager import LOCK_TIMEOUT_S
+from indoubt.resource_managers.database.settlement import CONNECTIONS
+from indoubt.resource_managers.mysql.resource_manager import MySqlResourceManager
+from indoubt.resource_managers.postgres.resource_manager import PostgresResourceManager
 
 PAGE = (Path(__file__).parents[4] / "docs" / "databases.md").read_text()
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
-from resource_managers.database.errors import BranchBusy, DuplicateKey, LockTimeout, NoSuchBranch, outside_its_errors
-from resource_managers.mysql import session as mysql_session
-from resource_managers.postgres import session as postgres_session
+from indoubt.lifecycle.errors import RecordTooLarge, ResourceManagerError, SettingsError, Unreachable
+from indoubt.resource_managers.database.errors import (
+    BranchBusy,
+    DuplicateKey,
+    LockTimeout,
+    NoSuchBranch,
+    outside_its_errors,
+)
+from indoubt.resource_managers.mysql import session as mysql_session
+from indoubt.resource_managers.postgres import session as postgres_session
 
 WHERE = "mysql at db:3306, database shop: xa"
 

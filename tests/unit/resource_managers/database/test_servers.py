@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from resource_managers.database.servers import Silence, silence, with_timeline
+from indoubt.resource_managers.database.servers import Silence, silence, with_timeline
 
 FIRST, SECOND, OTHER = with_timeline("system 7", 1), with_timeline("system 7", 2), with_timeline("system 8", 2)
 MYSQL, REPLICA = "server_uuid 3e11fa47", "server_uuid 3e11fa48"

@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from kafka import KafkaAdminClient
 
-from lifecycle.errors import SettingsError
-from resource_managers.kafka import client_properties
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.resource_managers.kafka import client_properties
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 NUMBERS = {
     "socket.timeout.ms": ("request_timeout_ms", "request.timeout.ms"),

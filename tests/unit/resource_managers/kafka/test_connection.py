@@ -7,8 +7,8 @@ import pickle
 import pytest
 from confluent_kafka import Producer
 
-from lifecycle.errors import SettingsError
-from resource_managers.kafka.connection import KafkaConnection
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 SASL = {
     "security.protocol": "sasl_ssl",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from resource_managers.kafka.group_questions import kept_groups, offsets_partition
+from indoubt.resource_managers.kafka.group_questions import kept_groups, offsets_partition
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,17 @@ import pytest
 from kafka import errors as kafka_errors
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from resource_managers.kafka.answers import DONE, MISSING_ROW, AnswerKind, BrokerAnswer, answer_of, answer_of_error
-from resource_managers.kafka.descriptions import TransactionDescription, is_over, why_not_aborted
-from resource_managers.kafka.open_batches import epoch_in
-from resource_managers.protocol import OpenTransactionView
+from indoubt.resource_managers.kafka.answers import (
+    DONE,
+    MISSING_ROW,
+    AnswerKind,
+    BrokerAnswer,
+    answer_of,
+    answer_of_error,
+)
+from indoubt.resource_managers.kafka.descriptions import TransactionDescription, is_over, why_not_aborted
+from indoubt.resource_managers.kafka.open_batches import epoch_in
+from indoubt.resource_managers.protocol import OpenTransactionView
 
 
 def described(state: str, *, producer_epoch: int = 3, started_at_ms: int | None = 1_000) -> TransactionDescription:

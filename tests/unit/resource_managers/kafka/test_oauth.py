@@ -13,10 +13,10 @@ import httpx
 import pytest
 from confluent_kafka import Consumer
 
-from lifecycle.errors import SettingsError, Unreachable
-from resource_managers.kafka import oauth_tokens
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.oauth_tokens import Token, TokenProvider
+from indoubt.lifecycle.errors import SettingsError, Unreachable
+from indoubt.resource_managers.kafka import oauth_tokens
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.oauth_tokens import Token, TokenProvider
 
 URL = "https://login.example/token"
 OIDC = {

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.producer import ProduceRequest
 
-from resource_managers.kafka.batch_builder import Batch
-from resource_managers.kafka.producer_requests import COMPACT, NEWEST, REPLICATION_LIMIT_MS, ProduceBatches
+from indoubt.resource_managers.kafka.batch_builder import Batch
+from indoubt.resource_managers.kafka.producer_requests import COMPACT, NEWEST, REPLICATION_LIMIT_MS, ProduceBatches
 
 contents = st.lists(
     st.binary(min_size=1, max_size=200) | st.integers(120, 20_000).map(lambda size: b"x" * size), min_size=1, max_size=3

@@ -9,19 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record.memory_records import MemoryRecords
 
-from lifecycle.errors import SettingsError
-from resource_managers.kafka.batch_builder import BatchBuilder
-from resource_managers.kafka.compression import CODECS, codec_named
-from resource_managers.kafka.murmur2 import murmur2
-from resource_managers.kafka.record_batch import (
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.resource_managers.kafka.batch_builder import BatchBuilder
+from indoubt.resource_managers.kafka.compression import CODECS, codec_named
+from indoubt.resource_managers.kafka.murmur2 import murmur2
+from indoubt.resource_managers.kafka.record_batch import (
     MOST_RECORDS,
     EqualRows,
     Producer,
     encode_records,
     frame_batch,
 )
-from resource_managers.kafka.sink_input import ProducerProperties
-from resource_managers.record_parts import encode_headers
+from indoubt.resource_managers.kafka.sink_input import ProducerProperties
+from indoubt.resource_managers.record_parts import encode_headers
 
 PRODUCER = Producer(producer_id=2**40, producer_epoch=7)
 content = st.none() | st.binary(max_size=300) | st.integers(0, 40_000).map(lambda size: b"x" * size)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.branch_id import BranchId
-from lifecycle.errors import MalformedRecord
-from resource_managers.mysql.xa_xid import XaXid
+from indoubt.lifecycle.branch_id import BranchId
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.resource_managers.mysql.xa_xid import XaXid
 
 OURS = BranchId(prefix="p", batch=1, attempt=2, slot=3, nonce="0a1b2c3d")
 

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from collector.act.orders.audit import AuditRow, Intent, KeyReused, OrderHistory
-from collector.act.orders.idempotency_locks import KeyLocks
-from collector.act.orders.outcome_resolver import CUT_SHORT, OutcomeResolver
-from collector.act.orders.plan import ActionResult, PlannedAction
-from collector.history import row_decoding, sql
-from collector.history.store import Store
-from collector.records import orders
-from collector.records.orders import Order, OrderOutcome, OrderResult, Step, StepOutcome
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
-from lifecycle.errors import OrderRefused, Unreachable
-from lifecycle.orders import Action
-from lifecycle.rows.row_json import row_to_json
+from indoubt.collector.act.orders.audit import AuditRow, Intent, KeyReused, OrderHistory
+from indoubt.collector.act.orders.idempotency_locks import KeyLocks
+from indoubt.collector.act.orders.outcome_resolver import CUT_SHORT, OutcomeResolver
+from indoubt.collector.act.orders.plan import ActionResult, PlannedAction
+from indoubt.collector.history import row_decoding, sql
+from indoubt.collector.history.store import Store
+from indoubt.collector.records import orders
+from indoubt.collector.records.orders import Order, OrderOutcome, OrderResult, Step, StepOutcome
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import OrderRefused, Unreachable
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.row_json import row_to_json
 
 LIMIT_S = 10.0
 ACTS = tuple(PlannedAction(key=key, description=f"end {key}", target={"kind": "look"}) for key in ("k1", "k2"))

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from collector.act.orders.bulk_selection import fingerprint, select
-from collector.act.orders.confirmation import confirmation_text, require_beginning, require_confirmation
-from collector.act.orders.plan import Plan, PlannedAction, plan_each
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.orders import StepOutcome
-from collector.verdicts.judging import Judged
-from lifecycle.errors import OrderRefused
-from lifecycle.orders import Action
-from lifecycle.rows.order_request import Filter
-from lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
+from indoubt.collector.act.orders.bulk_selection import fingerprint, select
+from indoubt.collector.act.orders.confirmation import confirmation_text, require_beginning, require_confirmation
+from indoubt.collector.act.orders.plan import Plan, PlannedAction, plan_each
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.orders import StepOutcome
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.lifecycle.errors import OrderRefused
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.order_request import Filter
+from indoubt.lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
 from tests.unit.collector.observations import T0, broker_record, only_view
 
 

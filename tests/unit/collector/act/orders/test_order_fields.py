@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from collector.records import orders
-from collector.records.orders import InvalidOrder, OrderOutcome, OrderResult, Step, StepOutcome
-from lifecycle.orders import Action
-from lifecycle.rows.order_request import Filter
-from lifecycle.rows.row_json import read_row, row_to_json
+from indoubt.collector.records import orders
+from indoubt.collector.records.orders import InvalidOrder, OrderOutcome, OrderResult, Step, StepOutcome
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.order_request import Filter
+from indoubt.lifecycle.rows.row_json import read_row, row_to_json
 
 BY_FILTER = {"action": "abort", "filter": {"pipeline": "p"}, "fingerprint": "f", "reason": "because"}
 PLAIN = {"action": "commit", "keys": ["k"], "seen": {"k": "r"}, "reason": "because"}

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from collector.act.orders import order_runs
-from collector.act.orders.audit import AuditRow, OrderHistory
-from collector.act.orders.bulk_selection import PART, Previews
-from collector.act.orders.order_runs import CUT_SHORT, KEPT_S, OrderRuns
-from collector.act.orders.service import Actions
-from collector.history.store import Store, StoreFailed
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.orders import FirstAnswer, Order, OrderOutcome, OrderResult, Step, StepOutcome
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views.current_state import CurrentState
-from lifecycle.errors import OrderRefused, ResourceManagerError
-from lifecycle.orders import Action
-from lifecycle.rows.order_request import Filter
-from lifecycle.rows.orders import OrderRun
+from indoubt.collector.act.orders import order_runs
+from indoubt.collector.act.orders.audit import AuditRow, OrderHistory
+from indoubt.collector.act.orders.bulk_selection import PART, Previews
+from indoubt.collector.act.orders.order_runs import CUT_SHORT, KEPT_S, OrderRuns
+from indoubt.collector.act.orders.service import Actions
+from indoubt.collector.history.store import Store, StoreFailed
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.orders import FirstAnswer, Order, OrderOutcome, OrderResult, Step, StepOutcome
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import OrderRefused, ResourceManagerError
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.order_request import Filter
+from indoubt.lifecycle.rows.orders import OrderRun
 from tests.unit.collector.notify.http_receiver import wait_until
 from tests.unit.collector.observations import broker_record
 from tests.unit.collector.serve.api.served_api import observed
@@ -350,7 +350,7 @@ def test_runs_that_are_over_are_listed_for_an_hour_and_no_more_than_are_kept(
 def test_a_preview_is_kept_while_no_newer_ones_name_too_many(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collector.act.orders.bulk_selection.MOST_PREVIEWED", NUMBER + 10)
+    monkeypatch.setattr("indoubt.collector.act.orders.bulk_selection.MOST_PREVIEWED", NUMBER + 10)
     order = collector.order()
     one = Filter(transaction_prefix="bank-0001")
     collector.previews.preview(Action.ABORT, one)

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from collector.act.orders.audit import Intent
-from collector.act.orders.flink_commit import KIND
-from collector.act.orders.outcome_probes import OutcomeProbes
-from collector.act.orders.participants import KafkaParticipant, Participants
-from collector.act.orders.plan import OrderContext, PlannedAction, target_of
-from collector.history.store import Store
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observation, Observed, Position
-from collector.records.orders import StepOutcome
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
-from lifecycle.events import EventType
-from lifecycle.orders import Action
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.collector.act.orders.audit import Intent
+from indoubt.collector.act.orders.flink_commit import KIND
+from indoubt.collector.act.orders.outcome_probes import OutcomeProbes
+from indoubt.collector.act.orders.participants import KafkaParticipant, Participants
+from indoubt.collector.act.orders.plan import OrderContext, PlannedAction, target_of
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import Observation, Observed, Position
+from indoubt.collector.records.orders import StepOutcome
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.orders import Action
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.unit.collector.observations import (
     PREFIX,
     batch_attempt,

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from collector.act.orders.participants import KafkaParticipant, Participants
-from lifecycle.errors import ResourceManagerError
-from lifecycle.identity import Marker
-from lifecycle.outcomes import RetryLater
-from resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.collector.act.orders.participants import KafkaParticipant, Participants
+from indoubt.lifecycle.errors import ResourceManagerError
+from indoubt.lifecycle.identity import Marker
+from indoubt.lifecycle.outcomes import RetryLater
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 from tests.unit.collector.act.orders.test_outcome_probes import NOBODY
 from tests.unit.collector.observations import handle
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from collector.act.orders.plan import (
+from indoubt.collector.act.orders.plan import (
     ActionResult,
     Plan,
     PlannedAction,
@@ -18,13 +18,13 @@ from collector.act.orders.plan import (
     result_of,
     target_of,
 )
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observation
-from collector.records.orders import Step, StepOutcome
-from collector.verdicts.judging import Judged
-from collector.verdicts.verdict_rules import judge
-from lifecycle.errors import OrderRefused, Unreachable
-from lifecycle.outcomes import (
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import Observation
+from indoubt.collector.records.orders import Step, StepOutcome
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.verdicts.verdict_rules import judge
+from indoubt.lifecycle.errors import OrderRefused, Unreachable
+from indoubt.lifecycle.outcomes import (
     AlreadyCommitted,
     CommitOutcome,
     Committed,
@@ -34,7 +34,7 @@ from lifecycle.outcomes import (
     RolledBack,
     Unknown,
 )
-from resource_managers.protocol import Readiness
+from indoubt.resource_managers.protocol import Readiness
 from tests.unit.collector.observations import (
     CHECKPOINT_ID,
     PREFIX,

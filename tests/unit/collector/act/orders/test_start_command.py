@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from collector.act.orders import pipelines
-from collector.act.orders.pipelines import run_start_command
-from lifecycle import private_files
+from indoubt.collector.act.orders import pipelines
+from indoubt.collector.act.orders.pipelines import run_start_command
+from indoubt.lifecycle import private_files
 
 
 def test_a_started_program_has_the_umask_that_the_collector_was_started_with(monkeypatch: pytest.MonkeyPatch) -> None:

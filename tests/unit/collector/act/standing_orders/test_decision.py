@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from collector.act.standing_orders.decision import Candidate, Circumstances, Move, decide
-from collector.config.standing_orders import StandingOrder
-from collector.facts.transaction_view import TransactionView
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observer_kind import ObserverKind
-from collector.verdicts.judging import Judged
-from lifecycle.orders import Action
-from lifecycle.verdicts import Assumption, Judgement, Verdict
+from indoubt.collector.act.standing_orders.decision import Candidate, Circumstances, Move, decide
+from indoubt.collector.config.standing_orders import StandingOrder
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.verdicts import Assumption, Judgement, Verdict
 from tests.unit.collector.observations import T0, broker_record, only_view
 
 ACT, REHEARSE, HOLD_BACK = Move.ACT, Move.REHEARSE, Move.HOLD_BACK

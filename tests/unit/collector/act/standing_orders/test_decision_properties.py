@@ -8,12 +8,12 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collector.act.standing_orders.decision import COORDINATORS, WAITING, Candidate, Circumstances, decide
-from collector.config.standing_orders import StandingOrder
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.observer_kind import ObserverKind
-from lifecycle.orders import Action
-from lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
+from indoubt.collector.act.standing_orders.decision import COORDINATORS, WAITING, Candidate, Circumstances, decide
+from indoubt.collector.config.standing_orders import StandingOrder
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
 from tests.unit.collector.act.standing_orders.test_decision import (
     ACT,
     APPLICATION,

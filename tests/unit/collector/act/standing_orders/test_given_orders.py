@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from collector.act.standing_orders.given_orders import HOUR_S, GivenOrders
-from collector.history.store import Store
-from collector.records.orders import REHEARSAL, STANDING_ORDER, OrderOutcome
-from collector.records.standing_orders import StandingAct
-from collector.runtime.clock import now_ms
-from lifecycle.durations import HOUR_MS, MINUTE_MS
+from indoubt.collector.act.standing_orders.given_orders import HOUR_S, GivenOrders
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.orders import REHEARSAL, STANDING_ORDER, OrderOutcome
+from indoubt.collector.records.standing_orders import StandingAct
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.lifecycle.durations import HOUR_MS, MINUTE_MS
 
 ORDER, OTHER = "save clicks", "save bills"
 ACCEPTED, PENDING, REFUSED = OrderOutcome.ACCEPTED, OrderOutcome.PENDING, OrderOutcome.REFUSED

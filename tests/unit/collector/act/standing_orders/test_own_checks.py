@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from collector.act.standing_orders.own_checks import OwnChecks, Owners
-from collector.history.store import Store
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observation
-from collector.records.orders import Order
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views.current_state import CurrentState
-from lifecycle.errors import ResourceManagerError
-from lifecycle.orders import Action
-from resource_managers.kafka.answers import NO_LEADER
-from resource_managers.kafka.group_members import GroupMembers, HeldOffsets
-from resource_managers.kafka.partitions import Answers
-from resource_managers.protocol import OpenTransactionView
+from indoubt.collector.act.standing_orders.own_checks import OwnChecks, Owners
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import Observation
+from indoubt.collector.records.orders import Order
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import ResourceManagerError
+from indoubt.lifecycle.orders import Action
+from indoubt.resource_managers.kafka.answers import NO_LEADER
+from indoubt.resource_managers.kafka.group_members import GroupMembers, HeldOffsets
+from indoubt.resource_managers.kafka.partitions import Answers
+from indoubt.resource_managers.protocol import OpenTransactionView
 from tests.unit.collector.observations import T0, broker_record, decided, handle, run_started
 from tests.unit.collector.serve.api.served_api import observed
 

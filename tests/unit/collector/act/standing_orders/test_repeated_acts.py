@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from collector.act.standing_orders.decision import decide
-from collector.act.standing_orders.given_orders import FailedAttempts, GivenOrders
-from collector.records.orders import OrderOutcome
-from collector.records.standing_orders import StandingAct
+from indoubt.collector.act.standing_orders.decision import decide
+from indoubt.collector.act.standing_orders.given_orders import FailedAttempts, GivenOrders
+from indoubt.collector.records.orders import OrderOutcome
+from indoubt.collector.records.standing_orders import StandingAct
 from tests.unit.collector.act.standing_orders.test_decision import (
     ACT,
     CERTAIN_COMMIT,

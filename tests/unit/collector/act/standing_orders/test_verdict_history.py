@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from collector.act.standing_orders.given_orders import VerdictHistory
-from lifecycle.verdicts import Verdict
+from indoubt.collector.act.standing_orders.given_orders import VerdictHistory
+from indoubt.lifecycle.verdicts import Verdict
 
 P, C, U = Verdict.IN_PROGRESS, Verdict.COMMIT_IT, Verdict.UNKNOWN
 

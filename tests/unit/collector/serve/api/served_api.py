@@ -9,31 +9,31 @@ from typing import Any
 import fastapi.routing
 from fastapi.testclient import TestClient
 
-from collector.act.orders.audit import OrderHistory
-from collector.act.orders.bulk_selection import Previews
-from collector.act.orders.hanging import HangingOrders
-from collector.act.orders.order_runs import OrderRuns
-from collector.act.orders.outcome_resolver import OutcomeResolver
-from collector.act.orders.participants import KafkaParticipant, Participants
-from collector.act.orders.pipelines import PipelineOrders
-from collector.act.orders.service import Actions
-from collector.config.tokens import Tokens
-from collector.history.store import Store
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import DecisionSeen, EventSeen, Malformed, Observation, Observed, Position
-from collector.serve.api.app import application
-from collector.serve.api.auth.authentication import KnownTokens
-from collector.serve.api.auth.rate_limits import RequestLimits
-from collector.serve.api.dependencies import ApiDependencies
-from collector.serve.api.event_stream import Changes
-from collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from collector.views.current_state import CurrentState
-from lifecycle import decisions
-from lifecycle.events import EventType, encode
-from resource_managers.kafka.connection import KafkaConnection
-from resource_managers.kafka.partitions import KafkaPartitions
-from resource_managers.kafka.resource_manager import KafkaResourceManager
-from resource_managers.topics.decision_log import DecisionLog
+from indoubt.collector.act.orders.audit import OrderHistory
+from indoubt.collector.act.orders.bulk_selection import Previews
+from indoubt.collector.act.orders.hanging import HangingOrders
+from indoubt.collector.act.orders.order_runs import OrderRuns
+from indoubt.collector.act.orders.outcome_resolver import OutcomeResolver
+from indoubt.collector.act.orders.participants import KafkaParticipant, Participants
+from indoubt.collector.act.orders.pipelines import PipelineOrders
+from indoubt.collector.act.orders.service import Actions
+from indoubt.collector.config.tokens import Tokens
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import DecisionSeen, EventSeen, Malformed, Observation, Observed, Position
+from indoubt.collector.serve.api.app import application
+from indoubt.collector.serve.api.auth.authentication import KnownTokens
+from indoubt.collector.serve.api.auth.rate_limits import RequestLimits
+from indoubt.collector.serve.api.dependencies import ApiDependencies
+from indoubt.collector.serve.api.event_stream import Changes
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle import decisions
+from indoubt.lifecycle.events import EventType, encode
+from indoubt.resource_managers.kafka.connection import KafkaConnection
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.unit.collector.assessments import assessor_of
 from tests.unit.collector.observations import (
     broker_record,

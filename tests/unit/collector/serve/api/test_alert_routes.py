@@ -14,29 +14,29 @@ import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from collector.act.standing_orders.own_checks import Owners
-from collector.act.standing_orders.service import StandingOrderService
-from collector.assess.assessment import Assessment
-from collector.config.receivers import ReceiverSettings
-from collector.config.settings import MetricsAccess, TunableSettings
-from collector.config.standing_orders import StandingOrder, StandingOrders
-from collector.notify.evaluator import ShownAlert
-from collector.notify.service import AlertService
-from collector.notify.state_machine import AlertState
-from collector.observe.source import ObserverStatus
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import Observation
-from collector.runtime.clock import CLOCK
-from collector.serve.api import alert_routes, standing_order_routes
-from collector.serve.api.app import application
-from collector.serve.api.dependencies import ApiDependencies
-from collector.serve.api.pipeline_labels import PipelineLabels
-from collector.verdicts.blocked_readers import Tail, judge_reader
-from collector.verdicts.partition_state import NOTHING_SEEN, Blocked, PartitionFindings
-from lifecycle.events import EventType
-from lifecycle.orders import Action
-from resource_managers.kafka.group_questions import members
-from resource_managers.kafka.resource_manager import KafkaResourceManager
+from indoubt.collector.act.standing_orders.own_checks import Owners
+from indoubt.collector.act.standing_orders.service import StandingOrderService
+from indoubt.collector.assess.assessment import Assessment
+from indoubt.collector.config.receivers import ReceiverSettings
+from indoubt.collector.config.settings import MetricsAccess, TunableSettings
+from indoubt.collector.config.standing_orders import StandingOrder, StandingOrders
+from indoubt.collector.notify.evaluator import ShownAlert
+from indoubt.collector.notify.service import AlertService
+from indoubt.collector.notify.state_machine import AlertState
+from indoubt.collector.observe.source import ObserverStatus
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import Observation
+from indoubt.collector.runtime.clock import CLOCK
+from indoubt.collector.serve.api import alert_routes, standing_order_routes
+from indoubt.collector.serve.api.app import application
+from indoubt.collector.serve.api.dependencies import ApiDependencies
+from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.verdicts.blocked_readers import Tail, judge_reader
+from indoubt.collector.verdicts.partition_state import NOTHING_SEEN, Blocked, PartitionFindings
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.orders import Action
+from indoubt.resource_managers.kafka.group_questions import members
+from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 from tests.unit.collector.assessments import assessed
 from tests.unit.collector.observations import PREFIX, T0, broker_record, event
 from tests.unit.collector.partition_sightings import group, partition

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from collector.history.store import Store
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observer_kind import ObserverKind
-from collector.runtime.clock import now_ms
-from collector.serve.api.overview import cached_counts
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.serve.api.overview import cached_counts
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
 from tests.unit.collector.assessments import assessor_of
 from tests.unit.collector.observations import PREFIX, T0, broker_record
 from tests.unit.collector.serve.api.served_api import OPERATOR, VIEWER, Api, observed

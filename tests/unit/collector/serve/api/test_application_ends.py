@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from collector.facts import state as states
-from collector.history.store import Store
-from collector.records.formats.flink_records import FlinkCommittables, FlinkKind
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import IdExpired, Observation, Observed, Position
-from collector.serve.api.application_ends import ApplicationEnds, Ends
-from collector.serve.api.pipeline_labels import PipelineLabels
-from collector.verdicts.verdict_case import Limits
-from collector.views.current_state import CurrentState
+from indoubt.collector.facts import state as states
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkKind
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import IdExpired, Observation, Observed, Position
+from indoubt.collector.serve.api.application_ends import ApplicationEnds, Ends
+from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.views.current_state import CurrentState
 from tests.unit.collector.flink_observations import job
 from tests.unit.collector.observations import PREFIX, T0, broker_record, run_started
 

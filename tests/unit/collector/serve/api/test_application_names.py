@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collector.assess.rules import findings
-from collector.config.alerts import AlertSettings
-from collector.records.application_ids import form_of
-from collector.records.formats.flink_records import (
+from indoubt.collector.assess.rules import findings
+from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.records.application_ids import form_of
+from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
     FlinkCommittables,
@@ -23,13 +23,13 @@ from collector.records.formats.flink_records import (
     FlinkKind,
     FlinkStatus,
 )
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.runtime.clock import now_ms
-from collector.serve.api.pipeline_labels import PipelineLabels
-from collector.verdicts.partition_state import PartitionFindings
-from collector.views import application_names
-from lifecycle.application import ApplicationKind
-from lifecycle.durations import HOUR_MS
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.verdicts.partition_state import PartitionFindings
+from indoubt.collector.views import application_names
+from indoubt.lifecycle.application import ApplicationKind
+from indoubt.lifecycle.durations import HOUR_MS
 from tests.unit.collector.assessments import situation_at
 from tests.unit.collector.observations import T0, broker_record
 from tests.unit.collector.partition_sightings import hanging, partition_findings

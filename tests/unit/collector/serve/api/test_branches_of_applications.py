@@ -11,15 +11,15 @@ from urllib.parse import quote
 
 import pytest
 
-from collector.config.standing_orders import StandingOrder
-from collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkKind
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchListed
-from collector.runtime.clock import now_ms
-from collector.serve.api.pipeline_labels import PipelineLabels
-from collector.views import application_names
-from lifecycle.orders import Action
-from resource_managers.mysql.xa_xid import XaXid
+from indoubt.collector.config.standing_orders import StandingOrder
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkJob, FlinkKind
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchListed
+from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.views import application_names
+from indoubt.lifecycle.orders import Action
+from indoubt.resource_managers.mysql.xa_xid import XaXid
 from tests.unit.collector.observations import T0, branch_gone, branch_listed, broker_record, database_handle
 from tests.unit.collector.serve.api.served_api import VIEWER, Api, observed
 

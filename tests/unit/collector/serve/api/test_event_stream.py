@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
-from collector.serve.api import event_stream
-from collector.serve.api.event_stream import Changes
+from indoubt.collector.serve.api import event_stream
+from indoubt.collector.serve.api.event_stream import Changes
 
 LIMIT_S = 20.0
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from collector.serve.api.listings import has, having
-from lifecycle.decisions import BatchAttempt
+from indoubt.collector.serve.api.listings import has, having
+from indoubt.lifecycle.decisions import BatchAttempt
 
 
 def judged(transaction: str, *, batch: int | None = None, partitions: tuple[str, ...] = ()) -> Any:

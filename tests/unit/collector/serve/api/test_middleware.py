@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from collector.runtime.logs import REQUEST_ID
-from collector.serve.api.auth.rate_limits import RequestLimits
-from collector.serve.api.middleware import MAX_BODY_BYTES, SECURITY_HEADERS
+from indoubt.collector.runtime.logs import REQUEST_ID
+from indoubt.collector.serve.api.auth.rate_limits import RequestLimits
+from indoubt.collector.serve.api.middleware import MAX_BODY_BYTES, SECURITY_HEADERS
 from tests.unit.collector.serve.api.served_api import OPERATOR, VIEWER, Api
 
 SECRET = "a-secret-of-somebody-who-mistook-the-place"
@@ -69,7 +69,7 @@ def test_an_unexpected_error_is_answered_and_logged_once_with_the_id(
 
     def note(record: logging.LogRecord) -> bool:
         # A Kafka client that an earlier test left may say something at any moment.
-        if record.name.startswith("collector"):
+        if record.name.startswith("indoubt.collector"):
             ids.append(REQUEST_ID.get())
         return True
 
@@ -109,7 +109,9 @@ def test_a_request_is_logged_by_its_route_with_nothing_that_was_sent(
         api.client.get(f"/{SECRET}%0AERROR", headers=VIEWER)
         api.client.post("/api/v1/orders", headers=OPERATOR, json={"password": SECRET})
     requests = [
-        r.getMessage().partition(" in ")[0] for r in caplog.records if r.name == "collector.serve.api.middleware"
+        r.getMessage().partition(" in ")[0]
+        for r in caplog.records
+        if r.name == "indoubt.collector.serve.api.middleware"
     ]
     assert requests == [
         "GET /api/v1/transactions/{key:transaction_key}: 404",
@@ -117,5 +119,5 @@ def test_a_request_is_logged_by_its_route_with_nothing_that_was_sent(
         "GET no route: 404",
         "POST /api/v1/orders: 422",
     ]
-    assert SECRET not in "".join(r.getMessage() for r in caplog.records if r.name.startswith("collector"))
+    assert SECRET not in "".join(r.getMessage() for r in caplog.records if r.name.startswith("indoubt.collector"))
     assert "anna" in caplog.records[-1].getMessage() or "anna" in caplog.text

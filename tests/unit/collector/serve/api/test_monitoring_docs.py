@@ -11,27 +11,27 @@ import pytest
 import yaml
 from prometheus_client.core import Metric
 
-from collector.assess import rules as alert_rules
-from collector.assess.findings import Severity
-from collector.notify.evaluator import ShownAlert
-from collector.notify.notifiers.delivery import Outcome
-from collector.notify.state_machine import Alert, AlertState
-from collector.notify.store import ReceiverStatus
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.facts import CheckpointFacts
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.log_settings import LogSettings
-from collector.records.observer_kind import ObserverKind
-from collector.records.standing_orders import OrderReport, StandingReport
-from collector.serve.api import metrics
-from collector.serve.api.metrics import Seen
-from collector.serve.api.partition_metrics import SeenPartitions
-from collector.serve.api.pipeline_labels import PipelineLabels
-from collector.verdicts.judging import Judged
-from collector.verdicts.verdict_rules import judge
-from lifecycle.orders import Action
-from lifecycle.states import TransactionState
-from lifecycle.verdicts import Verdict
+from indoubt.collector.assess import rules as alert_rules
+from indoubt.collector.assess.findings import Severity
+from indoubt.collector.notify.evaluator import ShownAlert
+from indoubt.collector.notify.notifiers.delivery import Outcome
+from indoubt.collector.notify.state_machine import Alert, AlertState
+from indoubt.collector.notify.store import ReceiverStatus
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.facts import CheckpointFacts
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.log_settings import LogSettings
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.records.standing_orders import OrderReport, StandingReport
+from indoubt.collector.serve.api import metrics
+from indoubt.collector.serve.api.metrics import Seen
+from indoubt.collector.serve.api.partition_metrics import SeenPartitions
+from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.verdicts.judging import Judged
+from indoubt.collector.verdicts.verdict_rules import judge
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import Verdict
 from tests.unit.collector.notify.test_state_machine import finding
 from tests.unit.collector.observations import PREFIX, T0, broker_record, case, only_view, pipeline, run_started
 from tests.unit.collector.partition_sightings import partition_findings

@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import pytest
 
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.views import past_transactions
-from lifecycle.decisions import Settled
-from lifecycle.events import EventType
-from lifecycle.rows.events import EARLIER_COUNTED
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.views import past_transactions
+from indoubt.lifecycle.decisions import Settled
+from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.rows.events import EARLIER_COUNTED
 from tests.unit.collector.observations import broker_record, decided, handle, outcome, transaction_event
 from tests.unit.collector.serve.api.served_api import VIEWER, Api, decision_seen, event_seen, observed
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from collector.serve.api.openapi import BODIES
-from lifecycle.rows.transactions import TransactionRow
+from indoubt.collector.serve.api.openapi import BODIES
+from indoubt.lifecycle.rows.transactions import TransactionRow
 from tests.unit.collector.serve.api.hostile_calls import hostile_calls
 from tests.unit.collector.serve.api.served_api import OPERATOR, VIEWER
 from tests.unit.collector.serve.api.test_alert_routes import AlertApi

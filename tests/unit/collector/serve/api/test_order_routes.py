@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from collector.act.orders.audit import OrderHistory
-from collector.act.orders.plan import PlannedAction
-from collector.records import orders
-from collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.act.orders.audit import OrderHistory
+from indoubt.collector.act.orders.plan import PlannedAction
+from indoubt.collector.records import orders
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from tests.unit.collector.notify.http_receiver import wait_until
 from tests.unit.collector.observations import PREFIX, broker_record, database_handle, decided
 from tests.unit.collector.serve.api.served_api import OPERATOR, VIEWER, Api, decision_seen, observed

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchProof, Malformed, Observation
-from collector.serve.api import paging
-from collector.serve.api.paging import InvalidCursor, page, place_of
-from collector.views.batches import BatchVerdict, current_batches
-from collector.views.transaction_rows import urgency
-from lifecycle.decisions import Settled
-from lifecycle.events import EventType
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchProof, Malformed, Observation
+from indoubt.collector.serve.api import paging
+from indoubt.collector.serve.api.paging import InvalidCursor, page, place_of
+from indoubt.collector.views.batches import BatchVerdict, current_batches
+from indoubt.collector.views.transaction_rows import urgency
+from indoubt.lifecycle.decisions import Settled
+from indoubt.lifecycle.events import EventType
 from tests.unit.collector.observations import (
     branch_gone,
     branch_listed,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lifecycle.orders import Role
-from lifecycle.persons import Person
+from indoubt.lifecycle.orders import Role
+from indoubt.lifecycle.persons import Person
 from tests.unit.collector.serve.api.served_api import OPERATOR, PAGES, VIEWER, Api
 
 CARLA = Person(name="carla@example.org", role=Role.OPERATOR).headers()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from collector.serve.api.auth.authentication import Caller
-from collector.serve.api.auth.rate_limits import MAX_KEYS, Buckets, Rate, RequestLimits, TooManyRequests
-from lifecycle.orders import Role
-from lifecycle.persons import Person
+from indoubt.collector.serve.api.auth.authentication import Caller
+from indoubt.collector.serve.api.auth.rate_limits import MAX_KEYS, Buckets, Rate, RequestLimits, TooManyRequests
+from indoubt.lifecycle.orders import Role
+from indoubt.lifecycle.persons import Person
 
 ANNA, BEN = (Caller(name=name, role=Role.OPERATOR) for name in ("anna", "ben"))
 GUESSABLE = Caller(name="carla", role=Role.OPERATOR, is_guessable=True)

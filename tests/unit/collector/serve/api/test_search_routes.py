@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import pytest
 
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchProof
-from collector.views import search
-from lifecycle.identity import Handle
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchProof
+from indoubt.collector.views import search
+from indoubt.lifecycle.identity import Handle
 from tests.unit.collector.observations import (
     T0,
     branch_gone,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lifecycle.rows.row_json import read_row
-from lifecycle.rows.series import Series
+from indoubt.lifecycle.rows.row_json import read_row
+from indoubt.lifecycle.rows.series import Series
 from tests.unit.collector.observations import PREFIX, T0
 from tests.unit.collector.serve.api.served_api import VIEWER, Api
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from collector.history.store import StoreFailed
-from collector.observe.source import ObserverState, ObserverStatus
-from collector.records.observer_kind import ObserverKind
-from resource_managers.topics import decision_log_topic
+from indoubt.collector.history.store import StoreFailed
+from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.resource_managers.topics import decision_log_topic
 from tests.unit.collector.observations import T0
 from tests.unit.collector.serve.api.served_api import OPERATOR, VIEWER
 from tests.unit.collector.serve.api.test_alert_routes import AlertApi

@@ -6,14 +6,14 @@ from urllib.parse import quote
 
 import pytest
 
-from collector.records.formats.flink_records import (
+from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
     FlinkCommittables,
     FlinkKind,
     FlinkStatus,
 )
-from collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from tests.unit.collector.observations import PREFIX, T0, broker_record, handle
 from tests.unit.collector.serve.api.served_api import VIEWER, Api, observed
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from collector.config.tokens import Tokens
-from collector.serve.api.auth import token_store
-from collector.serve.api.auth.authentication import KnownTokens
-from collector.serve.api.auth.token_store import FILE_NAME, KnownToken
-from collector.serve.cli import tokens as token_command
-from lifecycle.errors import SettingsError
-from lifecycle.orders import Role
+from indoubt.collector.config.tokens import Tokens
+from indoubt.collector.serve.api.auth import token_store
+from indoubt.collector.serve.api.auth.authentication import KnownTokens
+from indoubt.collector.serve.api.auth.token_store import FILE_NAME, KnownToken
+from indoubt.collector.serve.cli import tokens as token_command
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.orders import Role
 
 
 def mode(path: Path) -> int:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from collector.serve.cli import arguments, main, overview, text_table
-from collector.serve.cli.client import Client, Refused, Unanswered
-from collector.serve.cli.listings import LISTINGS, PARAMETERS
-from lifecycle.errors import SettingsError
+from indoubt.collector.serve.cli import arguments, main, overview, text_table
+from indoubt.collector.serve.cli.client import Client, Refused, Unanswered
+from indoubt.collector.serve.cli.listings import LISTINGS, PARAMETERS
+from indoubt.lifecycle.errors import SettingsError
 from tests.unit.collector.serve.api.served_api import VIEWER, Api
 from tests.unit.collector.serve.api.test_alert_routes import AlertApi
 
@@ -234,7 +234,7 @@ def test_the_overview_says_what_needs_a_person_and_how_it_is_done(
     assert head.startswith(f"{len(cards)} things need attention, first deadline passed ")
     assert f"1. {cards[0]['badge']} ({cards[0]['certainty']}): {cards[0]['headline']}" in lines
     (commit,) = (card for card in cards if card["remedy"] == "commit")
-    assert f"   do: python -m collector commit {commit['keys'][0]}" in lines
+    assert f"   do: python -m indoubt.collector commit {commit['keys'][0]}" in lines
     assert "   without action: " + commit["consequence"] in lines
     assert run("overview", "--json") == 4
     assert len(json.loads(capsys.readouterr().out)["attention"]) == len(cards)
@@ -379,11 +379,11 @@ def test_every_command_and_option_is_documented() -> None:
 @pytest.mark.parametrize(
     ("verdict", "command"),
     [
-        ("abort it", "python -m collector abort --filter 'verdict=abort it' --filter pipeline=bank"),
+        ("abort it", "python -m indoubt.collector abort --filter 'verdict=abort it' --filter pipeline=bank"),
         ("hanging", ""),
     ],
 )
 def test_an_order_for_more_than_are_named_is_one_by_filter(verdict: str, command: str) -> None:
     card = {"remedy": "abort", "verdict": verdict, "pipeline": "bank", "keys": ["kafka:a"], "keys_total": 2_000}
     assert overview._command(card) == command
-    assert overview._command({**card, "keys_total": None}) == "python -m collector abort kafka:a"
+    assert overview._command({**card, "keys_total": None}) == "python -m indoubt.collector abort kafka:a"

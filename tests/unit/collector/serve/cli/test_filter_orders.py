@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from collector.serve.cli import arguments, filter_orders, main
-from collector.serve.cli.client import Client, Refused, Unanswered
+from indoubt.collector.serve.cli import arguments, filter_orders, main
+from indoubt.collector.serve.cli.client import Client, Refused, Unanswered
 
 ABORT = ("abort", "--filter", "verdict=foreign")
 COMMIT = ("commit", "--filter", "verdict=commit it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collector.serve.cli.main import main
+from indoubt.collector.serve.cli.main import main
 
 NOWHERE = {"INDOUBT_TOKEN": "x" * 32, "INDOUBT_COLLECTOR_URL": "http://127.0.0.1:1"}
 

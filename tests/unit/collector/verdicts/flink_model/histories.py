@@ -7,14 +7,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from collector.facts.transaction_view import TransactionView
-from collector.records.flink_facts import FlinkState
-from collector.records.flink_job_facts import FlinkJobFacts
-from collector.records.formats.flink_records import FlinkStatus
-from collector.verdicts import flink_commits
-from collector.verdicts.flink_cases import flink_case
-from lifecycle.resource_manager_kinds import MYSQL, POSTGRES
-from lifecycle.verdicts import Judgement
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import FlinkJobFacts
+from indoubt.collector.records.formats.flink_records import FlinkStatus
+from indoubt.collector.verdicts import flink_commits
+from indoubt.collector.verdicts.flink_cases import flink_case
+from indoubt.lifecycle.resource_manager_kinds import MYSQL, POSTGRES
+from indoubt.lifecycle.verdicts import Judgement
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0
 from tests.unit.collector.verdicts.flink_model.applications import LISTS, OUTCOMES, Application

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from collector.facts.transaction_view import TransactionView
-from collector.records.branches import branch_key
-from collector.records.flink_facts import FlinkState
-from collector.records.formats.flink_records import Committable, Listed
-from collector.records.formats.transaction_state import BrokerStatus
-from collector.records.observations import BranchGone, BranchListed, Observation, OperatorOrder
-from collector.records.xids import as_listed
-from lifecycle.orders import Action
-from lifecycle.resource_manager_kinds import POSTGRES
-from resource_managers.mysql.xa_xid import XaXid
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.branches import branch_key
+from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.formats.flink_records import Committable, Listed
+from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchGone, BranchListed, Observation, OperatorOrder
+from indoubt.collector.records.xids import as_listed
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.resource_manager_kinds import POSTGRES
+from indoubt.resource_managers.mysql.xa_xid import XaXid
 from tests.unit.collector.observations import T0, broker_record, only_view
 
 INSTANCE = "shop"

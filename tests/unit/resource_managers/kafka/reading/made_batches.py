@@ -9,10 +9,10 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
-from resource_managers.kafka.compression import CODECS
-from resource_managers.kafka.reading.fetched_batches import batches_of, committed
-from resource_managers.kafka.reading.record_columns import columns_of
-from resource_managers.kafka.record_batch import HEADER_BYTES, NO_HEADERS, Producer, encode_records, frame_batch
+from indoubt.resource_managers.kafka.compression import CODECS
+from indoubt.resource_managers.kafka.reading.fetched_batches import batches_of, committed
+from indoubt.resource_managers.kafka.reading.record_columns import columns_of
+from indoubt.resource_managers.kafka.record_batch import HEADER_BYTES, NO_HEADERS, Producer, encode_records, frame_batch
 
 Row = tuple[bytes | None, bytes | None]
 

@@ -11,8 +11,8 @@ from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
 from kafka.protocol.frame import KafkaBytes
 from kafka.protocol.parser import KafkaProtocol
 
-from resource_managers.kafka.answers import answer_of
-from resource_managers.kafka.reading.committed_records import VERSION, FetchCommitted, FetchedRecords
+from indoubt.resource_managers.kafka.answers import answer_of
+from indoubt.resource_managers.kafka.reading.committed_records import VERSION, FetchCommitted, FetchedRecords
 
 TOPIC = FetchResponse.FetchableTopicResponse
 PARTITION = TOPIC.PartitionData

@@ -7,9 +7,9 @@ import struct
 import pyarrow as pa
 import pytest
 
-from lifecycle.errors import MalformedRecord
-from resource_managers.kafka.compression import CODECS
-from resource_managers.kafka.reading.fetched_batches import batches_of
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.resource_managers.kafka.compression import CODECS
+from indoubt.resource_managers.kafka.reading.fetched_batches import batches_of
 from tests.unit.resource_managers.kafka.reading.made_batches import CONTROL, TRANSACTIONAL, batch, framed, marker, read
 
 ROWS = [(b"k%d" % n, b"value %d" % n) for n in range(5)]

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lifecycle.errors import MalformedRecord
-from resource_managers.kafka.compression import CODECS
-from resource_managers.kafka.reading import record_columns
-from resource_managers.kafka.reading.record_columns import FEW
-from resource_managers.record_parts import encode_headers
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.resource_managers.kafka.compression import CODECS
+from indoubt.resource_managers.kafka.reading import record_columns
+from indoubt.resource_managers.kafka.reading.record_columns import FEW
+from indoubt.resource_managers.record_parts import encode_headers
 from tests.unit.resource_managers.kafka.reading.made_batches import Row, batch, framed, read, record, varint
 
 MANY = 9_000
