@@ -37,7 +37,7 @@ applications = ["*"]
 less_than_s_left = 5
 driver_gone = true
 most_per_hour = 20
-rehearse = false
+dry_run = false
 """
 POLLING_MS = "20"
 START_LIMIT_S, CHECKPOINT_LIMIT_S = 180.0, 180.0

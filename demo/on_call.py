@@ -82,7 +82,9 @@ class OnCall:
 
     def _foreign(self) -> list[dict[str, Any]]:
         rows = self._transactions()
-        return [row for row in rows if row["verdict"] == Verdict.FOREIGN.value and row["may_abort"] and not row["ours"]]
+        return [
+            row for row in rows if row["verdict"] == Verdict.FOREIGN.value and row["may_abort"] and not row["managed"]
+        ]
 
     def _transactions(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self._call("/transactions")["rows"]

@@ -132,19 +132,19 @@ class DecisionLedger:
     def of_snapshot(cls, snapshot: Snapshot) -> DecisionLedger:
         """Return the ledger of the log before ``covers`` as far as it still matters; records from there on are folded next."""
         ledger = cls(next_offset=snapshot.covers)
-        ours: set[str] = set()
+        managed: set[str] = set()
         for kept in snapshot.kept:
             match kept.record:
                 case RunStarted():
                     ledger._add_run(kept.offset, kept.record)
                 case Decision():
                     ledger._add_decision(kept.offset, kept.record, kept.counts)
-                    ours.update(handle.key for handle in kept.record.handles)
+                    managed.update(handle.key for handle in kept.record.handles)
                 case Outcome():
                     ledger._add_outcome(kept.offset, kept.record)
                 case CheckpointTakenOver():
                     ledger._taken_over[kept.record.checkpoint_id] = (kept.offset, kept.record)
-        ledger._outcomes = {key: found for key, found in ledger._outcomes.items() if key in ours}
+        ledger._outcomes = {key: found for key, found in ledger._outcomes.items() if key in managed}
         return ledger
 
     def forget_before(self, snapshot: Snapshot) -> None:
@@ -153,8 +153,8 @@ class DecisionLedger:
         gone = [a for a, (offset, _, _) in self._first.items() if offset < snapshot.covers and a not in decided]
         for batch_attempt in gone:
             self.forget(batch_attempt)
-        ours = {handle.key for _, decision, _ in self._first.values() for handle in decision.handles}
-        self._outcomes = {key: found for key, found in self._outcomes.items() if key in ours}
+        managed = {handle.key for _, decision, _ in self._first.values() for handle in decision.handles}
+        self._outcomes = {key: found for key, found in self._outcomes.items() if key in managed}
         repeated = {kept.offset for kept in snapshot.kept}
         self._runs = {
             prefix: [(offset, run) for offset, run in runs if offset >= snapshot.covers or offset in repeated]

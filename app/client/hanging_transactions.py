@@ -39,7 +39,7 @@ def read_hanging(value: Json) -> TransactionRow:
         client_transaction_version=None,
         pipeline=row.application.name,
         application=row.application,
-        ours=False,
+        managed=False,
         checkpoint_id=None,
         batch=None,
         attempt=None,

@@ -30,7 +30,7 @@ def decision(detail: TransactionDetailRow) -> Html:
     if detail.decision is None:
         text = (
             "None in the decision log."
-            if detail.ours
+            if detail.managed
             else "None: it is a foreign transaction, and indoubt's decision log does not cover it."
         )
         return el("section", el("h3", "Decision"), el("p", text, class_="empty"))

@@ -73,7 +73,7 @@ def _in_words(what: str) -> str:
 
 
 def _driver(detail: TransactionDetailRow, start_ms: int, end_ms: int) -> Html | None:
-    if not detail.ours or detail.last_seen_ms is None:
+    if not detail.managed or detail.last_seen_ms is None:
         return None
     seen = _share(detail.last_seen_ms, start_ms, end_ms)
     says = el("small", "last sign of life ", at(detail.last_seen_ms))

@@ -30,7 +30,7 @@ def order_buttons(group: TransactionGroup) -> list[Html]:
     for action, word in ((Action.COMMIT, "Commit"), (Action.ABORT, "Abort")):
         shown = group.orderable(action)
         risky = action is Action.ABORT and any(transaction.loses_data for transaction in shown)
-        if not shown or (risky and len(shown) > 1 and group.first.ours):
+        if not shown or (risky and len(shown) > 1 and group.first.managed):
             continue
         number = size or (f" {len(shown)}" if len(shown) > 1 else "")
         keys = [transaction.key for transaction in shown]

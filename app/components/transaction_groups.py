@@ -105,12 +105,12 @@ def grouped(transactions: Iterable[TransactionRow]) -> list[TransactionGroup]:
 
 
 def _is_part_of_batch(transaction: TransactionRow) -> bool:
-    return transaction.ours and transaction.batch is not None
+    return transaction.managed and transaction.batch is not None
 
 
 def _identity(transaction: TransactionRow) -> object:
     if not _is_part_of_batch(transaction):
-        if transaction.ours or transaction.is_hanging:
+        if transaction.managed or transaction.is_hanging:
             return transaction.key
         # An order asks for what ids begin with: the ids of a topic's and of a database's have nothing in common.
         return (

@@ -50,7 +50,7 @@ def what_will_happen(action: Action, shown: Sequence[TransactionRow]) -> str:
             f"An abort marker is written to {where}. If the coordinator still has the transaction open, the coordinator aborts it "
             f"instead. {discarded}, and blocked readers continue."
         )
-    if shown[0].ours:
+    if shown[0].managed:
         return (
             "An abort decision is written to the decision log first. If a commit decision is already there, nothing else happens. "
             f"Otherwise {_sent(action, shown)}. {discarded}; the pipeline's next run replays the batch."

@@ -42,9 +42,9 @@ class TransactionsDialog(OrderDialog[Shown]):
     def name(self, target: Shown) -> str:
         """Return ``batch 12 of ip-count``, ``foreign transaction billing-0``, or how many there are."""
         first = target[0]
-        if first.ours and first.batch is not None and PREFIX_PATTERN.fullmatch(first.pipeline):
+        if first.managed and first.batch is not None and PREFIX_PATTERN.fullmatch(first.pipeline):
             return f"batch {first.batch} of {first.pipeline}"
-        kind = "hanging " if first.is_hanging else "" if first.ours else "foreign "
+        kind = "hanging " if first.is_hanging else "" if first.managed else "foreign "
         if len(target) == 1:
             return f"{kind}transaction {visible(first.transaction)}"
         return counted(len(target), f"{kind}transaction")

@@ -122,7 +122,7 @@ def _count(group: TransactionGroup, groups: Sequence[TransactionGroup], counts: 
     """Return how many transactions a group has: not all of an application's need be listed."""
     listed, first = len(group.transactions), group.first
     whom = _of_whom(group)
-    if first.ours or whom not in counts or sum(whom == _of_whom(other) for other in groups) > 1:
+    if first.managed or whom not in counts or sum(whom == _of_whom(other) for other in groups) > 1:
         return listed
     return max(listed, counts[whom].transactions)
 
@@ -238,7 +238,7 @@ def _row(
         el(
             "span",
             "–" if first.batch is None else f"batch {first.batch}",
-            el("small", f"slot {_ranges(slots)}" if slots else "" if first.ours else "foreign"),
+            el("small", f"slot {_ranges(slots)}" if slots else "" if first.managed else "foreign"),
             class_="absent" if first.batch is None else None,
         ),
         el("span", *[state_text(state) for state in states], class_="states"),

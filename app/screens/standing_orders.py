@@ -18,7 +18,7 @@ from indoubt.lifecycle.rows.standing_orders import StandingOrderRow
 
 _SIGNS = {
     "acts": ("✔", Tone.GOOD),
-    "rehearses": ("○", Tone.CALM),
+    "dry run": ("○", Tone.CALM),
     "held back": ("△", Tone.URGENT),
     "stopped": ("⊘", Tone.WARNING),
 }
@@ -55,7 +55,7 @@ def _table(rows: Sequence[StandingOrderRow], zone: tzinfo) -> Html:
                 row.act,
                 ", ".join(row.applications),
                 row.when,
-                f"{row.acts} of {row.most_per_hour}, {counted(row.rehearsals, 'rehearsal')}",
+                f"{row.acts} of {row.most_per_hour}, {counted(row.dry_runs, 'dry run')}",
                 el("span", ago(row.last_at_ms, zone)) if row.last_at_ms is not None else "–",
                 f"{row.held}: {row.why}" if row.held else "–",
             ]

@@ -166,7 +166,7 @@ def unfinished_batches(judged: Iterable[Judged], checkpoints: Iterable[Checkpoin
     found: dict[str, int] = {}
     for item in judged:
         is_unfinished = item.view.is_running or item.judgement.verdict is Verdict.LOST
-        if item.view.ours and is_unfinished and item.view.opened_ms is not None:
+        if item.view.managed and is_unfinished and item.view.opened_ms is not None:
             _put(found, item.view.pipeline, item.view.opened_ms)
     newest: dict[str, CheckpointFacts] = {}
     for checkpoint in checkpoints:

@@ -30,7 +30,7 @@ class TransactionGroup:
     keys: tuple[str, ...]
     judgements: tuple[Judgement, ...]
     partitions: tuple[str, ...]
-    ours: bool = False
+    managed: bool = False
     batch: int | None = None
     rows: int | None = None
     since_ms: int | None = None
@@ -92,7 +92,7 @@ def _group(
         condition=condition,
         keys=tuple(view.key for view in views),
         judgements=tuple(item.judgement for item in members),
-        ours=all(view.ours for view in views),
+        managed=all(view.managed for view in views),
         rows=max(held.values(), default=None),
         since_ms=decided_ms if verdict is Verdict.COMMIT_IT and decided_ms is not None else opened_ms,
         deadline_ms=min((v.deadline_ms for v in views if v.deadline_ms is not None), default=None),

@@ -19,7 +19,7 @@ MOST_ORDERS = 100
 MAX_NAME = 64
 NUMBERS = {"less_than_s_left": 86_400, "older_than_minutes": 10_080, "most_per_hour": 1_000}
 """The largest value of each field that is a whole number; the smallest is 1."""
-_FLAGS = ("driver_gone", "rehearse")
+_FLAGS = ("driver_gone", "dry_run")
 _FIELDS = ("name", "act", "applications", *NUMBERS, *_FLAGS)
 _WHEN = {Action.COMMIT: ("less_than_s_left", "driver_gone"), Action.ABORT: ("older_than_minutes",)}
 """The fields that say when an act is due, by act: one of them is needed, and those of the other act are refused."""
@@ -31,7 +31,7 @@ class StandingOrder:
 
     ``act``: commit or abort. A commit is due when less than ``less_than_s_left`` are left before the timeout, or, with
     ``driver_gone``, when its driver or job is gone; an abort when it is open for longer than ``older_than_minutes``.
-    ``rehearse``: the audit says what would have been done, and nothing is done.
+    ``dry_run``: the audit says what would have been done, and nothing is done.
     """
 
     name: str
@@ -41,7 +41,7 @@ class StandingOrder:
     less_than_s_left: int | None = None
     driver_gone: bool = False
     older_than_minutes: int | None = None
-    rehearse: bool = True
+    dry_run: bool = True
 
     def covers(self, application: str) -> bool:
         """Say whether it is about this application."""
@@ -112,7 +112,7 @@ def _order(file: str, number: int, given: Mapping[str, Any]) -> StandingOrder:
         less_than_s_left=numbers.get("less_than_s_left"),
         older_than_minutes=numbers.get("older_than_minutes"),
         driver_gone=flags.get("driver_gone", False),
-        rehearse=flags.get("rehearse", True),
+        dry_run=flags.get("dry_run", True),
     )
 
 

@@ -48,10 +48,10 @@ from indoubt.collector.records.observations import (
     DecisionSeen,
     EventSeen,
     IdExpired,
-    Malformed,
     Observation,
     OffsetsSeen,
     OperatorOrder,
+    Quarantined,
 )
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.records.pipeline_runs import RUNS_KEPT, RunFacts, with_sign
@@ -101,11 +101,11 @@ def apply(state: State, observation: Observation) -> Observation:
             state.offsets.setdefault(identity, {})[observation.partition] = observation
         case OperatorOrder():
             state.orders[observation.key] = observation
-        case Malformed():
+        case Quarantined():
             state.malformed += 1
         case _:
             assert_never(observation)
-    if not isinstance(observation, Malformed | OperatorOrder):
+    if not isinstance(observation, Quarantined | OperatorOrder):
         state.events += 1
     trim_when_needed(state)
     return observation

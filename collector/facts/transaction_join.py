@@ -262,7 +262,7 @@ def _view(
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
         application=application(state, _resource_manager(identity, branch, reported), identity.transaction, own_id),
-        ours=own_id is not None,
+        managed=own_id is not None,
         slot=own_id.slot if own_id is not None else None,
         state=_transaction_state(
             broker, reported, listing, outcome, branch, polled_ms, state.orders.get(key), superseded=superseded

@@ -30,7 +30,7 @@ class TransactionView:
     producer_id: int | None
     producer_epoch: int | None
     application: Application
-    ours: bool
+    managed: bool
     slot: int | None
     state: TransactionState
     broker: BrokerTransaction | None

@@ -24,9 +24,9 @@ from indoubt.collector.records.observations import (
     EventSeen,
     FoldedRecord,
     IdExpired,
-    Malformed,
     Observed,
     OffsetsSeen,
+    Quarantined,
 )
 from indoubt.lifecycle.decisions import CheckpointTakenOver, Decision, Outcome, RunStarted
 from indoubt.lifecycle.rows.row_json import read_row
@@ -157,7 +157,7 @@ PREPARED_BRANCHES = ObservationTable(
 )
 QUARANTINED = ObservationTable(
     "quarantined",
-    {Malformed: {}},
+    {Quarantined: {}},
     Column("at_ms", LONG),
     Column("error", TEXT),
     Column("value", TEXT),

@@ -89,7 +89,7 @@ class HistoryWriter:
             self.has_long_rest = rows < FEW_ROWS
             self.queue.done(writes)
             if task is not None:
-                _carry_out(cursor, task)
+                _execute(cursor, task)
             for step in self.when_idle:
                 self._maintain(cursor, step)
             # A pause lets the next commit hold more than one row; nothing is lost by it: sources are read again from their offsets.
@@ -187,7 +187,7 @@ def insert(
     return arrived
 
 
-def _carry_out(cursor: duckdb.DuckDBPyConnection, task: Task) -> None:
+def _execute(cursor: duckdb.DuckDBPyConnection, task: Task) -> None:
     try:
         task.answer.set_result(task.order(cursor))
     except Exception as error:

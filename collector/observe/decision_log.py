@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResult
 
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.topic_reader import Records, SharedClient, TopicReader
-from indoubt.collector.observe.topic_source import HandOver, TopicObserver, aside
+from indoubt.collector.observe.topic_source import HandOver, TopicObserver, quarantined
 from indoubt.collector.records.decision_reading import DecisionReading, Entry
 from indoubt.collector.records.facts import BrokerIdentity
 from indoubt.collector.records.log_settings import LogSettings
@@ -154,7 +154,7 @@ class DecisionTopic(TopicObserver):
     def _observed(self, entry: Entry) -> Observed:
         position = Position(source=self.source, partition=0, offset=entry.offset)
         if entry.record is None:
-            return Observed(position=position, observation=aside(entry.value, entry.error))
+            return Observed(position=position, observation=quarantined(entry.value, entry.error))
         seen = DecisionSeen(offset=entry.offset, record=entry.record, counts=entry.counts)
         # A record that came in parts, or in a snapshot, has no value of its own.
         return Observed(position=position, observation=seen, raw=encode(entry.record).decode())

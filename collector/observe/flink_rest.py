@@ -18,7 +18,7 @@ from indoubt.collector.observe.flink_http import FlinkHttp, NotThere
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.records.formats import flink_rest_answers
 from indoubt.collector.records.formats.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
-from indoubt.collector.records.observations import Malformed, Observed, Position
+from indoubt.collector.records.observations import Observed, Position, Quarantined
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import CLOCK, now_ms
 from indoubt.collector.views.current_state import CurrentState
@@ -136,7 +136,7 @@ class FlinkRest(Observer):
         except NotThere:
             self._tell([job])
         except MalformedRecord as error:
-            self._tell([job, self._aside(job, str(error))])
+            self._tell([job, self._quarantined(job, str(error))])
 
     def _with_a_turn(self, jobs: dict[str, FlinkJob]) -> list[FlinkJob]:
         """Return the jobs to be asked about: those that changed, then those that waited longest."""
@@ -166,7 +166,7 @@ class FlinkRest(Observer):
 
     def _seen_of(
         self, http: FlinkHttp, job: FlinkJob, *, with_restarts: bool
-    ) -> list[FlinkCheckpoint | FlinkJob | Malformed]:
+    ) -> list[FlinkCheckpoint | FlinkJob | Quarantined]:
         """Return a job's checkpoints, then the job. Raises NotThere and what ``poll`` raises."""
         reported = flink_rest_answers.checkpoints(job, http.get(f"/jobs/{job.job}/checkpoints"))
         names = ",".join(flink_rest_answers.RESTART_METRICS)
@@ -186,10 +186,10 @@ class FlinkRest(Observer):
         )
         if job.is_over:
             self._over[job.job] = job
-        return [*new, known, *(self._aside(job, error) for error in reported.aside)]
+        return [*new, known, *(self._quarantined(job, error) for error in reported.quarantined)]
 
-    def _aside(self, job: FlinkJob, error: str) -> Malformed:
-        return Malformed(error=f"job {job.name} ({job.job}): {error}", value="", at_ms=now_ms())
+    def _quarantined(self, job: FlinkJob, error: str) -> Quarantined:
+        return Quarantined(error=f"job {job.name} ({job.job}): {error}", value="", at_ms=now_ms())
 
     def _count_missed(self, job: FlinkJob, reported: flink_rest_answers.Checkpoints) -> None:
         """Count numbers between the last poll's newest and this one's history: they were triggered and are forgotten."""
@@ -205,10 +205,10 @@ class FlinkRest(Observer):
         known = [facts.job for facts in self.current.jobs() if facts.job.cluster == self._cluster]
         return [job for job in known if job.job not in jobs and not job.is_over]
 
-    def _tell(self, seen: Sequence[FlinkCheckpoint | FlinkJob | Malformed]) -> None:
+    def _tell(self, seen: Sequence[FlinkCheckpoint | FlinkJob | Quarantined]) -> None:
         observed = []
         for observation in seen:
-            if isinstance(observation, Malformed):
+            if isinstance(observation, Quarantined):
                 if observation.error in self._errors:
                     continue
                 self._errors.add(observation.error)

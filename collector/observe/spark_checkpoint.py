@@ -16,7 +16,7 @@ from pyarrow import fs
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.checkpoint_directory import CheckpointFolder, NumberedFile
 from indoubt.collector.observe.source import Observer
-from indoubt.collector.records.observations import CheckpointFile, CheckpointFileKind, Malformed, Observed, Position
+from indoubt.collector.records.observations import CheckpointFile, CheckpointFileKind, Observed, Position, Quarantined
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.views.current_state import CurrentState
@@ -35,7 +35,7 @@ _KINDS = tuple(CheckpointFileKind)
 
 
 @dataclass(slots=True)
-class _Aside:
+class _Quarantined:
     """A file that could not be understood: half-written perhaps, so it is reported only when it is the same at the next poll."""
 
     file: NumberedFile
@@ -58,7 +58,7 @@ class CheckpointLog:
     ) -> None:
         self._pipeline, self._source, self._kind, self._folder = pipeline, source, kind, folder
         self._quarantined_before = quarantined_before
-        self._aside: dict[int, _Aside] = {}
+        self._quarantined: dict[int, _Quarantined] = {}
         self._missing: set[int] = set()
 
     @property
@@ -91,22 +91,22 @@ class CheckpointLog:
         return [
             Observed(
                 position=Position(source=self._source, partition=_KINDS.index(self._kind), offset=number),
-                observation=Malformed(error=_missing(self._folder.path, number, planned), value="", at_ms=now_ms()),
+                observation=Quarantined(error=_missing(self._folder.path, number, planned), value="", at_ms=now_ms()),
             )
             for number in again
         ]
 
     def _changed(self) -> dict[int, NumberedFile]:
         """Return the quarantined files that have changed; forget those that are gone."""
-        waiting = list(self._aside)[:MAX_READ_AGAIN]
+        waiting = list(self._quarantined)[:MAX_READ_AGAIN]
         now = self._folder.again(waiting)
         changed = {}
         for number in waiting:
-            aside = self._aside.pop(number)
+            quarantined = self._quarantined.pop(number)
             if number not in now:
                 continue
-            self._aside[number] = aside  # behind the others: all of them have their turn
-            if aside.refused or now[number] != aside.file:
+            self._quarantined[number] = quarantined  # behind the others: all of them have their turn
+            if quarantined.refused or now[number] != quarantined.file:
                 changed[number] = now[number]
         return changed
 
@@ -119,31 +119,31 @@ class CheckpointLog:
             unread = False
             observation = parse(self._pipeline, self._kind, file.number, file.modified_ns, text)
         except FileNotFoundError:
-            self._aside.pop(file.number, None)
+            self._quarantined.pop(file.number, None)
             return None
         except (OSError, MalformedRecord) as error:
             what = f"{self._folder.path}/{file.number} cannot be read: {error}" if unread else str(error)
-            malformed = Malformed(error=what, value=text[:SHOWN_CHARACTERS], at_ms=now_ms())
-            before = self._aside.get(file.number)
-            self._aside[file.number] = _Aside(
+            malformed = Quarantined(error=what, value=text[:SHOWN_CHARACTERS], at_ms=now_ms())
+            before = self._quarantined.get(file.number)
+            self._quarantined[file.number] = _Quarantined(
                 file=file,
                 observed=Observed(position=position, observation=malformed),
                 reported=before is not None and before.reported,
                 refused=(before.refused if before is not None else 0) + 1 if unread else 0,
             )
             return None
-        self._aside.pop(file.number, None)
+        self._quarantined.pop(file.number, None)
         return Observed(position=position, observation=observation)
 
     def _untold(self, read_now: set[int]) -> list[Observed]:
         found = []
-        for number, aside in self._aside.items():
-            if aside.reported or (number in read_now and aside.refused < 2):
+        for number, quarantined in self._quarantined.items():
+            if quarantined.reported or (number in read_now and quarantined.refused < 2):
                 continue
-            aside.reported = True
+            quarantined.reported = True
             if number not in self._quarantined_before:
                 self._quarantined_before.add(number)
-                found.append(aside.observed)
+                found.append(quarantined.observed)
         return found
 
 
@@ -187,12 +187,12 @@ class SparkCheckpoint(Observer):
             self.stopping.wait(self._interval_s)
 
     def _followed(self, filesystem: fs.FileSystem, path: str) -> list[CheckpointLog]:
-        reported, aside = self._store.checkpoint_files_of(self._source), self._store.quarantined_of(self._source)
+        reported, quarantined = self._store.checkpoint_files_of(self._source), self._store.quarantined_of(self._source)
         logs = []
         for at, kind in enumerate(_KINDS):
             known = [(number, modified_ns) for file, number, modified_ns in reported if file is kind]
             folder = CheckpointFolder(filesystem, f"{path}/{kind.value}", known)
-            quarantined_before = {number for partition, number in aside if partition == at}
+            quarantined_before = {number for partition, number in quarantined if partition == at}
             logs.append(CheckpointLog(self._pipeline, self._source, kind, folder, quarantined_before))
         return logs
 

@@ -15,7 +15,7 @@ from indoubt.collector.history.store import Store
 from indoubt.collector.history.write_queue import Offsets
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.observe.topic_reader import Records, TopicReader
-from indoubt.collector.records.observations import Malformed, Observation, Observed, Position
+from indoubt.collector.records.observations import Observation, Observed, Position, Quarantined
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.errors import MalformedRecord, MissingTopic
@@ -176,12 +176,12 @@ class RecordTopic(TopicObserver):
         try:
             observation = self.decode(message)
         except MalformedRecord as error:
-            observation = aside(value, str(error))
+            observation = quarantined(value, str(error))
         return Observed(position=position, observation=observation, raw=raw)
 
 
-def aside(value: bytes | None, error: str) -> Malformed:
+def quarantined(value: bytes | None, error: str) -> Quarantined:
     """Return a value that cannot be understood as what is kept of it: its beginning, in hexadecimal where it is no text."""
     text = value.decode(errors="replace") if value is not None else ""
     shown = text if text.isprintable() else (value or b"").hex()
-    return Malformed(error=error, value=shown[:SHOWN_CHARACTERS], at_ms=now_ms())
+    return Quarantined(error=error, value=shown[:SHOWN_CHARACTERS], at_ms=now_ms())

@@ -157,7 +157,7 @@ class OperatorOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Malformed:
+class Quarantined:
     """A record that could not be understood and is quarantined."""
 
     error: str
@@ -177,7 +177,7 @@ Observation = (
     | BranchListed
     | BranchGone
     | OperatorOrder
-    | Malformed
+    | Quarantined
 )
 
 

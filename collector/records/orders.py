@@ -77,7 +77,7 @@ _FULFILS = {
 }
 
 
-STANDING_ORDER, REHEARSAL = "standing_order", "rehearsal"
+STANDING_ORDER, DRY_RUN = "standing_order", "dry_run"
 """The keys that mark the evidence of an order that no person gave."""
 
 

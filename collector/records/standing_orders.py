@@ -9,7 +9,7 @@ from indoubt.lifecycle.orders import Action
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingAct:
-    """One order that was given without a person, or rehearsed, and how it ended (``accepted``, ``refused``, ``dry_run``, …).
+    """One order given without a person, or tried in a dry run, and how it ended (``accepted``, ``refused``, ``dry_run``, …).
 
     ``application`` is empty, and ``audit`` None, where they are not known: after a restart, and of one that was refused.
     """
@@ -33,17 +33,17 @@ class HeldBack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderReport:
-    """One standing order: acts and rehearsals of the last hour, oldest first, what is held back now, counts since the start."""
+    """One standing order: acts and dry runs of the last hour, oldest first, what is held back now, counts since the start."""
 
     name: str
     act: Action
     acts: tuple[StandingAct, ...] = ()
-    rehearsals: tuple[StandingAct, ...] = ()
+    dry_runs: tuple[StandingAct, ...] = ()
     held: tuple[HeldBack, ...] = ()
     acted: int = 0
     failed: int = 0
     """Acts that were refused or did not end as ordered."""
-    rehearsed: int = 0
+    dry_run_count: int = 0
     held_back: int = 0
     """Transactions that were held back at least once."""
 

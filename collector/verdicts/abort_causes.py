@@ -136,7 +136,7 @@ def _by_coordinator(clues: AbortClues, broker: BrokerTransaction, reported: bool
         return _found(AbortCause.CLIENT, Certainty.LIKELY, "its driver reported that it rolled it back")
     if taken:
         return _found(AbortCause.FENCED, Certainty.CERTAIN, "another producer took its id while it was open")
-    if clues.view.ours:
+    if clues.view.managed:
         # Our own drivers roll back by EndTxn from another process, which moves the epoch too.
         return _found(
             AbortCause.CLIENT,

@@ -109,7 +109,7 @@ def _committed(case: LossCase) -> Answer:
         certainty = Certainty.CERTAIN if found.sure else Certainty.LIKELY
         return LossVerdict.DUPLICATED, certainty, f"committed{at}, and {found.why}"
     why = f"committed{at}: its records were made visible"
-    if not view.ours and FlinkId.parse(view.transaction) is not None:
+    if not view.managed and FlinkId.parse(view.transaction) is not None:
         why += ". If Flink logs 'already been fenced' about it, nothing is lost"
     return LossVerdict.NOT_LOST, Certainty.CERTAIN, why
 
@@ -143,7 +143,7 @@ def rule_decided(case: LossCase, cause: Inference) -> Answer | None:
 def rule_undecided(case: LossCase, cause: Inference) -> Answer | None:
     """Ours, and never decided: its batch is written again. While the log cannot be read, what may be ours is not known."""
     unread = case.log_status is DecisionLogStatus.UNREADABLE
-    if not case.view.ours and not (unread and case.view.named_prefix):
+    if not case.view.managed and not (unread and case.view.named_prefix):
         return None
     if case.log_status is not DecisionLogStatus.READABLE:
         return (

@@ -40,7 +40,7 @@ def flink_case(
     state: FlinkState, view: TransactionView, *, commit_overdue_ms: int, now_ms: int, driver_silent_ms: int = 30_000
 ) -> FlinkCase | None:
     """Return what is known of an open transaction's Flink job, or None for one of no job that is known."""
-    if view.ours or not view.is_running:
+    if view.managed or not view.is_running:
         return None
     case = _case_of_view(state, view)
     if case is None:

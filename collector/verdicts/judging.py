@@ -71,7 +71,7 @@ class EvaluationContext:
         batch_attempt = view.proven_batch_attempt
         return Case(
             transaction=view,
-            pipeline=self._history(state, view.pipeline) if view.ours else None,
+            pipeline=self._history(state, view.pipeline) if view.managed else None,
             log_status=self.log_status[0],
             log_error=self.log_status[1],
             replayed_ms=replayed_batches.replayed_ms(state, view),
@@ -112,7 +112,7 @@ def _is_passed(state: State, batch_attempt: BatchAttempt | None) -> bool:
 
 
 def _of_run(state: State, view: TransactionView) -> BatchAttempt | None:
-    parsed = TransactionalId.parse(view.transaction) if view.ours else None
+    parsed = TransactionalId.parse(view.transaction) if view.managed else None
     return attempts.of_run(state.ledger, parsed, view.log_end) if parsed is not None else None
 
 

@@ -133,7 +133,7 @@ def _asks_flink(case: LossCase, flink: FlinkState, known: Sequence[SetBack]) -> 
     view = case.view
     if view.branch is not None:
         return flink_xid(view.branch) is not None
-    if view.ours or view.broker is None or FlinkId.parse(view.transaction) is None:
+    if view.managed or view.broker is None or FlinkId.parse(view.transaction) is None:
         return False
     return (
         view.state in UNDONE

@@ -53,7 +53,7 @@ def rule_1_settled(case: Case) -> Judgement | None:
     if t.state is TransactionState.ABORTED:
         undecided = Evidence(fact="aborted, never decided", source=_by(t), at_ms=t.ended_ms)
         return _judgement(Verdict.SETTLED, 1, undecided, *gone, assumes=assumes)
-    if t.has_vanished and not t.ours:
+    if t.has_vanished and not t.managed:
         return _judgement(Verdict.SETTLED, 1, *gone, assumes=assumes)
     return None
 
@@ -92,7 +92,7 @@ def rule_4_only_reported(case: Case) -> Judgement | None:
 def rule_5_decisions_unknown(case: Case) -> Judgement | None:
     """The decision log cannot be read, and the transaction is or may be ours: nothing is offered."""
     t = case.transaction
-    if case.log_status is not DecisionLogStatus.UNREADABLE or not (t.ours or t.named_prefix):
+    if case.log_status is not DecisionLogStatus.UNREADABLE or not (t.managed or t.named_prefix):
         return None
     fact = f"the decision log cannot be read: {case.log_error or 'not read to its end yet'}"
     return _judgement(Verdict.UNKNOWN, 5, Evidence(fact=fact, source=DECISIONS, at_ms=case.now_ms))
@@ -142,7 +142,7 @@ def rule_35_young(case: Case) -> Judgement | None:
 def rule_7_foreign(case: Case) -> Judgement | None:
     """Its id belongs to no prefix that ever started a run: only its owner can judge what an abort would lose."""
     t = case.transaction
-    if t.ours:
+    if t.managed:
         return None
     fact = "no pipeline of this decision log ever ran under this id"
     evidence = [Evidence(fact=fact, source=DECISIONS)]

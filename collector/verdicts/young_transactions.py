@@ -37,7 +37,7 @@ def is_young(view: TransactionView, foreign_old_ms: int, now_ms: int) -> bool:
 
 def young_case(state: State, view: TransactionView, *, foreign_old_ms: int, now_ms: int) -> YoungCase | None:
     """Return the case of an open one of another application that was seen to commit, or None for any other."""
-    if view.ours or view.broker is None or not view.is_running or not is_young(view, foreign_old_ms, now_ms):
+    if view.managed or view.broker is None or not view.is_running or not is_young(view, foreign_old_ms, now_ms):
         return None
     if not state.commits.of_application(view.transaction):
         return None

@@ -168,7 +168,7 @@ def batches(
     """
     members: dict[tuple[str, BatchAttempt], list[Judged]] = {}
     for member in judged:
-        if member.view.ours and member.view.batch_attempt is not None:
+        if member.view.managed and member.view.batch_attempt is not None:
             members.setdefault((member.view.pipeline, member.view.batch_attempt), []).append(member)
     found: list[Batch] = []
     # One that is complete has written again what the earlier attempts at its batch lost, so later ones first.

@@ -36,7 +36,7 @@ from indoubt.collector.records.facts import (
 from indoubt.collector.records.flink_job_facts import FlinkJobFacts, newest_first
 from indoubt.collector.records.formats.lifecycle_event_batch import EventColumns
 from indoubt.collector.records.log_settings import LogSettings
-from indoubt.collector.records.observations import BrokerRecord, Malformed, Observed, OperatorOrder
+from indoubt.collector.records.observations import BrokerRecord, Observed, OperatorOrder, Quarantined
 from indoubt.collector.runtime.clock import CLOCK, now_ms
 from indoubt.collector.runtime.clock_offsets import ClockOffsets
 from indoubt.collector.verdicts import judging, known_ends, loss_cases
@@ -151,9 +151,9 @@ class CurrentState:
                 if folded is not observed.observation:
                     observed = replace(observed, observation=folded)
             except MalformedRecord as error:
-                aside = Malformed(error=str(error), value=observed.raw[:200], at_ms=now_ms())
-                observed = replace(observed, observation=aside)
-                apply(self._state, aside)
+                quarantined = Quarantined(error=str(error), value=observed.raw[:200], at_ms=now_ms())
+                observed = replace(observed, observation=quarantined)
+                apply(self._state, quarantined)
             kept.append(observed)
         return kept
 
@@ -169,7 +169,7 @@ class CurrentState:
             eviction.forget_open_transactions(self._state)
         self.changed()
 
-    def carried_out(self, order: OperatorOrder) -> None:
+    def executed(self, order: OperatorOrder) -> None:
         """Fold an order of this collector's operator; its audit row is history already."""
         with self._lock:
             apply(self._state, order)

@@ -134,12 +134,12 @@ def past_of_branches(current: CurrentState, store: Store, names: Sequence[str]) 
     seen = list(PREPARED_BRANCHES.observations(store.rows(transaction_sql.BRANCHES_OF_NAMES, list(names))))
     with current.reading() as state:
         prefixes = state.ledger.prefixes()
-    ours: dict[str, list[int]] = {}
+    managed: dict[str, list[int]] = {}
     for observation in seen:
         parsed = BranchId.parse(observation.transaction)
         if parsed is not None and parsed.prefix in prefixes:
-            ours.setdefault(parsed.prefix, []).append(observation.at_ms)
-    for prefix, times in ours.items():
+            managed.setdefault(parsed.prefix, []).append(observation.at_ms)
+    for prefix, times in managed.items():
         _put_period(past, store, prefix, min(times) - AROUND_MS, max(times) + AROUND_MS)
     for observation in seen:
         apply(past, observation)
@@ -217,13 +217,13 @@ def _put_transactions(
     """Fold transactions; return those of each pipeline of ours."""
     with current.reading() as state:
         prefixes = state.ledger.prefixes()
-    ours: dict[str, list[BrokerTransaction]] = {}
+    managed: dict[str, list[BrokerTransaction]] = {}
     for transaction in transactions:
         put_transaction(past, transaction)
         parsed = TransactionalId.parse(transaction.identity.transaction)
         if parsed is not None and parsed.prefix in prefixes:
-            ours.setdefault(parsed.prefix, []).append(transaction)
-    return ours
+            managed.setdefault(parsed.prefix, []).append(transaction)
+    return managed
 
 
 def _put_reports(past: State, store: Store, prefix: str, known: Sequence[BrokerTransaction]) -> None:

@@ -84,7 +84,7 @@ def timeout_row(timeout: Timeout) -> TimeoutRow:
     lengths, opened = timeout.lengths, timeout.open_now
     return TimeoutRow(
         pipeline=lengths.application,
-        ours=timeout.pipeline is not None,
+        managed=timeout.pipeline is not None,
         risk=timeout.risk.value,
         advice=timeout.advice,
         timeout_ms=lengths.timeout_ms,

@@ -25,7 +25,7 @@ def raw_events(store: Store, view: TransactionView, until_ms: int) -> list[RawEv
     """
     store.catch_up()
     found = [*_of_broker(store, view), *_of_database(store, view), *_of_orders(store, view)]
-    if view.ours:
+    if view.managed:
         period = (view.pipeline, (view.opened_ms or 0) - AROUND_MS, (view.ended_ms or until_ms) + AROUND_MS)
         found += [*_of_decisions(store, view, period), *_of_events(store, view, period), *_of_checkpoint(store, view)]
     return sorted(found, key=lambda row: (row.at_ms, row.kind.value, row.source, row.offset))

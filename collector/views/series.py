@@ -118,15 +118,15 @@ def _series_at(current: CurrentState, store: Store, at_ms: int, window: Window, 
     buckets = Buckets.of(window, until_ms, at_ms)
     watches = _watches(store, buckets)
     counted = _counted(current, store, buckets)
-    ours = {run.facts.pipeline for run in current.newest_runs()}
+    managed = {run.facts.pipeline for run in current.newest_runs()}
     lost = losses(current, buckets.from_ms, buckets.until_ms)
     for one in lost:
-        if one.kind is MarkKind.LOST and one.pipeline not in ours:
+        if one.kind is MarkKind.LOST and one.pipeline not in managed:
             _note_lost(counted, one, buckets)
-    for name in (*ours, *(job.pipeline for job in current.jobs() if not job.job.is_over)):
+    for name in (*managed, *(job.pipeline for job in current.jobs() if not job.job.is_over)):
         counted.setdefault(name, _Counted())
     known = {name: buckets.known(spans) for name, spans in watches.items()}
-    applications = [_application(name, name in ours, found, known) for name, found in counted.items()]
+    applications = [_application(name, name in managed, found, known) for name, found in counted.items()]
     applications.sort(key=_by_urgency)
     return Series(
         now_ms=at_ms,
@@ -166,14 +166,14 @@ def _note_lost(counted: dict[str, _Counted], losses: Losses, buckets: Buckets) -
     lost[bucket] = lost.get(bucket, 0) + len(losses.transactions)
 
 
-def _application(name: str, ours: bool, counted: _Counted, known: Mapping[str, list[bool]]) -> ApplicationSeries:
+def _application(name: str, managed: bool, counted: _Counted, known: Mapping[str, list[bool]]) -> ApplicationSeries:
     ends, looks = known[TRANSACTIONS], known[PARTITIONS]
     # What is lost is aborted too, and is shown once.
     aborts = {bucket: max(0, undone - counted.lost.get(bucket, 0)) for bucket, undone in counted.undone.items()}
     waiting, longest, hidden = ({bucket: most[place] for bucket, most in counted.waits.items()} for place in range(3))
     return ApplicationSeries(
         pipeline=name,
-        ours=ours,
+        managed=managed,
         commits=_values(counted.commits, ends),
         aborts=_values(aborts, ends),
         lost=_values(counted.lost, ends),
@@ -191,7 +191,7 @@ def _values(found: Mapping[int, int], known: Sequence[bool]) -> tuple[int | None
 def _by_urgency(one: ApplicationSeries) -> tuple[int, int, bool, int, str]:
     """Return the place of an application: what lost data or made readers wait first, then ours, then the busiest."""
     totals = [sum(value or 0 for value in values) for values in (one.lost, one.waiting, one.commits, one.aborts)]
-    return -totals[0], -totals[1], not one.ours, -totals[2] - totals[3], one.pipeline
+    return -totals[0], -totals[1], not one.managed, -totals[2] - totals[3], one.pipeline
 
 
 def _watches(store: Store, buckets: Buckets) -> dict[str, list[Span]]:
@@ -233,13 +233,13 @@ def cached_checkpoint_gaps(current: CurrentState, store: Store) -> TtlCache[Sequ
         of_each: dict[str, list[CheckpointFacts]] = {}
         for checkpoint in current.checkpoints():
             of_each.setdefault(checkpoint.pipeline, []).append(checkpoint)
-        ours = current.pipelines(run.facts.pipeline for run in current.newest_runs())
+        managed = current.pipelines(run.facts.pipeline for run in current.newest_runs())
         jobs: dict[str, list[FlinkJobFacts]] = {}
         for job in current.jobs():
             jobs.setdefault(job.pipeline, []).append(job)
         watches = store.rows(sql.SOURCE_WATCHES, 0, at_ms) if jobs else []
         return [
-            _gaps_row(of_each[name], ours.get(name), jobs.get(name, ()), watches, at_ms) for name in sorted(of_each)
+            _gaps_row(of_each[name], managed.get(name), jobs.get(name, ()), watches, at_ms) for name in sorted(of_each)
         ]
 
     return TtlCache(found, RECOUNT_MS)

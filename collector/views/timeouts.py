@@ -48,12 +48,12 @@ def timeouts(
     for name, found in opened.items():
         if name not in known and found.oldest_timeout_ms:
             known[name] = EndedLengths(application=name, timeout_ms=found.oldest_timeout_ms)
-    ours = current.pipelines(run.facts.pipeline for run in current.newest_runs())
+    managed = current.pipelines(run.facts.pipeline for run in current.newest_runs())
     return [
         Timeout(
             lengths=durations,
             open_now=opened.get(name),
-            pipeline=ours.get(name),
+            pipeline=managed.get(name),
             assumed_recovery_ms=assumed_recovery_ms,
         )
         for name, durations in known.items()

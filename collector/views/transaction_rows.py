@@ -51,7 +51,7 @@ def transaction_row(judged: Judged) -> TransactionRow:
         client_transaction_version=view.broker.client_transaction_version if view.broker is not None else None,
         pipeline=view.pipeline,
         application=view.application,
-        ours=view.ours,
+        managed=view.managed,
         checkpoint_id=batch_attempt.checkpoint_id if batch_attempt is not None else None,
         batch=batch_attempt.batch if batch_attempt is not None else None,
         attempt=batch_attempt.attempt if batch_attempt is not None else None,

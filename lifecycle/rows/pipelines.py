@@ -95,7 +95,7 @@ class TimeoutRow:
     """One application of the last 24 hours: its timeout, how long its transactions were open, and what a restart needs."""
 
     pipeline: str
-    ours: bool
+    managed: bool
     risk: str
     advice: str
     timeout_ms: int

@@ -50,7 +50,7 @@ class ApplicationSeries:
     """
 
     pipeline: str
-    ours: bool
+    managed: bool
     commits: tuple[int | None, ...]
     aborts: tuple[int | None, ...]
     lost: tuple[int | None, ...]

@@ -9,9 +9,9 @@ from indoubt.lifecycle.rows.order_request import Reason, RequestBody
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingOrderRow:
-    """One standing order. ``state``: acts, rehearses, held back or stopped; ``when``: what makes an act due, in words.
+    """One standing order. ``state``: acts, dry run, held back or stopped; ``when``: what makes an act due, in words.
 
-    ``acts`` and ``rehearsals``: of the last hour; ``held``: transactions that are due and held back now, ``why`` the first one is.
+    ``acts`` and ``dry_runs``: of the last hour; ``held``: transactions that are due and held back now, ``why`` the first one is.
     ``switched_by`` and ``switched_at_ms``: who stopped or started all of them last. ``evaluated_at_ms``: when it was judged last
     what is due.
     """
@@ -23,7 +23,7 @@ class StandingOrderRow:
     when: str
     most_per_hour: int
     acts: int
-    rehearsals: int
+    dry_runs: int
     held: int
     why: str
     last_at_ms: int | None

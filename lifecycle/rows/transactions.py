@@ -28,7 +28,7 @@ class TransactionRow:
     client_transaction_version: int | None
     pipeline: str
     application: Application
-    ours: bool
+    managed: bool
     checkpoint_id: str | None
     batch: int | None
     attempt: int | None

@@ -98,8 +98,8 @@ def _read_by_spark_submit(properties: Mapping[str, str]) -> Iterator[None]:
         file.write("".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in properties.items()))
         file.flush()
         # With what spark-defaults.conf says, which a file of ours would replace.
-        ours = shlex.join(["--load-spark-defaults", "--properties-file", file.name])
-        os.environ[SUBMIT_ARGUMENTS] = f"{ours} {given or 'pyspark-shell'}"
+        managed = shlex.join(["--load-spark-defaults", "--properties-file", file.name])
+        os.environ[SUBMIT_ARGUMENTS] = f"{managed} {given or 'pyspark-shell'}"
         try:
             yield
         finally:

@@ -217,6 +217,6 @@ def jvm_pid(spark: Any) -> int:
 def _first_line(text: str) -> str:
     """Return the line of a Python worker's trace that names the error, or the first line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    ours = (f"{IndoubtError.__module__}.", f"{pipeline.__name__}.")
-    named = [line for line in lines if line.startswith(ours)]
+    managed = (f"{IndoubtError.__module__}.", f"{pipeline.__name__}.")
+    named = [line for line in lines if line.startswith(managed)]
     return (named or lines or ["unknown"])[0][:500]

@@ -186,13 +186,13 @@ class KafkaResourceManager:
         """
         left = [view for view in transactions if view.state == LEFT_OPEN]
         others = [view for view in transactions if view.state != LEFT_OPEN]
-        errors = dict(zip((view.key for view in others), self.shut_out(others, limit_s), strict=True))
+        errors = dict(zip((view.key for view in others), self.abort_open(others, limit_s), strict=True))
         aborted = [view for view in others if not errors[view.key]]
         reasons = self._missing().write(ends_of([*left, *aborted], commit=False))
         errors |= dict(zip((view.key for view in left), reasons, strict=False))
         return [errors[view.key] for view in transactions]
 
-    def shut_out(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
+    def abort_open(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
         """Abort open transactions, ours or foreign, and shut out their writers; an error text per transaction, empty = done.
 
         EndTxn(abort) with that very producer id and epoch. InitProducerId, even with an expected epoch, would not do:

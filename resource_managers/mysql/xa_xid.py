@@ -25,9 +25,9 @@ class XaXid:
 
     def __str__(self) -> str:
         """Return the branch id when it is ours, else ``'gtrid','bqual',format`` with hex (X'..') for what is not text."""
-        ours = BranchId.from_xid(self.format_id, self.gtrid, self.bqual)
-        if ours is not None:
-            return str(ours)
+        managed = BranchId.from_xid(self.format_id, self.gtrid, self.bqual)
+        if managed is not None:
+            return str(managed)
         try:
             text = f"'{self.gtrid.decode('ascii')}','{self.bqual.decode('ascii')}',{self.format_id}"
         except UnicodeDecodeError:

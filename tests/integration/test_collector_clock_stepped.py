@@ -127,7 +127,7 @@ act = "commit"
 applications = ["{application}"]
 less_than_s_left = 3600
 most_per_hour = 10
-rehearse = false
+dry_run = false
 """
 
 

@@ -151,12 +151,12 @@ def waiting_for_the_table(connection: DatabaseConnection, table: str) -> Iterato
 def test_branches_appear_and_their_ages_outlive_the_collector(
     collector: CollectorProcess, sinks: ProtocolSinks, run: ProtocolRun
 ) -> None:
-    ours = by_kind(run.slot(0, b"ours").handles)
+    managed = by_kind(run.slot(0, b"managed").handles)
     foreign = {kind: foreign_branch(sinks.sinks, kind) for kind in MANAGERS}
     seen = {}
     for kind in MANAGERS:
-        row = collector.wait_for(ours[kind].transaction, state="prepared", verdict="in progress")
-        assert (row["resource_manager"], row["key"], row["ours"]) == (kind, ours[kind].key, True)
+        row = collector.wait_for(managed[kind].transaction, state="prepared", verdict="in progress")
+        assert (row["resource_manager"], row["key"], row["managed"]) == (kind, managed[kind].key, True)
         assert (row["pipeline"], row["batch"], row["slot"]) == (sinks.prefix, 0, 0)
         assert (row["checkpoint_id"], row["attempt"]) == (run.options.checkpoint_id, run.options.attempt)
         assert not row["may_abort"]

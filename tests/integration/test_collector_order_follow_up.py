@@ -88,16 +88,16 @@ def test_a_commit_cut_by_its_broker_is_pending_and_settled_later(site: Site, ans
     handle = pipeline.prepare(b"once")
     pipeline.decide(handle)
     row = site.collector.wait_for(handle.transaction, verdict="commit it", may_commit=True)
-    carried_out: list[dict[str, Any]] = []
+    executed: list[dict[str, Any]] = []
 
     def look_and_kill() -> None:
-        carried_out.extend(site.under_way(row["key"]))
+        executed.extend(site.under_way(row["key"]))
         site.broker.kill()
 
     cut = site.proxy.at_next(END_TXN, look_and_kill, answer_lost=answer_lost)
     answer = site.collector.order("commit", row, idempotency_key=f"cut-{answer_lost}").json()
     assert cut.done.is_set()
-    assert [(one["action"], one["keys"], one["who"], one["audit"]) for one in carried_out] == [
+    assert [(one["action"], one["keys"], one["who"], one["audit"]) for one in executed] == [
         ("commit", [row["key"]], "anna", None)
     ]
     assert [one["audit"] for one in site.under_way(row["key"])] == [answer["audit"]]

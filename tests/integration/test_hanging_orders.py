@@ -173,7 +173,7 @@ def test_what_its_coordinator_still_has_open_takes_the_ordinary_abort(overdue: O
     plan = overdue.orders.plan(overdue.context, overdue.orders.seen(order), order, "anna")
     (planned,) = plan.actions
     assert (planned.key, "EndTxn(abort)" in planned.description) == (overdue.suspect.key, True)
-    assert plan.carry_out() == [(StepOutcome.ABORTED, "")]
+    assert plan.execute() == [(StepOutcome.ABORTED, "")]
     assert overdue.view is not None
     # Below transaction.version 2 shutting its writer out leaves the id without a transaction.
     ended = ("CompleteAbort", "Empty")

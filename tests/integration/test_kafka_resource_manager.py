@@ -201,7 +201,7 @@ def test_a_foreign_transaction_just_committed_is_not_called_aborted(sink):
     assert producer.flush(LIMIT_S) == 0
     seen_open = sink.view(id_)
     producer.commit_transaction(LIMIT_S)
-    (error,) = sink.manager().shut_out([seen_open], LIMIT_S)
+    (error,) = sink.manager().abort_open([seen_open], LIMIT_S)
     assert "ended before" in error or "its owner committed it first" in error
     expect(sink, b"kept")
 

@@ -97,7 +97,7 @@ class Collector:
             dry_run=False,
             confirm="",
         )
-        ((outcome, _),) = orders.plan(context, [suspect], order, "anna").carry_out()
+        ((outcome, _),) = orders.plan(context, [suspect], order, "anna").execute()
         return outcome
 
 

@@ -1,4 +1,4 @@
-"""Standing orders on a real broker: a decided transaction without an operator is committed, rehearsed, or held back."""
+"""Standing orders on a real broker: a decided transaction without an operator is committed, tried in a dry run, or held back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ act = "commit"
 applications = ["{application}"]
 less_than_s_left = 3600
 most_per_hour = {most}
-rehearse = {rehearse}
+dry_run = {dry_run}
 """
 Start = Callable[..., AbstractContextManager[CollectorProcess]]
 
@@ -47,11 +47,11 @@ def start(broker: Broker, lifecycle_topic: str, pipeline: ReportedPipeline, tmp_
     """Run a collector with one standing order; again on the same directory, it is a restart."""
 
     @contextmanager
-    def started(*, rehearse: bool = False, most: int = 10, application: str = "") -> Iterator[CollectorProcess]:
+    def started(*, dry_run: bool = False, most: int = 10, application: str = "") -> Iterator[CollectorProcess]:
         file = tmp_path / "standing_orders.toml"
         application = application or pipeline.prefix
-        words = str(rehearse).lower()
-        file.write_text(ORDER.format(owner=OWNER, application=application, most=most, rehearse=words))
+        words = str(dry_run).lower()
+        file.write_text(ORDER.format(owner=OWNER, application=application, most=most, dry_run=words))
         file.chmod(0o600)
         arguments = ["--standing-orders", str(file)]
         settings = {"INDOUBT_LIFECYCLE_TOPIC": lifecycle_topic, "INDOUBT_METRICS_ACCESS": "loopback"}
@@ -90,7 +90,7 @@ def test_a_decided_transaction_is_committed_without_an_operator(start: Start, pi
         wait_until("the audit has it", lambda: given_by_order(collector), LIMIT_S)
         assert given_by_order(collector) == [(OWNER, "accepted", [done["key"]])]
         audit = collector.rows("audit")[0]
-        assert audit["evidence"][0] == {"standing_order": "save it", "rehearsal": False}
+        assert audit["evidence"][0] == {"standing_order": "save it", "dry_run": False}
         assert "left before its timeout" in audit["reason"]
         outcome = pipeline.log.read_to_end().outcome(handle.key)
         assert outcome is not None
@@ -105,13 +105,13 @@ def test_a_decided_transaction_is_committed_without_an_operator(start: Start, pi
 
 
 @pytest.mark.long
-def test_a_rehearsal_is_in_the_audit_once_and_leaves_it_open(start: Start, pipeline: ReportedPipeline) -> None:
-    handle = pipeline.prepare(b"only rehearsed")
+def test_a_dry_run_is_in_the_audit_once_and_leaves_it_open(start: Start, pipeline: ReportedPipeline) -> None:
+    handle = pipeline.prepare(b"only a dry run")
     pipeline.decide(handle)
     for _ in ("at first", "after a restart"):
-        with start(rehearse=True) as collector:
+        with start(dry_run=True) as collector:
             row = collector.wait_for(handle.transaction, verdict="commit it")
-            wait_until("the rehearsal is in the audit", lambda: given_by_order(collector), LIMIT_S)
+            wait_until("the dry run is in the audit", lambda: given_by_order(collector), LIMIT_S)
             wait_until("it was evaluated again", evaluated_again(collector), LIMIT_S)
             assert given_by_order(collector) == [(OWNER, "dry_run", [row["key"]])]
             (step,) = [row["detail"] for row in collector.rows("audit") if row["outcome"] == "dry_run"]
@@ -120,8 +120,8 @@ def test_a_rehearsal_is_in_the_audit_once_and_leaves_it_open(start: Start, pipel
             assert pipeline.visible() == []
             assert alert(collector, "A13") is None
     # The owner has read the audit and lets it act.
-    with start(rehearse=False) as collector:
-        wait_until("the row is visible", lambda: pipeline.visible() == [b"only rehearsed"], LIMIT_S)
+    with start(dry_run=False) as collector:
+        wait_until("the row is visible", lambda: pipeline.visible() == [b"only a dry run"], LIMIT_S)
         wait_until("the audit has it", lambda: outcomes(collector) == ["dry_run", "accepted"], LIMIT_S)
 
 

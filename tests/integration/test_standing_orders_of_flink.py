@@ -38,7 +38,7 @@ act = "commit"
 applications = ["*"]
 driver_gone = true
 most_per_hour = 10
-rehearse = false
+dry_run = false
 """
 
 

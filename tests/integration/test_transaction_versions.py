@@ -91,14 +91,14 @@ def test_a_collector_sees_judges_and_ends_them(connection: KafkaConnection, sink
     long, short = {"INDOUBT_FOREIGN_OLD_MS": "60000"}, {"INDOUBT_FOREIGN_OLD_MS": "300"}
     id_ = f"foreign-{uuid.uuid4().hex[:8]}"
     with running(connection.bootstrap_servers, tmp_path, environment=settings | long) as collector:
-        ours(collector, ReportedPipeline(connection, topic))
+        managed(collector, ReportedPipeline(connection, topic))
         producer = foreign_in_progress(collector, sink, id_)
     with running(connection.bootstrap_servers, tmp_path, environment=settings | short) as collector:
         abort_foreign(collector, id_, producer)
         time_out(collector, sink, f"{id_}-slow")
 
 
-def ours(collector: CollectorProcess, pipeline: ReportedPipeline) -> None:
+def managed(collector: CollectorProcess, pipeline: ReportedPipeline) -> None:
     """Commit what was decided, and abort what a newer run left behind."""
     decided = pipeline.prepare(b"decided", batch=0)
     pipeline.decide(decided, batch=0)

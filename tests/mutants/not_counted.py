@@ -67,7 +67,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("_ordered_and_taken", "ids -> True", SAME),
         # Branches have no broker, and others have one; an id of another form has no case that asks Flink.
         NotCounted("judged", "*", TYPED, within="*broker is not None and parsed is not None*"),
-        NotCounted("_asks_flink", "*view.broker is None* -> view.ours or FlinkId*", TYPED),
+        NotCounted("_asks_flink", "*view.broker is None* -> view.managed or FlinkId*", TYPED),
         NotCounted("_of_flink", "order is not None and * -> _is(*", TYPED),
         # Times that are all later than 1970.
         NotCounted("", "0 -> 1", SAME, within="def *since_ms: int=0*"),
@@ -141,7 +141,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
     ),
     "collector/verdicts/young_transactions.py": (
         # What is young has a broker.
-        NotCounted("young_case", "*view.broker is None* -> view.ours or not*", TYPED),
+        NotCounted("young_case", "*view.broker is None* -> view.managed or not*", TYPED),
     ),
     "collector/verdicts/abort_causes.py": (
         NotCounted("_late", "*", "wording: how late it ended"),
@@ -400,7 +400,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
     "collector/act/orders/plan.py": (
         # Lists that are made of each other are of one length.
         NotCounted("joined", "True -> False", SAME, within="*strict=True*"),
-        NotCounted("carry_out", "log.exception*", "what the log says"),
+        NotCounted("execute", "log.exception*", "what the log says"),
         NotCounted("result_of", "case _ ->*", TYPED),
         NotCounted("result_of", "assert_never(outcome) -> pass", TYPED),
         # Whichever half of two or more is not empty.

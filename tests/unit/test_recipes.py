@@ -231,7 +231,7 @@ finally:
 RECIPES = {recipe.section: recipe for recipe in (VERDICT_RULE, FIELD, SOURCE)}
 
 
-def carried_out(recipe: Recipe, copy: Path) -> None:
+def executed(recipe: Recipe, copy: Path) -> None:
     """Make a copy of the product with what the recipe adds."""
     for package in (*PACKAGES, "indoubt", "tests"):
         shutil.copytree(ROOT / package, copy / package, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
@@ -246,7 +246,7 @@ def carried_out(recipe: Recipe, copy: Path) -> None:
 @pytest.mark.parametrize("section", RECIPES)
 def test_a_recipe_names_every_file_that_it_touches_and_works(section: str, tmp_path: Path) -> None:
     recipe = RECIPES[section]
-    carried_out(recipe, tmp_path)
+    executed(recipe, tmp_path)
     script = f"{BEGINNING}{recipe.shows}store.close()"
     shown = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S

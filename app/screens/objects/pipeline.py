@@ -58,9 +58,9 @@ def show() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What the collector knows of an application now; ``ours``: its pipeline, None where it has none of indoubt's."""
+    """What the collector knows of an application now; ``managed``: its pipeline, None where it has none of indoubt's."""
 
-    ours: PipelineStanding | None
+    managed: PipelineStanding | None
     jobs: Sequence[JobRow]
     timeout: TimeoutRow | None
     running: Rows[TransactionRow]
@@ -70,14 +70,14 @@ class _Known:
     @classmethod
     def of(cls, client: CollectorClient, name: str) -> _Known:
         """Ask the collector. Raises CollectorError."""
-        ours = next((row for row in client.pipelines() if row.pipeline == name), None)
+        managed = next((row for row in client.pipelines() if row.pipeline == name), None)
         return cls(
-            ours=PipelineStanding.of(ours, client.attention()) if ours is not None else None,
+            managed=PipelineStanding.of(managed, client.attention()) if managed is not None else None,
             jobs=[row for row in client.jobs() if row.pipeline == name],
             timeout=next((row for row in client.timeouts() if row.pipeline == name), None),
             running=client.transactions(pipeline=name, limit=MOST_OPEN),
             alerts=[alert for alert in client.alerts() if alert.labels.get("pipeline") == name],
-            orders=orders_about(client, [ours.key]) if ours is not None else (),
+            orders=orders_about(client, [managed.key]) if managed is not None else (),
         )
 
 
@@ -88,9 +88,9 @@ def _share() -> None:
         name,
         link=address,
         at_ms=client.status().now_ms,
-        pipeline=known.ours.row if known.ours is not None else None,
+        pipeline=known.managed.row if known.managed is not None else None,
         jobs=known.jobs,
-        needs=known.ours.needs if known.ours is not None else None,
+        needs=known.managed.needs if known.managed is not None else None,
         running=known.running,
         checkpoints=client.checkpoints(pipeline=name, limit=CHECKPOINTS_SHOWN),
         timeout=known.timeout,
@@ -105,12 +105,12 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     name = query.get("name", "")
     known = _Known.of(client, name)
     content: RegionContent = {"path": el("h2", name, class_="object-name")}
-    if known.ours is not None:
-        content["pipeline"] = _pipeline(known.ours)
-        content["under-way"] = under_way(client, [known.ours.row.key])
+    if known.managed is not None:
+        content["pipeline"] = _pipeline(known.managed)
+        content["under-way"] = under_way(client, [known.managed.row.key])
     for job in known.jobs:
         content[f"job-{job.cluster}-{job.job}"] = _job(job)
-    if known.ours is None and not known.jobs:
+    if known.managed is None and not known.jobs:
         text = "It has no supervisor of indoubt and is no job of a watched Flink: only its owner can restart it."
         content["foreign"] = el("p", text, class_="empty")
     running = known.running
@@ -118,7 +118,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     heading = el("h3", "Not settled", el("small", f" {counted(len(running), 'transaction')}{more}"))
     nothing = el("p", "All of its transactions have ended as they should.", class_="empty")
     content["open"] = el("section", heading, open_table(running) if running else nothing)
-    if known.ours is not None:
+    if known.managed is not None:
         content["orders"] = order_list(known.orders)
     content["timeout"] = _timeout(known.timeout)
     content["alerts"] = alert_list(known.alerts)

@@ -99,7 +99,7 @@ def _picture(client: CollectorClient, detail: TransactionDetailRow) -> RegionCon
 
 def _same_batch(client: CollectorClient, detail: TransactionDetailRow) -> Sequence[BatchTransactionRow]:
     """Return all transactions of its batch's attempt by slot, as far as they are in memory."""
-    if not detail.ours or detail.batch is None:
+    if not detail.managed or detail.batch is None:
         return ()
     attempts = client.batches(pipeline=detail.pipeline, batch=detail.batch)
     return next((one.transactions for one in attempts if any(t.key == detail.key for t in one.transactions)), ())
@@ -157,7 +157,7 @@ def _times(detail: TransactionDetailRow) -> list[object]:
 
 
 def _buttons(detail: TransactionDetailRow, needs: Attention | None) -> list[Html]:
-    keys = [detail.key, *detail.siblings] if detail.ours and detail.batch is not None else [detail.key]
+    keys = [detail.key, *detail.siblings] if detail.managed and detail.batch is not None else [detail.key]
     of = f" batch {detail.batch}" if len(keys) > 1 else ""
     buttons = []
     if detail.may_commit and not detail.state.is_final:

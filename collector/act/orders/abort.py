@@ -48,14 +48,14 @@ def plan_abort(
             raise OrderRefused(f"transaction {judged.view.key} may not be aborted: {judgement.verdict.value} ({facts})")
     if confirm is not None:
         require_confirmation(confirm, found)
-    ours = [judged for judged in found if judged.view.ours]
-    foreign = [judged for judged in found if not judged.view.ours]
-    plans = [_plan_ours(context, ours, who, batch)] if ours else []
+    managed = [judged for judged in found if judged.view.managed]
+    foreign = [judged for judged in found if not judged.view.managed]
+    plans = [_plan_managed(context, managed, who, batch)] if managed else []
     plans += [_plan_foreign(context, foreign)] if foreign else []
     return joined(plans, [judged.view.key for judged in found])
 
 
-def _plan_ours(context: OrderContext, found: Sequence[Judged], who: str, batch: BatchAttempt | None) -> Plan:
+def _plan_managed(context: OrderContext, found: Sequence[Judged], who: str, batch: BatchAttempt | None) -> Plan:
     ledger = context.log.read_to_end()
     batch_attempts = [_rulable(judged.view, ledger) for judged in found]
     for judged, batch_attempt in zip(found, batch_attempts, strict=True):
@@ -75,7 +75,7 @@ def _plan_ours(context: OrderContext, found: Sequence[Judged], who: str, batch: 
         for judged, handle, batch_attempt in zip(found, handles, batch_attempts, strict=True)
     )
 
-    def carry_out() -> list[ActionResult]:
+    def execute() -> list[ActionResult]:
         stopped = _decide(context, list(zip(batch_attempts, found, handles, strict=True)), who)
         going = [
             handle
@@ -85,7 +85,7 @@ def _plan_ours(context: OrderContext, found: Sequence[Judged], who: str, batch: 
         ends = iter([result_of(outcome) for outcome in context.participants.rollback(going, context.limit_s)])
         return [stopped[batch_attempt] if batch_attempt in stopped else next(ends) for batch_attempt in batch_attempts]
 
-    return Plan(actions=actions, carry_out=carry_out)
+    return Plan(actions=actions, execute=execute)
 
 
 def _ordered_at(judged: Judged) -> dict[str, str]:
@@ -182,11 +182,11 @@ def _plan_foreign(context: OrderContext, found: Sequence[Judged]) -> Plan:
         for judged, target in zip(found, targets, strict=True)
     )
 
-    def carry_out() -> list[ActionResult]:
+    def execute() -> list[ActionResult]:
         errors = context.participants.fence(targets, context.limit_s)
         return [(StepOutcome.UNKNOWN, error) if error else (StepOutcome.ABORTED, "") for error in errors]
 
-    return Plan(actions=actions, carry_out=carry_out)
+    return Plan(actions=actions, execute=execute)
 
 
 def _require_foreign(context: OrderContext, found: Sequence[Judged]) -> None:

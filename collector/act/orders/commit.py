@@ -36,14 +36,14 @@ def plan_commit(context: OrderContext, found: Sequence[Judged], who: str, confir
     ``confirm``: what was typed, None for a dry run. Raises OrderRefused when one of them is in no commit decision that counts
     (ours), may not be committed (Flink's) or has ended, DecisionLogUnreadable, ResourceManagerError.
     """
-    of_flink = [judged for judged in found if not judged.view.ours and judged.judgement.may_commit]
+    of_flink = [judged for judged in found if not judged.view.managed and judged.judgement.may_commit]
     others = [judged for judged in found if judged not in of_flink]
-    plans = [_plan_ours(context, others, who)] if others else []
+    plans = [_plan_managed(context, others, who)] if others else []
     plans += [plan_flink_commit(context, of_flink, confirm)] if of_flink else []
     return joined(plans, [judged.view.key for judged in found])
 
 
-def _plan_ours(context: OrderContext, found: Sequence[Judged], who: str) -> Plan:
+def _plan_managed(context: OrderContext, found: Sequence[Judged], who: str) -> Plan:
     plan = plan_listed(context, {judged.view.key: judged.view.handle_key for judged in found}, who)
     for judged in found:
         view = judged.view
@@ -80,7 +80,7 @@ def plan_listed(context: OrderContext, handle_keys: Mapping[str, str], who: str)
         )
     )
 
-    def carry_out() -> list[ActionResult]:
+    def execute() -> list[ActionResult]:
         markers = [
             Marker(batch=batch_attempt.batch, attempt=batch_attempt.attempt, checkpoint_id=batch_attempt.checkpoint_id)
             for _, batch_attempt in batch_attempts
@@ -90,7 +90,7 @@ def plan_listed(context: OrderContext, handle_keys: Mapping[str, str], who: str)
             record_committed(context.log, prefix, batch_attempt, outcome, who)
         return [result_of(outcome) for outcome in outcomes]
 
-    return Plan(actions=actions, carry_out=carry_out)
+    return Plan(actions=actions, execute=execute)
 
 
 def record_committed(

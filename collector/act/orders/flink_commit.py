@@ -55,7 +55,7 @@ def plan_flink_commit(context: OrderContext, found: Sequence[Judged], confirm: s
         for judged, target, listing in zip(found, targets, listings, strict=True)
     )
 
-    def carry_out() -> list[ActionResult]:
+    def execute() -> list[ActionResult]:
         for judged in found:
             again = context.current.find(judged.view.key)
             if again is None or again.view.revision != judged.view.revision:
@@ -66,7 +66,7 @@ def plan_flink_commit(context: OrderContext, found: Sequence[Judged], confirm: s
         errors = context.participants.commit_open(targets, context.limit_s)
         return [(StepOutcome.UNKNOWN, error) if error else (StepOutcome.COMMITTED, "") for error in errors]
 
-    return Plan(actions=actions, carry_out=carry_out)
+    return Plan(actions=actions, execute=execute)
 
 
 def commit_confirmation(found: Sequence[Judged]) -> str:

@@ -140,10 +140,10 @@ class HangingOrders:
             for suspect in found
         )
 
-        def carry_out() -> list[ActionResult]:
+        def execute() -> list[ActionResult]:
             return [self._write_marker(suspect) for suspect in found]
 
-        return Plan(actions=actions, carry_out=carry_out)
+        return Plan(actions=actions, execute=execute)
 
     def _write_marker(self, suspect: Suspect) -> ActionResult:
         producer, doubt = suspect.producer, suspect.doubt

@@ -114,7 +114,7 @@ class OrderRuns:
             if not order.dry_run:
                 kept = {"run": row_to_json(run.progress), "key": order.idempotency_key, "keys": keys}
                 self._history.begin_run(order, who, json.dumps(kept))
-            thread = threading.Thread(target=self._carry_out, args=(run,), name=f"order run {number}", daemon=True)
+            thread = threading.Thread(target=self._execute, args=(run,), name=f"order run {number}", daemon=True)
             with self._lock:
                 self._forget_old()
                 self._runs[number], self._threads[number] = run, thread
@@ -172,7 +172,7 @@ class OrderRuns:
             run.progress = replace(run.progress, **changes)
         self._current.changed()
 
-    def _carry_out(self, run: Run) -> None:
+    def _execute(self, run: Run) -> None:
         try:
             while not run.progress.halted and run.progress.parts_sent < run.progress.parts:
                 self._send(run, run.part(run.progress.parts_sent))

@@ -14,7 +14,7 @@ from indoubt.collector.act.orders.audit import Intent
 from indoubt.collector.act.orders.commit import plan_listed, record_committed
 from indoubt.collector.act.orders.flink_commit import KIND, plan_flink_commit
 from indoubt.collector.act.orders.outcome_resolver import Probe
-from indoubt.collector.act.orders.plan import ActionResult, OrderContext, Plan, PlannedAction, carry_out, result_of
+from indoubt.collector.act.orders.plan import ActionResult, OrderContext, Plan, PlannedAction, execute, result_of
 from indoubt.collector.facts.branch_view import FINAL_PROOFS
 from indoubt.collector.records.orders import StepOutcome
 from indoubt.collector.verdicts.judging import Judged
@@ -117,7 +117,7 @@ class OutcomeProbes:
         if self._read_only or intent.standing_order:
             return NOT_SEEN
         try:
-            (result,) = carry_out(plan())
+            (result,) = execute(plan())
         except OrderRefused as refused:
             return StepOutcome.UNKNOWN, f"{NOT_SENT}{refused}"
         return result

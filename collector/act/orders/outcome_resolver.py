@@ -152,7 +152,7 @@ class OutcomeResolver:
                 order = OperatorOrder(
                     key=step.key, action=intent.action.value, who=intent.who, at_ms=now_ms(), audit=audit
                 )
-                self._current.carried_out(order)
+                self._current.executed(order)
         self._current.changed()
 
     def _written(self, intent: Intent) -> Intent:

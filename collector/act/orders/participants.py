@@ -76,7 +76,7 @@ class KafkaParticipant:
 
     def fence(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
         """End them and shut out their writers."""
-        return self._broker.shut_out(targets, limit_s)
+        return self._broker.abort_open(targets, limit_s)
 
     def commit_open(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
         """EndTxn(commit) for transactions of others; an error text each, empty: it is committed."""

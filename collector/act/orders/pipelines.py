@@ -93,7 +93,7 @@ class PipelineOrders:
             checked=_checked(now),
         )
 
-        def carry_out() -> list[ActionResult]:
+        def execute() -> list[ActionResult]:
             action = PipelineAction(order.action.value)
             if order.action is Action.RESTART:
                 self._current.restart_ordered(prefix, now_ms())
@@ -104,7 +104,7 @@ class PipelineOrders:
             )
             return [self._wait(planned, order.action)]
 
-        return Plan(actions=(planned,), carry_out=carry_out)
+        return Plan(actions=(planned,), execute=execute)
 
     def _plan_start(self, key: str, prefix: str, now: PipelineNow | None, target: Mapping[str, Any]) -> Plan:
         command = self._start_commands.get(prefix)
@@ -119,12 +119,12 @@ class PipelineOrders:
             key=key, description=f"run: {shlex.join(command)}", target=target, checked=_checked(now)
         )
 
-        def carry_out() -> list[ActionResult]:
+        def execute() -> list[ActionResult]:
             failed = run_start_command(command)
             self._current.restart_ordered(prefix, None if failed else now_ms())
             return [(StepOutcome.REFUSED, failed) if failed else self._wait(planned, Action.START)]
 
-        return Plan(actions=(planned,), carry_out=carry_out)
+        return Plan(actions=(planned,), execute=execute)
 
     def probe(self, planned: PlannedAction, intent: Intent) -> ActionResult:
         """Say whether an order was answered; this sends no request."""

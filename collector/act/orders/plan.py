@@ -76,10 +76,10 @@ class PlannedAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """The actions of an order. ``carry_out`` does them and returns one end each, in order; OrderRefused: nothing was done."""
+    """The actions of an order. ``execute`` does them and returns one end each, in order; OrderRefused: nothing was done."""
 
     actions: tuple[PlannedAction, ...]
-    carry_out: Callable[[], Sequence[ActionResult]]
+    execute: Callable[[], Sequence[ActionResult]]
 
 
 def joined(plans: Sequence[Plan], keys: Sequence[str]) -> Plan:
@@ -88,12 +88,12 @@ def joined(plans: Sequence[Plan], keys: Sequence[str]) -> Plan:
         return plans[0]
     actions = {planned.key: planned for plan in plans for planned in plan.actions}
 
-    def carry_all_out() -> list[ActionResult]:
+    def execute_all() -> list[ActionResult]:
         ends: dict[str, ActionResult] = {}
         refused: list[OrderRefused] = []
         for plan in plans:
             try:
-                found = carry_out(plan)
+                found = execute(plan)
             except OrderRefused as error:
                 refused.append(error)
                 found = [(StepOutcome.REFUSED, str(error))] * len(plan.actions)
@@ -102,7 +102,7 @@ def joined(plans: Sequence[Plan], keys: Sequence[str]) -> Plan:
             raise refused[0]
         return [ends[key] for key in keys]
 
-    return Plan(actions=tuple(actions[key] for key in keys), carry_out=carry_all_out)
+    return Plan(actions=tuple(actions[key] for key in keys), execute=execute_all)
 
 
 def plan_each(plan: Callable[[Sequence[Judged]], Plan], found: Sequence[Judged]) -> tuple[Plan, dict[str, str]]:
@@ -114,7 +114,7 @@ def plan_each(plan: Callable[[Sequence[Judged]], Plan], found: Sequence[Judged])
     refused: dict[str, str] = {}
     plans = _plans_of_parts(plan, found, refused)
     if not plans:
-        return Plan(actions=(), carry_out=lambda: []), refused
+        return Plan(actions=(), execute=lambda: []), refused
     return joined(plans, [judged.view.key for judged in found if judged.view.key not in refused]), refused
 
 
@@ -133,10 +133,10 @@ def _plans_of_parts(
     return _plans_of_parts(plan, found[:half], refused) + _plans_of_parts(plan, found[half:], refused)
 
 
-def carry_out(plan: Plan) -> list[ActionResult]:
+def execute(plan: Plan) -> list[ActionResult]:
     """Carry a plan out; what fails in the middle has unknown ends. Raises OrderRefused when nothing was done."""
     try:
-        return list(plan.carry_out())
+        return list(plan.execute())
     except OrderRefused:
         raise
     except Exception as error:  # part of it may have been done, whatever the reason

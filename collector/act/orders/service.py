@@ -21,12 +21,12 @@ from indoubt.collector.act.orders.idempotency_locks import KeyLocks
 from indoubt.collector.act.orders.outcome_resolver import OutcomeResolver
 from indoubt.collector.act.orders.participants import Participants
 from indoubt.collector.act.orders.pipelines import PipelineOrders, prefix_of
-from indoubt.collector.act.orders.plan import OrderContext, Plan, carry_out, plan_each
+from indoubt.collector.act.orders.plan import OrderContext, Plan, execute, plan_each
 from indoubt.collector.act.orders.settle import plan_settle
 from indoubt.collector.history.store import Store, StoreFailed
 from indoubt.collector.records.observations import OperatorOrder
 from indoubt.collector.records.orders import (
-    REHEARSAL,
+    DRY_RUN,
     STANDING_ORDER,
     FirstAnswer,
     Order,
@@ -77,7 +77,7 @@ class Actions:
         self._read_only = read_only
         self._lock = threading.Lock()
         self._keys = KeyLocks()
-        self._carried_out_now: dict[int, Intent] = {}
+        self._executing: dict[int, Intent] = {}
         """Those that are being carried out, by their number: orders to pipelines run beside others."""
 
     def give(self, order: Order, who: str, *, why_not: Callable[[Order], str] | None = None) -> OrderResult:
@@ -107,9 +107,7 @@ class Actions:
 
     def under_way(self) -> list[Intent]:
         """Return what is being carried out, and what it is not known of how it ended, the newest first."""
-        found = {
-            intent.intent: intent for intent in (*self._carried_out_now.copy().values(), *self._follow_up.watched())
-        }
+        found = {intent.intent: intent for intent in (*self._executing.copy().values(), *self._follow_up.watched())}
         return sorted(found.values(), key=lambda intent: -intent.intent)
 
     def refuse(self, order: Order, who: str, why: str) -> int:
@@ -123,7 +121,7 @@ class Actions:
         started = time.monotonic()
         evidence: list[Any] = []
         if order.standing_order:
-            evidence.append({STANDING_ORDER: order.standing_order, REHEARSAL: order.dry_run})
+            evidence.append({STANDING_ORDER: order.standing_order, DRY_RUN: order.dry_run})
         try:
             order = self._named(order)
             refused: list[Step] = []
@@ -140,20 +138,20 @@ class Actions:
             steps = [planned.dry() for planned in plan.actions] + refused
             return self._conclude(order, who, OrderOutcome.DRY_RUN, steps, started, evidence, None, typed)
         intent = self._history.intend(order, who, evidence, plan.actions)
-        self._carried_out_now[intent.intent] = intent
+        self._executing[intent.intent] = intent
         self._current.changed()
         try:
-            return self._carry_out(order, who, plan, intent, refused, started)
+            return self._execute(order, who, plan, intent, refused, started)
         finally:
-            del self._carried_out_now[intent.intent]
+            del self._executing[intent.intent]
 
-    def _carry_out(
+    def _execute(
         self, order: Order, who: str, plan: Plan, intent: Intent, refused: Sequence[Step], started: float
     ) -> OrderResult:
         """Do what was written down as ``intent``, and write down how it ended. Raises as ``give`` does."""
         evidence = intent.evidence
         try:
-            steps = [planned.step(end) for planned, end in zip(plan.actions, carry_out(plan), strict=True)]
+            steps = [planned.step(end) for planned, end in zip(plan.actions, execute(plan), strict=True)]
             steps += refused
             outcome = outcome_of(order.action, steps)
             answer = self._conclude(order, who, outcome, steps, started, evidence, intent)
@@ -169,7 +167,7 @@ class Actions:
                 done = OperatorOrder(
                     key=step.key, action=order.action.value, who=who, at_ms=now_ms(), audit=answer.audit
                 )
-                self._current.carried_out(done)
+                self._current.executed(done)
         return answer
 
     def _seen_batch(self, order: Order) -> Batch:

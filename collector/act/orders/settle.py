@@ -58,7 +58,7 @@ def _without_deed(found: Sequence[Judged], end: Callable[[Judged], ActionResult]
         )
         for judged, (outcome, detail) in zip(found, ends, strict=True)
     )
-    return Plan(actions=actions, carry_out=lambda: ends)
+    return Plan(actions=actions, execute=lambda: ends)
 
 
 def _unreached(_: Judged) -> ActionResult:

@@ -1,4 +1,4 @@
-"""What a standing order does about each transaction now: act, rehearse, or hold back and why. Pure.
+"""What a standing order does about each transaction now: act, try it in a dry run, or hold back and why. Pure.
 
 It acts on certainty alone. Whatever is in doubt holds it back: a person can still act then.
 """
@@ -36,7 +36,7 @@ class Move(Enum):
     """What is to be done about one transaction."""
 
     ACT = "act"
-    REHEARSE = "rehearse"
+    DRY_RUN = "dry_run"
     HOLD_BACK = "hold back"
 
 
@@ -55,7 +55,7 @@ class Candidate:
 class Circumstances:
     """Everything else that a decision rests on.
 
-    ``counted``: the keys that it acted on within the last hour (of one that rehearses: its rehearsals), refused ones left out.
+    ``counted``: the keys that it acted on within the last hour (of one in dry run: its dry runs), refused ones left out.
     ``done``: keys that need nothing more of it; ``failed``: key -> why its last attempt, a moment ago, did not end it.
     """
 
@@ -103,7 +103,7 @@ def decide(order: StandingOrder, candidates: Iterable[Candidate], at: Circumstan
             made.append(Decision(candidate=candidate, move=Move.HOLD_BACK, why=held))
             continue
         left -= is_new
-        made.append(Decision(candidate=candidate, move=Move.REHEARSE if order.rehearse else Move.ACT, why=why))
+        made.append(Decision(candidate=candidate, move=Move.DRY_RUN if order.dry_run else Move.ACT, why=why))
     return made
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from indoubt.collector.history import sql
 from indoubt.collector.history.store import Store
-from indoubt.collector.records.orders import REHEARSAL, STANDING_ORDER, OrderOutcome
+from indoubt.collector.records.orders import DRY_RUN, STANDING_ORDER, OrderOutcome
 from indoubt.collector.records.standing_orders import StandingAct
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.lifecycle.verdicts import Verdict
@@ -34,7 +34,7 @@ WINDOW_S = 60.0
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Given:
     at_s: float
-    is_rehearsal: bool
+    is_dry_run: bool
     act: StandingAct
 
 
@@ -45,7 +45,7 @@ class GivenOrders:
         self._clock = clock
         self._given: dict[str, list[_Given]] = {}
         self._acted: set[str] = set()
-        self._rehearsed: dict[str, set[str]] = {}
+        self._dry_run_keys: dict[str, set[str]] = {}
 
     def load(self, store: Store) -> None:
         """Read what the audit has. Raises StoreFailed."""
@@ -55,34 +55,34 @@ class GivenOrders:
             for key in json.loads(keys):
                 act = StandingAct(key=key, application="", at_ms=given_ms, audit=audit, outcome=outcome)
                 given_s = self._clock() - max(0, at_ms - given_ms) / 1000
-                self._add(str(marker[STANDING_ORDER]), act, given_s, is_rehearsal=bool(marker.get(REHEARSAL)))
+                self._add(str(marker[STANDING_ORDER]), act, given_s, is_dry_run=bool(marker.get(DRY_RUN)))
 
-    def add(self, order: str, act: StandingAct, *, is_rehearsal: bool) -> None:
+    def add(self, order: str, act: StandingAct, *, is_dry_run: bool) -> None:
         """Note what was given now."""
-        self._add(order, act, self._clock(), is_rehearsal=is_rehearsal)
+        self._add(order, act, self._clock(), is_dry_run=is_dry_run)
 
-    def _add(self, order: str, act: StandingAct, at_s: float, *, is_rehearsal: bool) -> None:
-        if is_rehearsal:
-            self._rehearsed.setdefault(order, set()).add(act.key)
+    def _add(self, order: str, act: StandingAct, at_s: float, *, is_dry_run: bool) -> None:
+        if is_dry_run:
+            self._dry_run_keys.setdefault(order, set()).add(act.key)
         elif act.outcome in DONE:
             self._acted.add(act.key)
         kept = [given for given in self._given.get(order, ()) if given.at_s > self._clock() - HOUR_S]
-        given = _Given(at_s=at_s, is_rehearsal=is_rehearsal, act=act)
+        given = _Given(at_s=at_s, is_dry_run=is_dry_run, act=act)
         self._given[order] = [*kept, given]
 
-    def done(self, order: str, *, rehearses: bool) -> frozenset[str]:
-        """Return the keys of which the order has nothing more to do: any order acted on it, or this one rehearsed it."""
-        return frozenset(self._rehearsed.get(order, ()) if rehearses else self._acted)
+    def done(self, order: str, *, dry_run: bool) -> frozenset[str]:
+        """Return the keys of which the order has nothing more to do: any order acted on it, or this one tried it in a dry run."""
+        return frozenset(self._dry_run_keys.get(order, ()) if dry_run else self._acted)
 
-    def counted(self, order: str, *, rehearses: bool) -> frozenset[str]:
+    def counted(self, order: str, *, dry_run: bool) -> frozenset[str]:
         """Return the keys that its limit counts: those of the last hour, each once, without those that were refused."""
-        found = self.last_hour(order, rehearses=rehearses)
+        found = self.last_hour(order, dry_run=dry_run)
         return frozenset(act.key for act in found if act.outcome not in NOT_COUNTED)
 
-    def last_hour(self, order: str, *, rehearses: bool) -> tuple[StandingAct, ...]:
+    def last_hour(self, order: str, *, dry_run: bool) -> tuple[StandingAct, ...]:
         """Return what it gave within the last hour, oldest first."""
         since_s = self._clock() - HOUR_S
-        found = (g for g in self._given.get(order, ()) if g.is_rehearsal is rehearses and g.at_s > since_s)
+        found = (g for g in self._given.get(order, ()) if g.is_dry_run is dry_run and g.at_s > since_s)
         return tuple(given.act for given in found)
 
 

@@ -114,7 +114,12 @@ class OwnChecks:
     def _consumer_group(self, act: Action, judged: Judged) -> str:
         """Ask the groups whose offsets an application's transaction holds: its owner must have left all of them."""
         view = judged.view
-        if act is Action.COMMIT or view.ours or view.broker is None or self._current.flink.cluster_of(view) is not None:
+        if (
+            act is Action.COMMIT
+            or view.managed
+            or view.broker is None
+            or self._current.flink.cluster_of(view) is not None
+        ):
             return ""
         with self._current.reading() as state:
             named = [name for name in view.broker.partitions if name.rpartition("-")[0] == CONSUMER_OFFSETS]

@@ -42,7 +42,7 @@ class _Counts:
 
     acted: int = 0
     failed: int = 0
-    rehearsed: int = 0
+    dry_run_count: int = 0
     held: set[str] = field(default_factory=set)
 
 
@@ -182,8 +182,8 @@ class StandingOrderService:
             stopped=self._switch.stopped,
             read_only=self._read_only,
             clock_doubt=self._current.clocks.doubt(),
-            counted=self._given.counted(order.name, rehearses=order.rehearse),
-            done=self._given.done(order.name, rehearses=order.rehearse),
+            counted=self._given.counted(order.name, dry_run=order.dry_run),
+            done=self._given.done(order.name, dry_run=order.dry_run),
             failed=self._failed.waiting(),
         )
 
@@ -213,11 +213,11 @@ class StandingOrderService:
             audit=audit,
             outcome=outcome.value,
         )
-        is_repeated = view.key in self._given.counted(order.name, rehearses=order.rehearse)
-        self._given.add(order.name, act, is_rehearsal=order.rehearse)
+        is_repeated = view.key in self._given.counted(order.name, dry_run=order.dry_run)
+        self._given.add(order.name, act, is_dry_run=order.dry_run)
         counts = self._counts[order.name]
-        if order.rehearse:
-            counts.rehearsed += 1
+        if order.dry_run:
+            counts.dry_run_count += 1
         elif outcome in (OrderOutcome.ACCEPTED, OrderOutcome.PENDING):
             # One that is asked for again is one act.
             counts.acted += not is_repeated
@@ -249,12 +249,12 @@ class StandingOrderService:
         return OrderReport(
             name=order.name,
             act=order.act,
-            acts=self._given.last_hour(order.name, rehearses=False),
-            rehearsals=self._given.last_hour(order.name, rehearses=True),
+            acts=self._given.last_hour(order.name, dry_run=False),
+            dry_runs=self._given.last_hour(order.name, dry_run=True),
             held=self._held.get(order.name, ()),
             acted=counts.acted,
             failed=counts.failed,
-            rehearsed=counts.rehearsed,
+            dry_run_count=counts.dry_run_count,
             held_back=len(counts.held),
         )
 
@@ -266,7 +266,7 @@ def _order(order: StandingOrder, decision: Decision) -> Order:
         keys=(view.key,),
         seen={view.key: view.revision},
         reason=f"standing order {order.name}: {decision.why}",
-        dry_run=order.rehearse,
+        dry_run=order.dry_run,
         # Nothing is typed: what takes a confirmation is refused.
         confirm="",
         standing_order=order.name,

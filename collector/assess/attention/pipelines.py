@@ -21,8 +21,8 @@ JOB_FAILED, JOB_RUNNING = "FAILED", "RUNNING"
 
 def pipeline_cards(situation: Situation) -> list[Attention]:
     """Return a card for each pipeline that does not go on by itself."""
-    ours = [_card(driver, situation) for driver in situation.drivers if driver.needs_attention]
-    return [*ours, *(_job_card(facts) for facts in newest_jobs(situation.jobs) if facts.job.state == JOB_FAILED)]
+    managed = [_card(driver, situation) for driver in situation.drivers if driver.needs_attention]
+    return [*managed, *(_job_card(facts) for facts in newest_jobs(situation.jobs) if facts.job.state == JOB_FAILED)]
 
 
 def alive(situation: Situation) -> int:

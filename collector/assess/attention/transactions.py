@@ -33,7 +33,7 @@ def _card(group: TransactionGroup, situation: Situation, waits: Waits, restarts:
     batch = "" if group.batch is None else f"|{group.batch}"
     condition = group.condition and f"|{group.condition}"
     is_lost = group.verdict is Verdict.LOST
-    remedy = remedy_of_pipeline(situation, group.pipeline) if is_lost and group.ours else order_for(group.judgements)
+    remedy = remedy_of_pipeline(situation, group.pipeline) if is_lost and group.managed else order_for(group.judgements)
     follows = consequence(group)
     return card(
         AttentionKind.TRANSACTIONS,
@@ -49,7 +49,7 @@ def _card(group: TransactionGroup, situation: Situation, waits: Waits, restarts:
         waits=() if is_lost else waits.behind(group.keys, group.partitions),
         since_ms=group.since_ms,
         deadline_ms=group.deadline_ms,
-        consequence=f"{restarts} {follows}" if restarts and group.ours else follows,
+        consequence=f"{restarts} {follows}" if restarts and group.managed else follows,
         remedy=remedy,
         target=PIPELINE_KEY + group.pipeline if remedy in (Remedy.RESTART, Remedy.START) else "",
         rows=group.rows,
@@ -66,13 +66,13 @@ def headline(group: TransactionGroup) -> str:
     is_, holds = ("is", "holds") if is_single else ("are", "hold")
     held = "data" if group.rows is None else counted(group.rows, "row")
     match group.verdict:
-        case Verdict.COMMIT_IT if not group.ours:
+        case Verdict.COMMIT_IT if not group.managed:
             them = "it" if is_single else "them"
             belong = "belongs" if is_single else "belong"
             checkpoint = f"Flink checkpoint {condition}" if condition else "a Flink checkpoint that counts"
             only_if = f" only if the job goes on from {condition} or a later one" if condition else ""
             return f"{what} {belong} to {checkpoint} and {is_} not committed: commit {them}{only_if}, an abort would lose data."
-        case Verdict.ABORT_IT if not group.ours:
+        case Verdict.ABORT_IT if not group.managed:
             return f"{what} {is_} open, and the owner writes the rows again: abort, nothing is lost."
         case Verdict.COMMIT_IT:
             them = "it" if is_single else "them"
@@ -104,7 +104,7 @@ def consequence(group: TransactionGroup) -> str:
     match group.verdict:
         case Verdict.COMMIT_IT if not has_timeout:
             return f"It stays prepared: {rows} {are} invisible and its locks are held until it is committed."
-        case Verdict.COMMIT_IT if group.ours:
+        case Verdict.COMMIT_IT if group.managed:
             return f"The broker aborts it at its timeout, and {rows} {are} lost until the batch is replayed."
         case Verdict.COMMIT_IT:
             return f"The broker aborts it at its timeout, and {rows}, which the job counts as written, {are} lost."

@@ -49,12 +49,12 @@ def checkpoint_histories(situation: Situation) -> tuple[CheckpointHistory, ...]:
     """Return how the checkpoints of each pipeline and job stand that may go on, by name."""
     current = situation.current
     ended_well = {facts.job.job for facts in current.jobs() if facts.job.is_over and facts.job.state != FAILED}
-    ours = {run.facts.pipeline for run in current.newest_runs()}
+    managed = {run.facts.pipeline for run in current.newest_runs()}
     # Any client that may write events can claim checkpoints of a pipeline that never ran.
     return by_pipeline(
         c
         for c in current.checkpoints()
-        if (c.job not in ended_well if c.job else c.sources != ONLY_FROM_EVENTS or c.pipeline in ours)
+        if (c.job not in ended_well if c.job else c.sources != ONLY_FROM_EVENTS or c.pipeline in managed)
     )
 
 

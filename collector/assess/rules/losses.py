@@ -43,7 +43,7 @@ class RecentLosses:
         if self._clock() - self._read_s >= CHECK_EVERY_S:
             since_ms = now_ms - RECENT_MS
             lost = (loss for loss in self._losses_since(since_ms) if loss.verdict is LossVerdict.LOST)
-            self._found = (*(loss for loss in lost if not loss.view.ours), *self._duplicates_since(since_ms))
+            self._found = (*(loss for loss in lost if not loss.view.managed), *self._duplicates_since(since_ms))
             self._read_s = self._clock()
         return self._found
 

@@ -76,7 +76,7 @@ def _at_timeout(judged: Judged) -> str:
     t = judged.view
     if t.listing is not None:
         return "it is decided, commit it before the broker aborts it"
-    if t.ours:
+    if t.managed:
         return "the broker will abort it, and its batch must be replayed"
     match judged.judgement.verdict:
         case Verdict.COMMIT_IT:
@@ -138,7 +138,7 @@ def _commits_of_flink(situation: Situation) -> Iterator[Finding]:
     """Fires at once: the verdict has waited already, and in Kafka the broker's timeout loses the rows for good."""
     for judged in situation.judged:
         t = judged.view
-        if judged.judgement.verdict is not Verdict.COMMIT_IT or t.ours:
+        if judged.judgement.verdict is not Verdict.COMMIT_IT or t.managed:
             continue
         condition = judged.judgement.commit_confirmation
         checkpoint = f"Flink checkpoint {condition}" if condition else "a Flink checkpoint that counts"

@@ -23,7 +23,7 @@ class Checkpoints:
     """One answer of /jobs/:jobid/checkpoints: oldest first, what the job was restored from, how many were triggered."""
 
     checkpoints: tuple[FlinkCheckpoint, ...]
-    aside: tuple[str, ...]
+    quarantined: tuple[str, ...]
     """Why rows of the history could not be understood: the others stand for themselves."""
     restored_number: int | None
     restored_ms: int | None
@@ -65,12 +65,12 @@ def checkpoints(job: FlinkJob, answer: Any) -> Checkpoints:
     latest = latest if isinstance(latest, dict) else {}
     rows = [*_list(answer, "history"), *(latest.get(name) for name in ("completed", "failed", "savepoint"))]
     found: dict[int, FlinkCheckpoint] = {}
-    aside: list[str] = []
+    quarantined: list[str] = []
     for row in rows:
         try:
             seen = _checkpoint(job, row) if row is not None else None
         except MalformedRecord as error:
-            aside.append(str(error))
+            quarantined.append(str(error))
             continue
         if seen is not None:
             found[seen.number] = seen
@@ -78,7 +78,7 @@ def checkpoints(job: FlinkJob, answer: Any) -> Checkpoints:
     restored = restored if isinstance(restored, dict) else None
     return Checkpoints(
         checkpoints=tuple(found[number] for number in sorted(found)),
-        aside=tuple(dict.fromkeys(aside)),
+        quarantined=tuple(dict.fromkeys(quarantined)),
         restored_number=_number(restored, "id") if restored is not None else None,
         restored_ms=_number(restored, "restore_timestamp") if restored is not None else None,
         restored_path=str(restored.get("external_path") or "") if restored is not None else "",

@@ -258,7 +258,7 @@ def _has(text: str, wanted: list[str]) -> bool:
 
 
 def _identity(view: TransactionView) -> object:
-    return (view.pipeline, view.batch_attempt) if view.ours and view.batch_attempt is not None else view.key
+    return (view.pipeline, view.batch_attempt) if view.managed and view.batch_attempt is not None else view.key
 
 
 def _text(view: TransactionView) -> str:

@@ -317,7 +317,7 @@ def _standing_orders(seen: Seen) -> Iterator[Metric]:
     counted = (
         ("indoubt_standing_order_acts", "Orders given without a person that ended as ordered.", "acted"),
         ("indoubt_standing_order_failures", "Attempts that were refused or failed.", "failed"),
-        ("indoubt_standing_order_rehearsals", "Orders that were only rehearsed.", "rehearsed"),
+        ("indoubt_standing_order_dry_runs", "Orders that were only dry runs.", "dry_run_count"),
         ("indoubt_standing_order_held_back", "Transactions that were due and held back.", "held_back"),
     )
     for name, words, field in counted:

@@ -60,7 +60,7 @@ def standing_order_rows(standing: StandingOrders, report: StandingReport) -> lis
 
 
 def _row(owner: str, order: StandingOrder, of_it: OrderReport, report: StandingReport) -> StandingOrderRow:
-    given = of_it.rehearsals if order.rehearse else of_it.acts
+    given = of_it.dry_runs if order.dry_run else of_it.acts
     return StandingOrderRow(
         name=order.name,
         state=_state(order, of_it, report),
@@ -69,7 +69,7 @@ def _row(owner: str, order: StandingOrder, of_it: OrderReport, report: StandingR
         when=when(order),
         most_per_hour=order.most_per_hour,
         acts=len(of_it.acts),
-        rehearsals=len(of_it.rehearsals),
+        dry_runs=len(of_it.dry_runs),
         held=len(of_it.held),
         why=of_it.held[0].why if of_it.held else "",
         last_at_ms=given[-1].at_ms if given else None,
@@ -85,7 +85,7 @@ def _state(order: StandingOrder, of_it: OrderReport, report: StandingReport) -> 
         return "stopped"
     if of_it.held:
         return "held back"
-    return "rehearses" if order.rehearse else "acts"
+    return "dry run" if order.dry_run else "acts"
 
 
 def when(order: StandingOrder) -> str:

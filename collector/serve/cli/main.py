@@ -30,7 +30,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     """Carry out one command; return its exit code (see ``--help``). Wrong arguments end the program with code 2."""
     given = parser().parse_args(arguments)
     try:
-        return carry_out(Client.from_environment(environment), given)
+        return execute(Client.from_environment(environment), given)
     except (SettingsError, ValueError) as error:
         return _said(given, str(error), WRONG_USE)
     except Unanswered as error:
@@ -44,16 +44,16 @@ def _said(given: argparse.Namespace, message: str, code: int) -> int:
     return code
 
 
-def carry_out(client: Client, given: argparse.Namespace) -> int:
+def execute(client: Client, given: argparse.Namespace) -> int:
     """Carry out one command on this collector. Raises SettingsError, ValueError, Unanswered, Refused."""
     if given.command in ORDERS:
         return orders.give(client, given)
     if given.command == "status":
         return _status(client, given)
     if given.command == overview.COMMAND:
-        return overview.carry_out(client, as_json=given.json)
+        return overview.execute(client, as_json=given.json)
     if given.command == standing_orders.COMMAND:
-        return standing_orders.carry_out(client, given)
+        return standing_orders.execute(client, given)
     return _list(client, given, next(listing for listing in LISTINGS if listing.name == given.command))
 
 

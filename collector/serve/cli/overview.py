@@ -23,7 +23,7 @@ _ORDERS = (Remedy.COMMIT.value, Remedy.ABORT.value)
 _OF_PIPELINE = (Remedy.RESTART.value, Remedy.START.value)
 
 
-def carry_out(client: Client, *, as_json: bool) -> int:
+def execute(client: Client, *, as_json: bool) -> int:
     """Print the overview; return 0 where all is well, else 4. Raises Unanswered, Refused."""
     answer = client.get("/api/v1/overview")
     if as_json:

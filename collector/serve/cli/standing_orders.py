@@ -18,7 +18,7 @@ COLUMNS = (
     "applications",
     "when",
     "acts",
-    "rehearsals",
+    "dry_runs",
     "held",
     "most_per_hour",
     "owner",
@@ -27,7 +27,7 @@ COLUMNS = (
 STOP_REASON = "stopped from the command line"
 
 
-def carry_out(client: Client, given: argparse.Namespace) -> int:
+def execute(client: Client, given: argparse.Namespace) -> int:
     """List, stop or start. Raises WrongUse, Unanswered, Refused."""
     if given.do == "list":
         return _list(client, given)

@@ -67,7 +67,7 @@ def standing_order(name: str = "save clicks", **changes: Any) -> dict[str, Any]:
         "when": "less than 20 s left or driver gone",
         "most_per_hour": 50,
         "acts": 1,
-        "rehearsals": 0,
+        "dry_runs": 0,
         "held": 0,
         "why": "",
         "last_at_ms": now_ms() - 60_000,

@@ -182,11 +182,11 @@ class Known:
                 other["key"] for other in self.transactions
                 if other is not row and row["batch"] is not None and other["batch"] == row["batch"]
             ],
-            "decision": {"offset": 88213, "at_ms": opened + 655, "who": "run 7f3a", "ruling": "commit"} if row["ours"] else None,
-            "handle": {name: row[name] for name in ("transaction", "producer_id", "rows")} if row["ours"] else None,
+            "decision": {"offset": 88213, "at_ms": opened + 655, "who": "run 7f3a", "ruling": "commit"} if row["managed"] else None,
+            "handle": {name: row[name] for name in ("transaction", "producer_id", "rows")} if row["managed"] else None,
             "broker": {"state": "Ongoing", "producer_id": row["producer_id"], "producer_epoch": row["producer_epoch"],
                        "timeout_ms": row["timeout_ms"], "started_at_ms": opened},
-            "last_seen_ms": opened + 700 if row["ours"] else None,
+            "last_seen_ms": opened + 700 if row["managed"] else None,
         }  # fmt: skip
 
 

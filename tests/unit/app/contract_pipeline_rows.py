@@ -33,7 +33,7 @@ def timeout(pipeline: str = "ip-count", **changes: Any) -> dict[str, Any]:
     """Return a row of the timeouts: one of 60 s that is 3 s too short, unless changed."""
     return {
         "pipeline": pipeline,
-        "ours": True,
+        "managed": True,
         "risk": "too short",
         "advice": "60 s are 3.0 s too short. Set transaction.timeout.ms to at least 90000.",
         "timeout_ms": 60_000,
@@ -97,7 +97,7 @@ def application_series(pipeline: str = "ip-count", **changes: Any) -> dict[str, 
     """Return four buckets of an application, of which nobody looked at the third."""
     return {
         "pipeline": pipeline,
-        "ours": True,
+        "managed": True,
         "commits": [4, 8, None, 0],
         "aborts": [0, 2, None, 0],
         "lost": [0, 1, None, 0],

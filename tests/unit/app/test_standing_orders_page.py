@@ -23,7 +23,7 @@ def test_each_order_is_shown_with_its_state_and_what_it_holds_back(answers):
     answers.standing_orders.append(standing_order("clear", act="abort", state="held back", held=3, why=doubt))
     drawn = said(opened("collector_status"))
     for text in ("2 orders of carla", "save clicks", "acts", "eu/clicks", "less than 20 s left or driver gone",
-                 "1 of 50, 0 rehearsals", "held back", "3: observer"):  # fmt: skip
+                 "1 of 50, 0 dry runs", "held back", "3: observer"):  # fmt: skip
         assert text in drawn, text
 
 

@@ -208,12 +208,12 @@ def case(view: TransactionView, at: int, **changes: Any) -> Case:
     """Return what the rules look at, ``at`` ms after T0: a live pipeline with a 5 s interval unless changed."""
     fields: dict[str, Any] = {
         "transaction": view,
-        "pipeline": pipeline() if view.ours else None,
+        "pipeline": pipeline() if view.managed else None,
         "log_status": DecisionLogStatus.READABLE,
         "log_error": "",
         "replayed_ms": None,
         "later_batch_decided": False,
-        "rulable": batch_attempt() if view.ours else None,
+        "rulable": batch_attempt() if view.managed else None,
         "limits": Limits(),
         "now_ms": T0 + at,
         **changes,

@@ -61,7 +61,7 @@ def group(verdict: Verdict, keys: tuple[str, ...], *, pipeline: str = "eu/x", **
     ],
 )
 def test_a_headline_says_in_a_sentence_how_many_rows_it_is_about(verdict, rows, said):
-    told = headline(group(verdict, ("a", "b"), pipeline="ip-count", batch=92, rows=rows, ours=True))
+    told = headline(group(verdict, ("a", "b"), pipeline="ip-count", batch=92, rows=rows, managed=True))
     assert told == f"2 transactions of ip-count, batch 92 {said}"
 
 
@@ -171,9 +171,9 @@ def test_a_card_says_since_when_until_when_and_what_is_lost_then() -> None:
 def test_what_goes_on_by_itself_makes_no_card_but_a_row() -> None:
     young = one(5_000, foreign())
     assert cards(5_000, one(5_000, opened()), young) == []
-    theirs, ours = in_progress(situation(5_000, one(5_000, opened()), young))
-    assert (theirs.pipeline, ours.pipeline) == ("billing", PREFIX)
-    assert (ours.transactions, ours.oldest_opened_at_ms, ours.timeout_ms) == (1, T0, TIMEOUT_MS)
+    theirs, managed = in_progress(situation(5_000, one(5_000, opened()), young))
+    assert (theirs.pipeline, managed.pipeline) == ("billing", PREFIX)
+    assert (managed.transactions, managed.oldest_opened_at_ms, managed.timeout_ms) == (1, T0, TIMEOUT_MS)
     assert in_progress(situation(5_000, COMMIT_IT)) == ()
 
 
@@ -256,8 +256,8 @@ def test_an_alert_is_named_by_the_card_that_says_the_same(
 
 
 def test_readers_that_are_blocked_are_on_the_card_of_what_holds_their_partition() -> None:
-    ours, theirs = decided_and_open(), FOREIGN
-    several = [one(40_000, ours), theirs]
+    managed, theirs = decided_and_open(), FOREIGN
+    several = [one(40_000, managed), theirs]
 
     def named(**labels: str) -> list[tuple[AttentionKind, str]]:
         found = cards(40_000, *several, alerts=[alert("A4", "sink-0", partition="sink-0", **labels)])

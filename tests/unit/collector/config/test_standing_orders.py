@@ -19,7 +19,7 @@ applications = ["orders", "eu/clicks"]
 less_than_s_left = 20
 driver_gone = true
 most_per_hour = 50
-rehearse = false
+dry_run = false
 """
 ABORT = """
 [[order]]
@@ -56,7 +56,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
                 most_per_hour=50,
                 less_than_s_left=20,
                 driver_gone=True,
-                rehearse=False,
+                dry_run=False,
             ),
             StandingOrder(
                 name="clear",
@@ -64,7 +64,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
                 applications=frozenset({"*"}),
                 most_per_hour=5,
                 older_than_minutes=10,
-                rehearse=True,
+                dry_run=True,
             ),
         ),
     )
@@ -114,7 +114,7 @@ def test_flag_and_variable_name_the_file(tmp_path: Path) -> None:
         (OWNER + COMMIT.replace("= 20", "= 86401"), "'less_than_s_left' is 86401; it takes a whole number from 1 to 86400"),
         (OWNER + COMMIT.replace("= 20", '= "20"'), "'less_than_s_left' is '20'"),
         (OWNER + COMMIT.replace("= true", "= 1"), "'driver_gone' is 1; it takes true or false"),
-        (OWNER + COMMIT.replace("rehearse = false", 'rehearse = "no"'), "'rehearse' is 'no'"),
+        (OWNER + COMMIT.replace("dry_run = false", 'dry_run = "no"'), "'dry_run' is 'no'"),
         (
             OWNER + COMMIT.replace("less_than_s_left = 20", "").replace("= true", "= false"),
             "does not say when: give 'less_than_s_left', 'driver_gone = true', or both",

@@ -170,7 +170,7 @@ def test_a_branch_joins_with_what_was_reported_under_the_handles_key() -> None:
     state = folded(RUN, branch_listed(MINE, at=700), TOLD, COMMIT)
     (view,) = views(state, settled=True)
     assert view == find(state, MINE.key)
-    assert (view.key, view.handle, view.ours, view.pipeline, view.slot) == (MINE.key, MINE, True, PREFIX, 0)
+    assert (view.key, view.handle, view.managed, view.pipeline, view.slot) == (MINE.key, MINE, True, PREFIX, 0)
     assert view.opened_ms == MINE.opened_at_ms
     assert view.deadline_ms is None
 

@@ -87,7 +87,7 @@ def test_any_order_of_arrival_gives_the_same_state(seed: int) -> None:
 def test_the_story_joins_broker_handles_decisions_and_outcomes() -> None:
     by_id = {view.transaction: view for view in views(folded(*STORY), settled=True)}
     first, second, foreign = by_id["ip-count-0-1"], by_id["ip-count-1-1"], by_id["flink-3"]
-    assert (first.state, first.ours, first.slot, first.outcome is not None) == (
+    assert (first.state, first.managed, first.slot, first.outcome is not None) == (
         TransactionState.COMMITTED,
         True,
         0,
@@ -98,7 +98,7 @@ def test_the_story_joins_broker_handles_decisions_and_outcomes() -> None:
     assert first.batch_attempt is not None
     assert first.batch_attempt.batch == 41
     assert second.state is TransactionState.LOST
-    assert (foreign.state, foreign.ours, foreign.pipeline) == (TransactionState.OPEN, False, "flink")
+    assert (foreign.state, foreign.managed, foreign.pipeline) == (TransactionState.OPEN, False, "flink")
 
 
 def test_open_and_lost_ones_come_without_the_committed() -> None:
@@ -360,7 +360,7 @@ def test_branches_join_in_any_order_and_are_found_by_their_keys(seed: int) -> No
     for one in (handle(), MYSQL, POSTGRES):
         view = find(state, one.key)
         assert view is not None
-        assert (view.key, view.pipeline, view.slot, view.ours) == (one.key, PREFIX, 0, True)
+        assert (view.key, view.pipeline, view.slot, view.managed) == (one.key, PREFIX, 0, True)
     assert find(state, MYSQL.key.replace("mysql", "postgres")) is None
     assert found["mysql"].timeout_ms is found["postgres"].deadline_ms is None
 

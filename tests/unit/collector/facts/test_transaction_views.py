@@ -30,7 +30,7 @@ NOTHING = TransactionView(
     producer_id=7,
     producer_epoch=4,
     application=Application(kind=ApplicationKind.PIPELINE, name=PREFIX),
-    ours=True,
+    managed=True,
     slot=0,
     state=S.OPEN,
     broker=None,
@@ -336,7 +336,8 @@ def test_a_revision_changes_with_identity_state_and_decision_alone() -> None:
     assert {view(**changes).revision for changes in same} == {revisions[0]}
     ruled = view(listing=(1, decision()), first_decision=(9, decision(ruling=Ruling.ABORT), True))
     assert ruled.revision == view(listing=(1, decision())).revision, "the decision that counts"
-    ours = {"transaction": MYSQL.transaction}
+    managed = {"transaction": MYSQL.transaction}
     assert (
-        view(branch=branch(first_seen_ms=3), **ours).revision == view(branch=branch(first_seen_ms=4), **ours).revision
+        view(branch=branch(first_seen_ms=3), **managed).revision
+        == view(branch=branch(first_seen_ms=4), **managed).revision
     )

@@ -6,13 +6,13 @@ import threading
 from concurrent.futures import Future
 
 from indoubt.collector.history.write_queue import Task, Write, WriteQueue
-from indoubt.collector.records.observations import Malformed, Observed, Position
+from indoubt.collector.records.observations import Observed, Position, Quarantined
 
 LIMIT_S = 10.0
 
 
 def write(rows: int) -> Write:
-    aside = Malformed(error="event is not JSON", value="{", at_ms=0)
+    aside = Quarantined(error="event is not JSON", value="{", at_ms=0)
     one = Observed(position=Position(source="s", partition=0, offset=0), observation=aside)
     return Write(observed=[one] * rows, offsets={})
 

@@ -104,8 +104,8 @@ def test_checkpoints_that_fail_offer_a_restart_of_our_pipelines_alone() -> None:
     checkpoints = CheckpointHistory(pipeline=PREFIX, newest=newest, completed_ms=None, failures=3)
     foreign = look(now_ms=T0 + 90_000, checkpoints=(checkpoints,))
     assert only("A6", foreign).remedy is Remedy.OPEN
-    ours = changed(foreign, pipelines={PREFIX: pipeline(latest_run_offset=0)}, drivers=RUNS)
-    assert only("A6", ours).remedy is Remedy.RESTART
+    managed = changed(foreign, pipelines={PREFIX: pipeline(latest_run_offset=0)}, drivers=RUNS)
+    assert only("A6", managed).remedy is Remedy.RESTART
     assert only("A6", foreign).path == f"/pipeline?name={PREFIX}"
 
 

@@ -327,8 +327,8 @@ def test_savepoints_are_no_checkpoints_and_gaps_are_those_of_flink() -> None:
     taken = [CheckpointFacts(pipeline="p", number=n, started_ms=at, job="j") for n, at in enumerate(begun)]
     (one,) = by_pipeline([*taken, savepoint])
     assert (one.newest.number, one.gap_ms) == (3, 100)
-    (ours,) = by_pipeline([replace(c, job="") for c in taken])
-    assert ours.gap_ms == 0
+    (managed,) = by_pipeline([replace(c, job="") for c in taken])
+    assert managed.gap_ms == 0
 
 
 def test_what_was_aborted_is_judged_no_more_unless_it_was_decided(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from tests.unit.collector.observations import T0, broker_record, only_view
 VIEW = only_view(broker_record(BrokerStatus.COMPLETE_ABORT, 0, transaction="sink-0-3"))
 
 
-def loss(verdict: LossVerdict, *, ours: bool = False) -> Loss:
-    return Loss(view=replace(VIEW, ours=ours), verdict=verdict, certainty=Certainty.CERTAIN, why="")
+def loss(verdict: LossVerdict, *, managed: bool = False) -> Loss:
+    return Loss(view=replace(VIEW, managed=managed), verdict=verdict, certainty=Certainty.CERTAIN, why="")
 
 
 LOST, TWICE = loss(LossVerdict.LOST), loss(LossVerdict.DUPLICATED)
-FOUND = [loss(LossVerdict.HARMLESS), LOST, loss(LossVerdict.LOST, ours=True), loss(LossVerdict.UNKNOWN)]
+FOUND = [loss(LossVerdict.HARMLESS), LOST, loss(LossVerdict.LOST, managed=True), loss(LossVerdict.UNKNOWN)]
 
 
 def test_what_was_lost_or_written_twice_within_an_hour_is_returned() -> None:

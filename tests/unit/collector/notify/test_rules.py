@@ -77,7 +77,7 @@ def found(number: str, snapshot: Situation, limits: AlertSettings = LIMITS) -> l
 def of_transaction(at: int, *observations: Observation, replayed: int | None = None, **history: Any) -> Situation:
     """Return a snapshot with one transaction, ``at`` ms after T0; its pipeline needs 16 s unless changed."""
     view = only_view(*observations)
-    known = pipeline(**history) if view.ours else None
+    known = pipeline(**history) if view.managed else None
     of_view = case(view, at, pipeline=known, replayed_ms=None if replayed is None else T0 + replayed)
     return look(now_ms=T0 + at, judged=(Judged(view=view, judgement=judge(of_view), pipeline=known),))
 

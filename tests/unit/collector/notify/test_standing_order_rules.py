@@ -33,7 +33,7 @@ def report(name: str = "save", action: Action = Action.COMMIT, **fields: object)
 
 
 def test_a13_says_what_was_done_without_a_person() -> None:
-    assert found("A13", report(), report("other", rehearsals=(act(1, "dry_run"),), held=(held(1),))) == []
+    assert found("A13", report(), report("other", dry_runs=(act(1, "dry_run"),), held=(held(1),))) == []
     (finding,) = found("A13", report(acts=tuple(act(n) for n in range(7))))
     assert (finding.severity, finding.labels["standing_order"]) == (Severity.WARNING, "save")
     assert "commit ordered 7 times in the last hour." in finding.summary

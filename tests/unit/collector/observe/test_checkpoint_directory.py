@@ -15,7 +15,7 @@ from pyarrow import fs
 from indoubt.collector.observe import checkpoint_directory
 from indoubt.collector.observe.checkpoint_directory import CheckpointFolder
 from indoubt.collector.observe.spark_checkpoint import CheckpointLog, filesystem_of
-from indoubt.collector.records.observations import CheckpointFile, CheckpointFileKind, Malformed
+from indoubt.collector.records.observations import CheckpointFile, CheckpointFileKind, Quarantined
 from indoubt.lifecycle.errors import ResourceManagerError
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1795000005000}\n{"t":{"0":1}}'
@@ -91,9 +91,9 @@ class Directory:
         """Return the numbers of the checkpoint files that a look tells, in order."""
         return sorted(one.observation.number for one in self.log.poll() if isinstance(one.observation, CheckpointFile))
 
-    def aside(self) -> list[str]:
+    def quarantined(self) -> list[str]:
         """Return the errors of what a look quarantines."""
-        return [one.observation.error for one in self.log.poll() if isinstance(one.observation, Malformed)]
+        return [one.observation.error for one in self.log.poll() if isinstance(one.observation, Quarantined)]
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def test_a_half_written_file_is_read_again_and_never_quarantined(directory: Dire
     assert directory.log.poll() == []
     directory.write(0)
     assert directory.reported() == [0]
-    assert directory.aside() == []
+    assert directory.quarantined() == []
 
 
 @pytest.mark.parametrize(
@@ -221,14 +221,14 @@ def test_a_malformed_file_is_quarantined_once_and_read_when_it_changes(
     directory.write(0, 1, text=text)
     directory.write(2)
     assert directory.reported() == [2]
-    first, second = directory.aside()
+    first, second = directory.quarantined()
     assert says in first
     assert says in second
-    assert directory.aside() == []
+    assert directory.quarantined() == []
     directory.write(0)
     directory.write(1, text=f"{text} still")
     assert directory.reported() == [0]
-    assert directory.aside() == []
+    assert directory.quarantined() == []
     directory.write(1)
     assert directory.reported() == [1]
 
@@ -238,7 +238,7 @@ def test_a_file_that_is_missing_at_two_polls_is_told_once(directory: Directory) 
     directory.reported()
     assert directory.log.missing([0, 1, 2]) == []
     (told,) = directory.log.missing([0, 1, 2])
-    assert isinstance(told.observation, Malformed)
+    assert isinstance(told.observation, Quarantined)
     assert (told.position.partition, told.position.offset) == (0, 2)
     assert "offsets/2 is missing: Spark cannot start" in told.observation.error
     assert directory.log.missing([0, 1, 2]) == []
@@ -267,16 +267,16 @@ def test_a_file_that_cannot_be_read_is_tried_again(directory: Directory) -> None
     assert directory.reported() == [1]
     directory.asked.broken.clear()
     assert directory.reported() == [0]
-    assert directory.aside() == []
+    assert directory.quarantined() == []
 
 
 def test_a_file_that_never_can_be_read_is_quarantined_once_with_the_reason(directory: Directory) -> None:
     directory.write(0)
     directory.asked.broken.add("offsets/0")
-    assert directory.aside() == []
-    (error,) = directory.aside()
+    assert directory.quarantined() == []
+    (error,) = directory.quarantined()
     assert "offsets/0 cannot be read: connection reset" in error
-    assert directory.aside() == []
+    assert directory.quarantined() == []
     directory.asked.broken.clear()
     assert directory.reported() == [0]
 
@@ -284,7 +284,7 @@ def test_a_file_that_never_can_be_read_is_quarantined_once_with_the_reason(direc
 def test_many_malformed_files_have_their_turn(directory: Directory) -> None:
     directory.write(*range(50), text="v9\n{}")
     assert directory.reported() == []
-    assert len(directory.aside()) == 50
+    assert len(directory.quarantined()) == 50
     directory.write(*range(50))
     reported: list[int] = []
     for _ in range(3):

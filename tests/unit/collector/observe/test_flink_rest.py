@@ -131,7 +131,7 @@ def test_an_answer_that_cannot_be_understood_names_the_field(change: Callable[[A
 def test_one_row_that_cannot_be_understood_hides_no_other(change: Callable[[Any], None], says: str) -> None:
     told = flink_rest_answers.checkpoints(only_job(), changed("first_checkpoints", change))
     assert [c.number for c in told.checkpoints] == [5, 7, 8, 9, 10, 11, 12, 13, 14, 15]
-    (error,) = told.aside
+    (error,) = told.quarantined
     assert says in error
 
 
@@ -379,9 +379,9 @@ def test_what_cannot_be_understood_is_quarantined_once(watched: Watched) -> None
     watched.poll()
     watched.poll()
     watched.store.flushed()
-    (aside,) = watched.store.named_rows(sql.QUARANTINED, *sql.QUARANTINED_FROM_NEWEST, 10)
-    assert "job orders" in aside["error"]
-    assert "PAUSED" in aside["error"]
+    (quarantined,) = watched.store.named_rows(sql.QUARANTINED, *sql.QUARANTINED_FROM_NEWEST, 10)
+    assert "job orders" in quarantined["error"]
+    assert "PAUSED" in quarantined["error"]
     assert watched.numbers("completed")[-1] == 15
     del answer["history"]
     watched.poll()

@@ -76,7 +76,7 @@ def test_no_claim_makes_a_foreign_transaction_ours(type_: EventType, at: int) ->
     lied = only(folded(RUN, ongoing, claim(type_, THEIRS, handle=THEIRS.to_json())), at)
     assert honest.judgement.verdict is Verdict.FOREIGN
     assert (lied.judgement, lied.view.state) == (honest.judgement, honest.view.state)
-    assert (lied.view.ours, lied.view.pipeline, lied.view.batch_attempt) == (False, "flink-orders", None)
+    assert (lied.view.managed, lied.view.pipeline, lied.view.batch_attempt) == (False, "flink-orders", None)
     assert lied.judgement.may_abort
     assert lied.judgement.loses_data, "it takes a typed confirmation"
 

@@ -125,12 +125,12 @@ def test_what_is_being_ended_is_judged_as_what_has_ended(
 
 
 @pytest.mark.parametrize(
-    ("name", "ours", "is_explained"),
+    ("name", "managed", "is_explained"),
     [("sink-0-3", False, True), ("ip-count-0-1", True, False), ("shop-writer", False, False)],
 )
-def test_flinks_error_is_explained_for_its_committed_ones(name: str, ours: bool, is_explained: bool) -> None:
+def test_flinks_error_is_explained_for_its_committed_ones(name: str, managed: bool, is_explained: bool) -> None:
     ended = replace(ABORTED[1], transaction=name, status=BrokerStatus.COMPLETE_COMMIT)
-    loss = judge_loss(loss_case(replace(only_view(ended), ours=ours)))
+    loss = judge_loss(loss_case(replace(only_view(ended), managed=managed)))
     assert loss is not None
     assert ("'already been fenced'" in loss.why) is is_explained
 
@@ -151,7 +151,7 @@ def test_lost_without_its_decision_at_hand_is_lost() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "ours", "status", "verdict", "certainty"),
+    ("name", "managed", "status", "verdict", "certainty"),
     [
         ("ip-count-0-1", True, DecisionLogStatus.READABLE, HARMLESS, CERTAIN),
         ("ip-count-0-1", True, DecisionLogStatus.UNREADABLE, UNKNOWN, GUESS),
@@ -162,11 +162,11 @@ def test_lost_without_its_decision_at_hand_is_lost() -> None:
     ],
 )
 def test_only_a_decision_log_that_is_read_makes_an_abort_of_ours_harmless(
-    name: str, ours: bool, status: DecisionLogStatus, verdict: LossVerdict, certainty: Certainty
+    name: str, managed: bool, status: DecisionLogStatus, verdict: LossVerdict, certainty: Certainty
 ) -> None:
     # The epoch stays: its own client gave it up. That answers for others, and never for ours.
     own_end = [replace(one, transaction=name, producer_epoch=4) for one in ABORTED]
-    view = replace(only_view(*own_end), ours=ours)
+    view = replace(only_view(*own_end), managed=managed)
     assert judged_one(view, log_status=status) == (verdict, certainty)
 
 

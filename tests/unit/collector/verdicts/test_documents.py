@@ -37,9 +37,10 @@ def test_each_verdict_has_its_row_in_the_order_of_urgency() -> None:
 
 
 def test_each_rule_has_its_row_in_the_order_of_trial() -> None:
-    ours = [rule for rule in verdict_rules.RULES if rule not in DELEGATED]
+    managed = [rule for rule in verdict_rules.RULES if rule not in DELEGATED]
     names = [
-        rule.__name__ for rule in (*ours, verdict_rules.rule_15_in_progress, *flink_commits.RULES, *READ_PROCESS_WRITE)
+        rule.__name__
+        for rule in (*managed, verdict_rules.rule_15_in_progress, *flink_commits.RULES, *READ_PROCESS_WRITE)
     ]
     assert [int(number) for number, *_ in ROWS] == [int(name.split("_")[1]) for name in names]
 

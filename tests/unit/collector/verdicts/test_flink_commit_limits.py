@@ -367,7 +367,7 @@ def test_what_is_ours_has_ended_or_is_nowhere_is_none_of_flinks() -> None:
     state = flink_state([FAILED, COMPLETED_3, LISTED_3])
     assert case_of(state, [BEGUN]) is not None
     # The last: it runs by its decision, though no coordinator was seen to have it.
-    for changes in ({"ours": True}, {"superseded": True}, {"broker": None, "outcome": object()}):
+    for changes in ({"managed": True}, {"superseded": True}, {"broker": None, "outcome": object()}):
         assert case_of(state, [replace(BEGUN, **changes)]) is None  # type: ignore[arg-type]
 
 

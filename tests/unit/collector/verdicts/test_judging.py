@@ -88,9 +88,9 @@ def test_what_no_decision_lists_is_ruled_by_the_newest_run() -> None:
 def test_a_foreign_branch_with_a_name_like_ours_is_no_pipelines() -> None:
     branch = replace(database_handle("postgres"), transaction="ip-count-0-0")
     case = only(RUN, branch_listed(branch))
-    assert (case.transaction.ours, case.pipeline, case.rulable) == (False, None, None)
-    (ours,) = cases(folded(RUN, branch_listed(database_handle("postgres")))).values()
-    assert (ours.transaction.ours, ours.rulable) == (True, batch_attempt(41))
+    assert (case.transaction.managed, case.pipeline, case.rulable) == (False, None, None)
+    (managed,) = cases(folded(RUN, branch_listed(database_handle("postgres")))).values()
+    assert (managed.transaction.managed, managed.rulable) == (True, batch_attempt(41))
     before_its_run = replace(database_handle("postgres"), transaction="ip-count:41:7:0:0a1b2c3d")
     assert only(RUN, branch_listed(before_its_run)).rulable is None
 
@@ -98,12 +98,16 @@ def test_a_foreign_branch_with_a_name_like_ours_is_no_pipelines() -> None:
 def test_a_case_has_what_is_known_of_its_pipeline_and_of_the_log() -> None:
     foreign = broker_record(BrokerStatus.ONGOING, 0, transaction="payments", producer_id=9)
     found = cases(folded(RUN, OPEN, foreign))
-    ours, other = found["ip-count-0-1"], found["payments"]
-    assert (ours.log_status, ours.log_error, ours.now_ms) == (DecisionLogStatus.UNREADABLE, "no leader", T0 + 9_000)
-    assert ours.pipeline is not None
-    assert (ours.pipeline.latest_run_offset, ours.pipeline.latest_run_ms) == (0, T0 - 1_000)
+    managed, other = found["ip-count-0-1"], found["payments"]
+    assert (managed.log_status, managed.log_error, managed.now_ms) == (
+        DecisionLogStatus.UNREADABLE,
+        "no leader",
+        T0 + 9_000,
+    )
+    assert managed.pipeline is not None
+    assert (managed.pipeline.latest_run_offset, managed.pipeline.latest_run_ms) == (0, T0 - 1_000)
     assert (other.pipeline, other.rulable) == (None, None)
-    assert [one.pipeline for one in judged([ours, other])] == [ours.pipeline, None]
+    assert [one.pipeline for one in judged([managed, other])] == [managed.pipeline, None]
 
 
 def test_what_applications_do_is_judged_by_the_limits_that_are_set() -> None:

@@ -109,9 +109,9 @@ def test_an_end_names_its_transaction_and_its_time() -> None:
 
 def test_all_that_was_written_at_an_epoch_is_found() -> None:
     """Below version 2 an epoch has several transactions; a decision may list any of them."""
-    ours = "ip-count-0-1"
+    managed = "ip-count-0-1"
     first, second = (
-        broker_record(BrokerStatus.COMPLETE_COMMIT, at, start=at, transaction=ours, producer_id=7, epoch=2)
+        broker_record(BrokerStatus.COMPLETE_COMMIT, at, start=at, transaction=managed, producer_id=7, epoch=2)
         for at in (0, 100)
     )
     state = folded(
@@ -119,13 +119,13 @@ def test_all_that_was_written_at_an_epoch_is_found() -> None:
         broker_record(BrokerStatus.ONGOING, 0, transaction="billing", producer_id=7, epoch=2),
         first,
         second,
-        decided(1, handle(ours, epoch=2, producer_id=7)),
+        decided(1, handle(managed, epoch=2, producer_id=7)),
         broker_record(BrokerStatus.ONGOING, 0, transaction="other", producer_id=7, epoch=3),
         broker_record(BrokerStatus.ONGOING, 0, transaction="another", producer_id=8, epoch=2),
     )
     found = written_at(state, [(7, 2), (8, 2), (9, 2)])
     assert {at: [one.identity.transaction for one in written.transactions] for at, written in found.items()} == {
-        (7, 2): ["billing", ours, ours],
+        (7, 2): ["billing", managed, managed],
         (8, 2): ["another"],
     }
     assert {at: written.listed_by for at, written in found.items()} == {(7, 2): DECIDED, (8, 2): ""}

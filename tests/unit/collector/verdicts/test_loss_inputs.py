@@ -76,7 +76,7 @@ def asked(state: State) -> int:
         ("ordered to abort", [*COMMITTED, ordered("abort", 39_000)], False),
         ("settled", [*COMMITTED, ordered("settle", 39_000)], False),
         ("other form", of_id("writer"), False),
-        ("ours", [run_started(), *of_id("ip-count-0-1"), decided(1, handle())], False),
+        ("managed", [run_started(), *of_id("ip-count-0-1"), decided(1, handle())], False),
         ("branch", ended("abort"), True),
         ("other branch", ended("abort", BANK), False),
     ],
@@ -178,7 +178,7 @@ BACK = [FAILED, FROM_2]
         ("not over", [*ended("commit")[:2], *BACK], 0, 0),
         ("aborted", [*ended("abort"), *BACK], 0, 0),
         ("another program's", [*ended("commit", BANK), *BACK], 0, 0),
-        ("ours", [*ours_ended(), *BACK], 0, 0),
+        ("managed", [*ours_ended(), *BACK], 0, 0),
     ],
 )
 def test_branches_that_an_order_committed_are_asked_about_after_a_restore(

@@ -113,7 +113,7 @@ def past(store: Store, id_: str, prefixes: frozenset[str] = frozenset({PREFIX}))
         ("and those of its subtask", "sink-0-3", {"sink-0-2", "sink-0-3"}),
         ("of another subtask", "sink-1-3", {"sink-1-3"}),
         ("of another form", "writer", {"writer"}),
-        ("ours", f"{PREFIX}-0-1", {f"{PREFIX}-0-1"}),
+        ("managed", f"{PREFIX}-0-1", {f"{PREFIX}-0-1"}),
         ("unknown", "never-was", set()),
     ],
 )
@@ -135,7 +135,7 @@ def test_history_returns_who_took_an_id(store: Store) -> None:
 @table(
     "id_, prefixes, is_decided",
     [
-        ("ours", f"{PREFIX}-0-1", frozenset({PREFIX}), True),
+        ("managed", f"{PREFIX}-0-1", frozenset({PREFIX}), True),
         ("of no pipeline", f"{PREFIX}-0-1", frozenset({"sink"}), False),
         ("foreign", "sink-0-3", frozenset({PREFIX}), False),
         ("of another form", "writer", frozenset({PREFIX}), False),
@@ -180,7 +180,7 @@ def test_branches_that_left_memory_are_judged_from_history(
     current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
     current.see_decision_log(DecisionLogStatus.READABLE)
     current.observe([observed(0, run_started())])
-    current.carried_out(ORDERED)
+    current.executed(ORDERED)
     found, more = aborts_and_losses.losses_in_history(current, store, branch.transaction)
     assert ([loss.verdict for loss in found], more) == (answer, 0)
     assert all(loss.view.transaction == branch.transaction and loss.view.ended_ms for loss in found)

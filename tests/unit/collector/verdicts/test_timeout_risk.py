@@ -16,7 +16,7 @@ def timeout(**lengths: object) -> Timeout:
     return Timeout(lengths=known, open_now=None, pipeline=None, assumed_recovery_ms=20_000)
 
 
-def ours(interval_ms: int, **lengths: object) -> Timeout:
+def managed(interval_ms: int, **lengths: object) -> Timeout:
     """Return a timeout of ours: a restart takes the interval, 3 s for the checkpoint and 10 s of delay."""
     history = PipelineHistory(facts=PipelineFacts(pipeline="orders"), checkpoint_p99_ms=3_000, interval_ms=interval_ms)
     return Timeout(lengths=timeout(**lengths).lengths, open_now=None, pipeline=history, assumed_recovery_ms=20_000)
@@ -68,23 +68,23 @@ def ours(interval_ms: int, **lengths: object) -> Timeout:
             "transactions are open for up to 59 s (99 of 100). Set transaction.timeout.ms to at least 100000."),
         (timeout(ended=0, timed_out=1, p99_ms=None), TimeoutRisk.TIMED_OUT,
             "Its one transaction was aborted at the timeout of 60 s. 60 s leave 40 s: a restart takes 20 s."),
-        (ours(30_000, p99_ms=20_000), TimeoutRisk.TOO_SHORT,
+        (managed(30_000, p99_ms=20_000), TimeoutRisk.TOO_SHORT,
             "60 s are 3.0 s too short: a restart takes 43 s by its settings (none was measured) "
             "and transactions are open for up to 20 s (99 of 100). "
             "Set transaction.timeout.ms to at least 110000, or the interval to 27 s."),
-        (ours(30_000, p99_ms=10_000), TimeoutRisk.TIGHT,
+        (managed(30_000, p99_ms=10_000), TimeoutRisk.TIGHT,
             "60 s leave 7.0 s: a restart takes 43 s by its settings (none was measured) "
             "and transactions are open for up to 10 s (99 of 100). "
             "Set transaction.timeout.ms to at least 100000."),
-        (ours(4_000, p99_ms=43_000), TimeoutRisk.TIGHT,
+        (managed(4_000, p99_ms=43_000), TimeoutRisk.TIGHT,
             "60 s leave 0.0 s: a restart takes 17 s by its settings (none was measured) "
             "and transactions are open for up to 43 s (99 of 100). "
             "Set transaction.timeout.ms to at least 80000."),
-        (ours(4_000, p99_ms=45_600), TimeoutRisk.TOO_SHORT,
+        (managed(4_000, p99_ms=45_600), TimeoutRisk.TOO_SHORT,
             "60 s are 2.6 s too short: a restart takes 17 s by its settings (none was measured) "
             "and transactions are open for up to 46 s (99 of 100). "
             "Set transaction.timeout.ms to at least 80000, or the interval to 1.0 s."),
-        (ours(3_000, p99_ms=47_000), TimeoutRisk.TOO_SHORT,
+        (managed(3_000, p99_ms=47_000), TimeoutRisk.TOO_SHORT,
             "60 s are 3.0 s too short: a restart takes 16 s by its settings (none was measured) "
             "and transactions are open for up to 47 s (99 of 100). "
             "Set transaction.timeout.ms to at least 80000."),
@@ -96,7 +96,7 @@ def test_a_timeout_is_judged_by_what_it_must_outlast(case: Timeout, risk: Timeou
 
 
 def test_what_a_restart_needs_is_shown_with_its_parts_or_as_assumed() -> None:
-    assert ours(5_000).recovery == "18 s, not measured: interval 5.0 s + checkpoint 3.0 s + restart delay 10 s"
+    assert managed(5_000).recovery == "18 s, not measured: interval 5.0 s + checkpoint 3.0 s + restart delay 10 s"
     assert timeout().recovery == "20 s, assumed: nothing is known of its restarts"
 
 

@@ -75,7 +75,7 @@ def test_what_is_ours_ended_or_in_a_database_has_no_case() -> None:
     view = next(view for view in views(state, settled=False) if view.is_running)
     limits = {"foreign_old_ms": OLD_MS, "now_ms": T0 + BEGUN}
     assert young_case(state, view, **limits) is not None
-    assert young_case(state, replace(view, ours=True), **limits) is None
+    assert young_case(state, replace(view, managed=True), **limits) is None
     assert young_case(state, replace(view, superseded=True), **limits) is None
     assert young_case(state, replace(view, broker=None, outcome=object()), **limits) is None
     (branch,) = views(folded(branch_listed(database_handle("postgres"), prepared_ms=T0)), settled=False)
@@ -83,8 +83,8 @@ def test_what_is_ours_ended_or_in_a_database_has_no_case() -> None:
 
 
 def test_ours_and_flinks_are_judged_by_their_own_rules_before() -> None:
-    ours = {"transaction": "ip-count-0-1", "producer_id": 7}
-    before = broker_record(BrokerStatus.COMPLETE_COMMIT, 400, epoch=1, start=0, **ours)
-    begun = broker_record(BrokerStatus.ONGOING, BEGUN, epoch=2, start=BEGUN, **ours)
+    managed = {"transaction": "ip-count-0-1", "producer_id": 7}
+    before = broker_record(BrokerStatus.COMPLETE_COMMIT, 400, epoch=1, start=0, **managed)
+    begun = broker_record(BrokerStatus.ONGOING, BEGUN, epoch=2, start=BEGUN, **managed)
     assert judged_at(BEGUN + 300, run_started(), before, begun).judgement.rule != 35
     assert judged_at(BEGUN + 300, job(), COMMITTED, OPEN).judgement.rule == 35, "its prefix is in no list yet"

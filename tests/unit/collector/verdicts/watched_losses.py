@@ -36,7 +36,7 @@ class Watched:
         for each in seen:
             self.seen += 1
             if isinstance(each, OperatorOrder):
-                self.current.carried_out(each)
+                self.current.executed(each)
             elif isinstance(each, FlinkCommittables):
                 self.current.flink.see_committables([each])
             else:

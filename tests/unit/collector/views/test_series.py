@@ -136,7 +136,7 @@ def test_commits_aborts_and_losses_stand_in_their_buckets(history: History, ask:
     lost = transaction_event(EventType.TRANSACTION_LOST, 5 * MINUTE_MS, handle(producer_id=8), reason="timeout")
     history.observe(lost)
     found = one(ask(window))
-    assert found.ours
+    assert found.managed
     assert (sum(map(int, found.commits)), sum(map(int, found.aborts)), sum(map(int, found.lost))) == (3, 1, 1)
     buckets = Buckets.of(window, None, NOW)
     assert found.commits[(T0 + MINUTE_MS - buckets.from_ms) // buckets.bucket_ms] == 3

@@ -52,7 +52,7 @@ def test_the_api_has_each_application_with_what_is_open_of_it(tmp_path: Path) ->
     found = {row["pipeline"]: row for row in api.rows("timeouts")}
     assert set(found) == {"ip-count", "flink-orders", "gone"}
     ip_count, gone = found["ip-count"], found["gone"]
-    assert (ip_count["ours"], ip_count["open"], ip_count["oldest_opened_at_ms"]) == (True, 1, T0)
+    assert (ip_count["managed"], ip_count["open"], ip_count["oldest_opened_at_ms"]) == (True, 1, T0)
     assert ip_count["oldest_deadline_ms"] == T0 + ip_count["timeout_ms"]
     assert ip_count["oldest_key"] in {row["key"] for row in api.rows("transactions")}
     assert "restart delay 10 s" in ip_count["recovery"]

@@ -54,7 +54,7 @@ def steps(said: str) -> Iterator[tuple[str, ...]]:
         yield from (("remove", name) for name in re.findall(r"and remove (\S+\.crc)", step))
 
 
-def carry_out(path: Path, said: str) -> None:
+def execute(path: Path, said: str) -> None:
     for step in steps(said):
         match step:
             case ("remove", name):
@@ -139,7 +139,7 @@ def test_what_is_said_makes_the_directory_whole(tmp_path, damaged, written, beco
     assert {reason for reason, text in WHY.items() if text in said} == why
     assert (FINISHED in said) == ("finished" in why and damaged != ["-offsets/2"]), "a whole file is not written again"
     told = [("", step[2]) if step[0] == "copy" else step for step in steps(said) if ".crc" not in step[1]]
-    carry_out(tmp_path, said)
+    execute(tmp_path, said)
     check_logs(directory(tmp_path), written)
     assert (numbers(tmp_path, "offsets")[-1], numbers(tmp_path, "commits")[-1]) == becomes
     checksums = [
@@ -158,7 +158,7 @@ def test_what_is_said_makes_the_directory_whole(tmp_path, damaged, written, beco
 )
 def test_the_first_batches_are_repaired_like_others(tmp_path, planned, committed, damaged, written, becomes):
     spark_logs(tmp_path, planned, committed, damaged=damaged)
-    carry_out(tmp_path, refusal(tmp_path, written))
+    execute(tmp_path, refusal(tmp_path, written))
     assert (numbers(tmp_path, "offsets"), numbers(tmp_path, "commits")) == becomes
 
 
@@ -204,13 +204,13 @@ def test_ids_of_state_files_are_not_made_up(tmp_path):
     assert "remove offsets/3" in refusal(tmp_path, Written(last=2, **SETTLED)), "it is planned again, not run again"
     said = refusal(tmp_path, Written(last=3, is_settled=False))
     assert "remove commits/3" in said
-    carry_out(tmp_path, said)
+    execute(tmp_path, said)
     check_logs(directory(tmp_path), None)
 
 
 def test_ids_of_the_newest_batch_are_enough(tmp_path):
     spark_logs(tmp_path, range(4), range(4), damaged=["-offsets/2", "-commits/2"], commit=COMMIT_V2)
-    carry_out(tmp_path, refusal(tmp_path, Written(last=3, is_settled=False)))
+    execute(tmp_path, refusal(tmp_path, Written(last=3, is_settled=False)))
     assert numbers(tmp_path, "offsets") == [0, 1, 2, 3]
 
 

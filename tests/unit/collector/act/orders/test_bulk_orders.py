@@ -165,7 +165,7 @@ def test_a_plan_for_none_does_nothing() -> None:
         raise AssertionError(f"{len(part)} are planned")
 
     made, why = plan_each(plan, [])
-    assert (made.actions, made.carry_out(), why) == ((), [], {})
+    assert (made.actions, made.execute(), why) == ((), [], {})
 
 
 @pytest.mark.parametrize("refused", [set(), {3}, {0, 9}, {4, 5, 6}, set(range(10))])
@@ -178,12 +178,12 @@ def test_each_that_is_refused_stops_no_other(refused: set[int]) -> None:
         if wrong:
             raise OrderRefused(f"{wrong[0]} has ended")
         actions = tuple(PlannedAction(key=judged.view.key, description="abort", target={}) for judged in part)
-        return Plan(actions=actions, carry_out=lambda: [(StepOutcome.ABORTED, "")] * len(part))
+        return Plan(actions=actions, execute=lambda: [(StepOutcome.ABORTED, "")] * len(part))
 
     made, why = plan_each(plan, found)
     assert why == {found[n].view.key: f"flink-{n} has ended" for n in refused}
     assert [act.key for act in made.actions] == [one.view.key for n, one in enumerate(found) if n not in refused]
-    assert len(made.carry_out()) == 10 - len(refused)
+    assert len(made.execute()) == 10 - len(refused)
     assert tried[0] == 10
 
 

@@ -11,7 +11,7 @@ from indoubt.collector.act.orders.plan import (
     ActionResult,
     Plan,
     PlannedAction,
-    carry_out,
+    execute,
     handle_of,
     joined,
     ready_text,
@@ -52,7 +52,7 @@ from tests.unit.collector.observations import (
 
 
 def plan(keys: str, deed: Callable[[], Sequence[ActionResult]]) -> Plan:
-    return Plan(actions=tuple(PlannedAction(key=key, description="", target={}) for key in keys), carry_out=deed)
+    return Plan(actions=tuple(PlannedAction(key=key, description="", target={}) for key in keys), execute=deed)
 
 
 def done(keys: str) -> Plan:
@@ -67,19 +67,19 @@ def failing(keys: str, error: Exception) -> Plan:
 
 
 def test_what_fails_in_the_middle_has_unknown_ends() -> None:
-    ends = carry_out(failing("ab", Unreachable("no broker")))
+    ends = execute(failing("ab", Unreachable("no broker")))
     assert ends == [(StepOutcome.UNKNOWN, "Unreachable: no broker")] * 2
 
 
 def test_what_is_refused_before_its_first_act_was_not_done() -> None:
     with pytest.raises(OrderRefused, match="somebody was first"):
-        carry_out(failing("ab", OrderRefused("somebody was first")))
+        execute(failing("ab", OrderRefused("somebody was first")))
 
 
 def test_joined_plans_answer_in_the_order_of_the_keys() -> None:
     together = joined([done("ca"), done("b")], "abc")
     assert [planned.key for planned in together.actions] == ["a", "b", "c"]
-    assert [detail for _, detail in carry_out(together)] == ["a", "b", "c"]
+    assert [detail for _, detail in execute(together)] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_joined_plans_answer_in_the_order_of_the_keys() -> None:
 )
 def test_one_plan_that_does_not_go_through_stops_no_other(error: Exception, end: ActionResult) -> None:
     for plans in ([failing("a", error), done("b")], [done("b"), failing("a", error)]):
-        assert carry_out(joined(plans, "ab")) == [end, (StepOutcome.ABORTED, "b")]
+        assert execute(joined(plans, "ab")) == [end, (StepOutcome.ABORTED, "b")]
 
 
 def test_only_where_every_plan_is_refused_nothing_was_done() -> None:
     with pytest.raises(OrderRefused, match="first"):
-        carry_out(joined([failing("a", OrderRefused("first")), failing("b", OrderRefused("second"))], "ab"))
+        execute(joined([failing("a", OrderRefused("first")), failing("b", OrderRefused("second"))], "ab"))
 
 
 HANDLE = handle()

@@ -19,16 +19,16 @@ from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.verdicts import Assumption, Judgement, Verdict
 from tests.unit.collector.observations import T0, broker_record, only_view
 
-ACT, REHEARSE, HOLD_BACK = Move.ACT, Move.REHEARSE, Move.HOLD_BACK
+ACT, DRY_RUN, HOLD_BACK = Move.ACT, Move.DRY_RUN, Move.HOLD_BACK
 APPLICATION = "orders"
 SILENT_MS = 15_000
 CERTAIN_COMMIT = Judgement(verdict=Verdict.COMMIT_IT, rule=23, rests_on=(), may_commit=True, loses_data=True)
 CERTAIN_ABORT = Judgement(verdict=Verdict.ABORT_IT, rule=22, rests_on=(), may_abort=True)
 COMMIT = StandingOrder(
-    name="save", act=Action.COMMIT, applications=frozenset({APPLICATION}), most_per_hour=10, less_than_s_left=20, rehearse=False
+    name="save", act=Action.COMMIT, applications=frozenset({APPLICATION}), most_per_hour=10, less_than_s_left=20, dry_run=False
 )  # fmt: skip
 ABORT = StandingOrder(
-    name="clear", act=Action.ABORT, applications=frozenset({APPLICATION}), most_per_hour=10, older_than_minutes=10, rehearse=False
+    name="clear", act=Action.ABORT, applications=frozenset({APPLICATION}), most_per_hour=10, older_than_minutes=10, dry_run=False
 )  # fmt: skip
 DUE_S = 45
 """Seconds after its opening at which 15 s of 60 are left."""
@@ -118,10 +118,10 @@ def only(order: StandingOrder, found: Candidate, when: Circumstances) -> tuple[M
         (ABORT, replace(CERTAIN_ABORT, verdict=Verdict.FOREIGN), 700, {}, None),
         (ABORT, replace(CERTAIN_ABORT, verdict=Verdict.HANGING), 700, {}, None),
         (ABORT, replace(CERTAIN_COMMIT, may_abort=True, loses_data=False), 700, {}, None),
-        # Rehearsed unless the file says otherwise.
-        (replace(COMMIT, rehearse=True), CERTAIN_COMMIT, 45, {}, REHEARSE),
+        # A dry run unless the file says otherwise.
+        (replace(COMMIT, dry_run=True), CERTAIN_COMMIT, 45, {}, DRY_RUN),
         (StandingOrder(name="o", act=Action.COMMIT, applications=frozenset({"*"}), most_per_hour=1, less_than_s_left=20),
-         CERTAIN_COMMIT, 45, {}, REHEARSE),
+         CERTAIN_COMMIT, 45, {}, DRY_RUN),
         # Its first verdict that asks for something is no change; another one, or one that comes and goes, is.
         (COMMIT, CERTAIN_COMMIT, 45, {"verdicts": (Verdict.IN_PROGRESS, Verdict.AT_RISK, Verdict.COMMIT_IT)}, ACT),
         (COMMIT, CERTAIN_COMMIT, 45, {"verdicts": (Verdict.UNKNOWN, Verdict.COMMIT_IT)}, HOLD_BACK),

@@ -17,9 +17,9 @@ from indoubt.lifecycle.verdicts import Assumption, Certainty, Judgement, Verdict
 from tests.unit.collector.act.standing_orders.test_decision import (
     ACT,
     APPLICATION,
+    DRY_RUN,
     HOLD_BACK,
     OBSERVERS,
-    REHEARSE,
     SILENT_MS,
     candidate,
     view,
@@ -48,7 +48,7 @@ ORDERS = st.builds(
     less_than_s_left=st.integers(1, 60),
     driver_gone=st.booleans(),
     older_than_minutes=st.integers(1, 2),
-    rehearse=st.booleans(),
+    dry_run=st.booleans(),
 )
 STATUSES = st.builds(
     ObserverStatus,
@@ -125,6 +125,6 @@ def test_it_never_acts_in_doubt(order: StandingOrder, found: list[Candidate], wh
 
 @PROPERTY
 @given(order=ORDERS, found=candidates(), when=CIRCUMSTANCES)
-def test_what_rehearses_never_acts(order: StandingOrder, found: list[Candidate], when: Circumstances) -> None:
+def test_a_dry_run_never_acts(order: StandingOrder, found: list[Candidate], when: Circumstances) -> None:
     moves = {decision.move for decision in decide(order, found, when)}
-    assert not (moves & {ACT if order.rehearse else REHEARSE})
+    assert not (moves & {ACT if order.dry_run else DRY_RUN})

@@ -43,13 +43,13 @@ def key(of: object = FIRST) -> str:
 
 def add(given: GivenOrders, outcome: OrderOutcome, of: object = FIRST) -> None:
     act = StandingAct(key=key(of), application="orders", at_ms=T0, audit=1, outcome=outcome.value)
-    given.add(ORDER.name, act, is_rehearsal=False)
+    given.add(ORDER.name, act, is_dry_run=False)
 
 
 def moves(given: GivenOrders, failed: FailedAttempts) -> dict[str, object]:
     when = at(
-        done=given.done(ORDER.name, rehearses=False),
-        counted=given.counted(ORDER.name, rehearses=False),
+        done=given.done(ORDER.name, dry_run=False),
+        counted=given.counted(ORDER.name, dry_run=False),
         failed=failed.waiting(),
     )
     return {made.candidate.judged.view.key: made.move for made in decide(ORDER, [FIRST, SECOND], when)}
@@ -80,7 +80,7 @@ def test_refused_attempts_use_up_no_limit(clock: Clock) -> None:
         clock.now_s += 1
     assert attempts < 60
     assert moves(given, failed)[key(SECOND)] is ACT
-    assert len(given.last_hour(ORDER.name, rehearses=False)) == attempts, "the report has them all"
+    assert len(given.last_hour(ORDER.name, dry_run=False)) == attempts, "the report has them all"
 
 
 def test_one_that_is_refused_again_is_left_alone_for_longer(clock: Clock) -> None:
@@ -113,7 +113,7 @@ def test_one_that_was_not_tried_for_long_begins_with_a_short_pause(clock: Clock)
 def test_an_hour_later_the_limit_is_free_again(clock: Clock) -> None:
     given = GivenOrders(clock)
     add(given, OrderOutcome.ACCEPTED, SECOND)
-    assert given.counted(ORDER.name, rehearses=False) == {key(SECOND)}
-    assert given.counted(ORDER.name, rehearses=True) == frozenset()
+    assert given.counted(ORDER.name, dry_run=False) == {key(SECOND)}
+    assert given.counted(ORDER.name, dry_run=True) == frozenset()
     clock.now_s += 3_601
-    assert given.counted(ORDER.name, rehearses=False) == frozenset()
+    assert given.counted(ORDER.name, dry_run=False) == frozenset()

@@ -20,7 +20,7 @@ from indoubt.collector.act.orders.service import Actions
 from indoubt.collector.config.tokens import Tokens
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
-from indoubt.collector.records.observations import DecisionSeen, EventSeen, Malformed, Observation, Observed, Position
+from indoubt.collector.records.observations import DecisionSeen, EventSeen, Observation, Observed, Position, Quarantined
 from indoubt.collector.serve.api.app import application
 from indoubt.collector.serve.api.auth.authentication import KnownTokens
 from indoubt.collector.serve.api.auth.rate_limits import RequestLimits
@@ -78,7 +78,7 @@ def story() -> list[Observed]:
         observed(6, broker_record(BrokerStatus.PREPARE_ABORT, 61_000, transaction="gone", producer_id=8, epoch=5)),
         observed(7, broker_record(BrokerStatus.COMPLETE_ABORT, 61_001, transaction="gone", producer_id=8, epoch=5)),
         event_seen(8, event(EventType.CHECKPOINT_COMPLETED, 900, batch=41, rows=100, duration_ms=900)),
-        observed(9, Malformed(error="event is not JSON", value="{", at_ms=1)),
+        observed(9, Quarantined(error="event is not JSON", value="{", at_ms=1)),
     ]
 
 

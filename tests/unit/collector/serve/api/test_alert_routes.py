@@ -61,7 +61,7 @@ STANDING_ORDERS = StandingOrders(
             applications=frozenset({PREFIX}),
             most_per_hour=1,
             less_than_s_left=60,
-            rehearse=False,
+            dry_run=False,
         ),
     ),
 )

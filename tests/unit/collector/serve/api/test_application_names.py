@@ -130,7 +130,7 @@ def test_open_transactions(api: Api) -> None:
     assert len(found) == len(views) == len(NAMES)
     for view in views:
         # Of an application that nothing is known of, a metric has no label of its own.
-        is_known = view.ours or view.application.kind is not ApplicationKind.OTHER
+        is_known = view.managed or view.application.kind is not ApplicationKind.OTHER
         label = PipelineLabels(most=10).of_transaction(view)
         assert label == (NAMES[view.transaction] if is_known else "foreign"), view.transaction
 

@@ -16,7 +16,7 @@ def judged(transaction: str, *, batch: int | None = None, partitions: tuple[str,
     view = SimpleNamespace(
         transaction=transaction,
         pipeline=transaction.partition("-")[0],
-        ours=batch is not None,
+        managed=batch is not None,
         batch_attempt=attempt,
         resource_manager="kafka",
         broker=SimpleNamespace(partitions=frozenset(partitions)),

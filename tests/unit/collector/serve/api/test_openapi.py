@@ -70,7 +70,7 @@ def test_a_table_has_the_columns_of_its_row(document: dict[str, Any]) -> None:
     row = schema_of(document, "TransactionRow")
     assert set(row["properties"]) == set(row["required"]) == {column.name for column in fields(TransactionRow)}
     assert row["properties"]["partitions"]["type"] == "array"
-    assert row["properties"]["ours"]["type"] == "boolean"
+    assert row["properties"]["managed"]["type"] == "boolean"
     assert row["properties"]["batch"]["anyOf"] == [{"type": "integer"}, {"type": "null"}]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
-from indoubt.collector.records.observations import BranchProof, Malformed, Observation
+from indoubt.collector.records.observations import BranchProof, Observation, Quarantined
 from indoubt.collector.serve.api import paging
 from indoubt.collector.serve.api.paging import InvalidCursor, page, place_of
 from indoubt.collector.views.batches import BatchVerdict, current_batches
@@ -58,7 +58,7 @@ def many() -> Iterator[Observation]:
         for status in (BrokerStatus.ONGOING, *ends)[: 3 if number else 1]:
             yield broker_record(status, 3_000, transaction=one.transaction, producer_id=90 + number, start=100)
         yield event(EventType.CHECKPOINT_COMPLETED, 900, batch=50 + number, rows=1, duration_ms=5)
-        yield Malformed(error="event is not JSON", value="{", at_ms=number // 2)
+        yield Quarantined(error="event is not JSON", value="{", at_ms=number // 2)
 
 
 @pytest.fixture(scope="module")

@@ -137,8 +137,8 @@ def test_a_row_says_how_it_ended_and_why(api: Api) -> None:
     )
     assert row["partitions"] == ["invoices-1"]
     assert api.client.get(f"/api/v1/transactions/{quote(row['key'], safe='')}", headers=VIEWER).status_code == 200
-    ours = found(api, "pipeline=ip-count")[0]
-    assert (ours["batch"], ours["rows"], ours["cause"]) == (41, 100, None)
+    managed = found(api, "pipeline=ip-count")[0]
+    assert (managed["batch"], managed["rows"], managed["cause"]) == (41, 100, None)
 
 
 @pytest.mark.long

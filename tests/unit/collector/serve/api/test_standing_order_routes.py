@@ -63,7 +63,7 @@ def test_a_row_says_what_the_file_says(api: AlertApi) -> None:
         "when": "less than 60 s left",
         "most_per_hour": 1,
         "acts": 0,
-        "rehearsals": 0,
+        "dry_runs": 0,
         "held": 1,
         "last_at_ms": None,
         "owner": "carla",
@@ -141,7 +141,7 @@ def test_a_refused_act_is_in_the_audit_and_uses_up_no_limit_after_a_restart(
     assert audit(api) == [("carla", "commit", "refused")], "the broker of these tests does not answer"
     (written,) = api.rows("audit")
     assert written["reason"].startswith("standing order save: 0 ms left before its timeout")
-    assert written["evidence"][0] == {"standing_order": "save", "rehearsal": False}
+    assert written["evidence"][0] == {"standing_order": "save", "dry_run": False}
     (order,) = api.standing.report().orders
     assert (order.acted, order.failed) == (0, 1)
     assert [act.outcome for act in order.acts] == ["refused"]

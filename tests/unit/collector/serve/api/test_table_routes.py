@@ -27,7 +27,7 @@ HANGING_COLUMNS = (
     "evidence revision"
 )
 COLUMNS = (
-    "key resource_manager transaction producer_id producer_epoch client_transaction_version pipeline application ours "
+    "key resource_manager transaction producer_id producer_epoch client_transaction_version pipeline application managed "
     "checkpoint_id batch attempt slot checkpoint state verdict certainty rule opened_at_ms timeout_ms deadline_ms rows bytes "
     "partitions may_commit may_abort loses_data commit_confirmation evidence revision updated_at_ms"
 )

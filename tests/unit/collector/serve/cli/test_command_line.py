@@ -65,12 +65,12 @@ def test_a_wrong_filter_says_what_it_takes(parts: list[str]) -> None:
 
 def test_a_table_aligns_its_columns_and_leaves_out_what_no_row_has() -> None:
     rows = [
-        {"key": "k1", "rows": 7, "opened_at_ms": None, "ours": True, "evidence": ["a", "b"]},
-        {"key": "k" * 200, "rows": None, "opened_at_ms": 0, "ours": False, "evidence": []},
+        {"key": "k1", "rows": 7, "opened_at_ms": None, "managed": True, "evidence": ["a", "b"]},
+        {"key": "k" * 200, "rows": None, "opened_at_ms": 0, "managed": False, "evidence": []},
     ]
-    text = text_table.table(rows, ("key", "rows", "opened_at_ms", "ours", "nobody_has_it", "evidence"))
+    text = text_table.table(rows, ("key", "rows", "opened_at_ms", "managed", "nobody_has_it", "evidence"))
     head, first, second = text.splitlines()
-    assert head.split() == ["key", "rows", "opened", "ours", "evidence"]
+    assert head.split() == ["key", "rows", "opened", "managed", "evidence"]
     assert first.split() == ["k1", "7", "-", "yes", "a,", "b"]
     assert second.startswith("k" * 200), "a key is never cut: it is copied into an order"
     assert head.index("rows") == first.index("7") == second.index("-")
@@ -139,7 +139,7 @@ def commands_on(api: Api) -> Run:
     def command(*words: str, token: str = "operator-token") -> int:
         http = api.client
         http.headers["Authorization"] = f"Bearer {token}"
-        return main.carry_out(Client("http://api", http), arguments.parser().parse_args(words))
+        return main.execute(Client("http://api", http), arguments.parser().parse_args(words))
 
     return command
 
@@ -287,7 +287,7 @@ def test_the_overview_is_all_well_only_if_everything_was_seen_to_be(
         def get(self, path: str, **parameters: str) -> Any:
             return answer | changes
 
-    assert overview.carry_out(Known(), as_json=False) == code
+    assert overview.execute(Known(), as_json=False) == code
     assert capsys.readouterr().out.startswith(said)
 
 

@@ -101,7 +101,7 @@ def many(number: int = 1_001, confirm: str = "") -> dict[str, str]:
 
 
 def run(known: Client, *words: str) -> int:
-    return main.carry_out(known, arguments.parser().parse_args(words))
+    return main.execute(known, arguments.parser().parse_args(words))
 
 
 def test_an_order_by_filter_is_one_request_that_is_followed(capsys: pytest.CaptureFixture[str]) -> None:
