@@ -60,15 +60,19 @@ class TtlCache(Generic[T, *Key]):
     def refresh(self, at_ms: int) -> None:
         """Make the next answers when it is time and the last ones were given to others too; meanwhile those are given.
 
-        Who asks seldom has it made when they ask: all those between would be made for no one. Raises what ``find`` raises.
+        Who asks seldom has it made when they ask: all those between would be made for no one. Where ``find`` fails, who asks
+        next is told: the answer that stands is soon too old.
         """
         with self._lock:
             entries = list(self._entries.items())
         for key, entry in entries:
             made_ms = entry.answer[0] if entry.answer is not None else entry.asked_ms
             if entry.asked_ms > made_ms and not 0 <= at_ms - made_ms < self._every_ms:
-                with entry.lock:
-                    entry.answer = at_ms, self._find(at_ms, *key)
+                try:
+                    with entry.lock:
+                        entry.answer = at_ms, self._find(at_ms, *key)
+                except Exception as error:
+                    log.debug("an answer could not be kept ready: %s", error)
 
 
 class Refresher:
@@ -98,11 +102,7 @@ class Refresher:
     def refresh(self) -> None:
         """Make the answers that are due."""
         for kept in list(self._kept):
-            try:
-                kept.refresh(self._clock_ms())
-            except Exception as error:
-                # Who asks next is told: the answer that stands is soon too old.
-                log.debug("an answer could not be kept ready: %s", error)
+            kept.refresh(self._clock_ms())
 
     def _run(self) -> None:
         while not self._stopping.wait(LOOK_S):
