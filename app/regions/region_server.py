@@ -117,7 +117,7 @@ class RegionServer:
         """Yield JSON messages for one viewer: the whole content, then what changes, and a heartbeat each 2 s.
 
         ``now_ms``: the collector's clock. ``as_of_ms``: when the collector last answered. ``lost``: why it does not now.
-        ``blocks``, ``edits`` and ``order``: see ``region_content.changes``. Raises TooManyViews.
+        ``blocks`` and ``order``: see ``region_content.changes``. Raises TooManyViews.
         """
         view = self._join(name, query)
         seen, lost = 0, ""

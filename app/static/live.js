@@ -155,21 +155,12 @@ function dismissConnectionError() {
 // What a person has unfolded stays so: the server does not know of it.
 const isOurs = (name, element) => !(name === "open" && element.tagName === "DETAILS");
 
-// The app sends of a block what differs (app/regions/region_content.py): [first piece, how many, what replaces them].
-function edited(markup, edits) {
-  const pieces = markup.split("<");
-  for (const [first, many, text] of [...edits].reverse()) pieces.splice(first, many, text);
-  return pieces.join("<");
-}
-
 class Region {
   constructor(parent) {
     this.root = document.createElement("div");
     this.root.className = "stHtml live-region";
     this.root.innerHTML = "<p class='region-lost' role='alert' hidden></p><div class='region-blocks'></div>";
     [this.note, this.blocks] = this.root.children;
-    // Each block as the app sent it: what is shown has times that the browser wrote.
-    this.markup = new Map();
     this.root.indoubt = this;
     this.root.addEventListener("click", (event) => this.clicked(event));
     this.receivedMs = 0;
@@ -217,9 +208,8 @@ class Region {
     this.asOfMs = message.as_of_ms;
     this.lost = message.lost;
     for (const [name, html] of Object.entries(message.blocks ?? {})) this.put(name, html);
-    for (const [name, edits] of Object.entries(message.edits ?? {})) this.put(name, edited(this.markup.get(name), edits));
     if (message.order) this.arrange(message.order);
-    if (message.blocks || message.edits || message.order) {
+    if (message.blocks || message.order) {
       this.allow();
       tick();
     }
@@ -231,7 +221,6 @@ class Region {
   }
 
   put(name, html) {
-    this.markup.set(name, html);
     let block = this.block(name);
     if (!block) {
       block = document.createElement("div");
@@ -243,7 +232,6 @@ class Region {
 
   arrange(order) {
     const wanted = new Set(order);
-    this.markup.forEach((_, name) => wanted.has(name) || this.markup.delete(name));
     [...this.blocks.children].forEach((child) => wanted.has(child.dataset.block) || child.remove());
     order.forEach((name, place) => {
       const block = this.block(name);

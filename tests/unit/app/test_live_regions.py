@@ -9,13 +9,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components.markup import el
 from indoubt.app.regions import component, region_server
-from indoubt.app.regions.region_content import Query, RegionContent, changes, edits
+from indoubt.app.regions.region_content import Query, RegionContent, changes
 from indoubt.app.regions.region_server import RegionServer, TooManyViews
 from indoubt.app.settings import Settings
 from tests.unit.app.contract_answers import Answers
@@ -299,36 +297,6 @@ def test_more_different_views_than_the_limit_are_refused(served, monkeypatch):
 )
 def test_a_message_holds_what_changed_and_nothing_else(before, now, message):
     assert changes(before, now) == message
-
-
-def test_of_a_long_block_only_the_pieces_that_differ_are_sent():
-    rows = "".join(f"<li>a row of a long list, number {number}</li>" for number in range(9))
-    before, now = f"<b>1</b>{rows}<i>2</i>", f"<b>3</b>{rows}<i>4</i>"
-    assert changes({"a": before}, {"a": now}) == {"edits": {"a": [(1, 1, "b>3"), (21, 1, "i>4")]}}
-    longer = f"<b>1</b>{rows}<li>one more</li><i>2</i>"
-    assert changes({"a": before}, {"a": longer}) == {"edits": {"a": [(21, 1, "li>one more</li><i>2")]}}
-
-
-@pytest.mark.parametrize("came", [2, 3])
-def test_of_a_list_that_moves_on_only_what_came_is_sent(came):
-    def marks(first: int, until: int) -> str:
-        return "<div>" + "".join(f"<i title='{number} {'long ' * 40}'>mark</i>" for number in range(first, until))
-
-    before, now = f"<b>1</b>{marks(0, 40)}</div><i>2</i>", f"<b>1</b>{marks(2, 40 + came)}</div><i>3</i>"
-    message = changes({"a": before}, {"a": now})
-    assert set(message) == {"edits"}
-    assert len(json.dumps(message)) < len(marks(0, came + 1))
-
-
-PIECES = st.lists(st.sampled_from(["b>", "/b>", "i>text", "", "p>" + "one " * 60, "p>" + "two " * 60]), min_size=1)
-
-
-@given(PIECES, PIECES)
-def test_edits_carried_out_from_the_last_give_the_new_markup(before, now):
-    pieces = before.copy()
-    for first, many, text in reversed(edits("<".join(before), "<".join(now))):
-        pieces[first : first + many] = [text]
-    assert "<".join(pieces) == "<".join(now)
 
 
 def test_a_region_without_a_block_says_so_in_whole_json(served):
