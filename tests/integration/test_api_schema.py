@@ -228,7 +228,7 @@ def test_no_secret_is_in_the_log(collector: CollectorProcess, client: httpx.Clie
     client.post("/api/v1/orders", json={"password": mistaken})
     lines = collector.log.read_text()
     assert "GET /api/v1/transactions/{key:transaction_key}: 404" in lines, "it does write its requests"
-    assert "DEBUG collector" in lines
+    assert "DEBUG indoubt.collector" in lines
     assert [secret for secret in (*given, mistaken) if secret in lines] == []
     answers = json.dumps([collector.get("status"), collector.rows("quarantined")])
     assert [secret for secret in given if secret in answers] == []

@@ -6,17 +6,16 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from demo.children import die_with_parent
+from indoubt.lifecycle.clock import now_ms
 from indoubt.lifecycle.identity import Handle, Marker
 from indoubt.pipeline.config.settings import ROOT
 from indoubt.pipeline.runtime.crash_points import CrashPoint
@@ -139,7 +138,7 @@ def test_a_sweep_spares_the_batch_under_way_with_any_clock(sinks, monkeypatch, a
     """Batch 1 has more slots than batch 0, and lasts for several looks."""
     run = sinks.run()
     with monkeypatch.context() as skewed:
-        skewed.setattr(coordinator, "time", SimpleNamespace(time_ns=lambda: time.time_ns() + ahead_s * 10**9))
+        skewed.setattr(coordinator, "now_ms", lambda: now_ms() + ahead_s * 1000)
         first = run.slot(0, b"a")
         assert run.recovery.sweep_unused(run.options.attempt) == 0
         run.commit(first)
