@@ -1,14 +1,11 @@
 """Small plots of an application over time, as SVG: bars where something was counted, hatching where nothing was observed, marks.
 
-What is drawn stays where it is while time goes on: places count from a fixed time and heights from a unit that seldom
-changes. One number of the whole (``moved``) moves it to the left, and style.css turns both into pixels. So a new bucket changes a
-few characters, and only these are sent to those who look (app/regions/region_content.py).
+All have the same time axis: a place is a number of buckets since the first one, and a mark is a line through each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import amount, duration, exact_time
@@ -17,16 +14,12 @@ from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.pipelines import CheckpointRow
 from indoubt.lifecycle.rows.series import ApplicationSeries, CheckpointGapsRow, MarkKind, Series, SeriesMark
 
-HEIGHT = 40
-COLUMNS = 120
+HEIGHT = 72
+"""Pixels, as in style.css."""
+LEAST = 2
+"""The height of the smallest bar: what is little is seen too."""
+COLUMNS = 240
 """So many points has the line of checkpoints at most, however many there were."""
-COLUMNS_A_PIECE = 10
-PIECES = COLUMNS // COLUMNS_A_PIECE + 1
-BARS_A_PIECE = 2
-ROUND = 10_000
-"""Buckets, after which places count from a later time: numbers stay short, and a browser draws them exactly."""
-UNITS = 128
-"""More than the units of the highest bar or point."""
 _SIGNS = {
     MarkKind.ORDER: "◆",
     MarkKind.START: "▸",
@@ -40,20 +33,15 @@ MOST_MARKS = 40
 Values = Sequence[int | None]
 
 
-def moved(series: Series) -> str:
-    """Return the style of what holds the plots: how far all is moved to the left."""
-    return f"--moved:-{_first(series)}"
-
-
 def application_plots(series: Series, row: ApplicationSeries) -> Html:
     """Return the plots of one application: commits, aborts, hidden records, waiting readers, and its marks."""
     undone = [_sum(aborts, lost) for aborts, lost in zip(row.aborts, row.lost, strict=True)]
     lost = sum(value or 0 for value in row.lost)
     marks = [mark for mark in series.marks if mark.pipeline in ("", row.pipeline)][-MOST_MARKS:]
-    first = series.from_ms // series.bucket_ms
+    lines = _lines(marks, series)
 
     def plot(name: str, values: Values, says: str, tone: str) -> Html:
-        return _plot(first, name, values, says, tone)
+        return _plot(name, values, says, tone, lines)
 
     return el(
         "div",
@@ -71,15 +59,19 @@ def application_plots(series: Series, row: ApplicationSeries) -> Html:
     )
 
 
-def _plot(first: int, name: str, values: Values, says: str, tone: str) -> Html:
+def _plot(name: str, values: Values, says: str, tone: str, lines: Html) -> Html:
     most = _most(values)
-    unit = _unit(most)
-    unseen = "".join(f"M{first % ROUND + end} 0h-{number}v{HEIGHT}h{number}z" for end, number in _unseen(values))
-    bars = [_path("".join(piece)) for piece in _pieces(first, values, unit)] if most else []
+    unseen = "".join(f"M{place} {HEIGHT}l1-{HEIGHT}" for place, value in enumerate(values) if value is None)
+    bars = "".join(
+        f"M{place}.5 {HEIGHT}v-{max(LEAST, round(HEIGHT * value / most))}"
+        for place, value in enumerate(values)
+        if value
+    )
     svg = el(
         "svg",
         unseen and el("path", d=unseen, class_="unseen"),
-        el("g", *bars, class_=f"bars {tone}", style=f"--scale:{HEIGHT * unit / max(1, most):.3g}"),
+        bars and el("path", d=bars, class_=f"bars {tone}"),
+        lines,
         viewBox=f"0 0 {max(1, len(values))} {HEIGHT}",
         preserveAspectRatio="none",
         role="img",
@@ -88,34 +80,9 @@ def _plot(first: int, name: str, values: Values, says: str, tone: str) -> Html:
     return el("figure", el("figcaption", name, " ", el("b", says)), svg, class_="plot")
 
 
-def _pieces(first: int, values: Values, unit: int) -> Iterator[list[str]]:
-    """Yield the bars in pieces, as if on a ring: a new one takes the place of the oldest, and all others keep theirs."""
-    ring = [""] * len(values)
-    for number, value in enumerate(values):
-        if value:
-            # What is little is seen too.
-            height = max(2 if unit > 1 else 1, round(value / unit))
-            ring[(first + number) % len(values)] = f"M{first % ROUND + number} 0v{height}"
-    for start in range(0, len(ring), BARS_A_PIECE):
-        yield ring[start : start + BARS_A_PIECE]
-
-
-def _unseen(values: Values) -> Iterator[tuple[int, int]]:
-    """Yield the times that were not observed: the bucket in which it ends, and how many there are.
-
-    One that goes on before the first bucket is as long as all of them: so it stays the same while time goes on.
-    """
-    start = 0
-    for is_unseen, buckets in groupby(values, lambda value: value is None):
-        number = len(list(buckets))
-        if is_unseen:
-            yield start + number, number if start else len(values)
-        start += number
-
-
-def _path(drawn: str) -> Html:
-    # The short form: there are many, and changed neighbours are sent as one.
-    return Html(f'<path d="{drawn}"/>' if drawn else "<path/>")
+def _lines(marks: Sequence[SeriesMark], series: Series) -> Html:
+    drawn = "".join(f"M{_place(mark.at_ms, series):.2f} 0v{HEIGHT}" for mark in marks)
+    return el("path", d=drawn, class_="mark-lines") if drawn else Html("")
 
 
 def _strip(marks: Sequence[SeriesMark], series: Series) -> list[Html]:
@@ -124,10 +91,10 @@ def _strip(marks: Sequence[SeriesMark], series: Series) -> list[Html]:
     signs = []
     for mark in marks:
         says = f"{exact_time(mark.at_ms)}: {mark.text}"
-        signs.append(_mark(_SIGNS.get(mark.kind, "•"), mark.kind.value, _place(mark.at_ms, series), says))
+        signs.append(_mark(_SIGNS.get(mark.kind, "•"), mark.kind.value, mark.at_ms, series, says))
     newest = marks[-1]
     says = f"last: {_SIGNS.get(newest.kind, '•')} {newest.text}"
-    figure = el("figure", el("figcaption", "marks ", el("b", len(marks))), _marks(signs, series), class_="plot")
+    figure = el("figure", el("figcaption", "marks ", el("b", len(marks))), _marks(signs), class_="plot")
     return [figure, el("small", says, class_="last-mark")]
 
 
@@ -141,35 +108,29 @@ def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, seri
     done = [took for at_ms, took in ended if at_ms >= series.from_ms]
     seen = [gap for gap in gaps.gaps if gap.until_ms > series.from_ms and gap.from_ms < series.until_ms]
     most = max(done, default=1)
-    unit = _unit(most)
-    column = _count(series) / COLUMNS
     shades = "".join(
         f"M{_place(gap.from_ms, series):.2f} 0H{_place(gap.until_ms, series):.2f}v{HEIGHT}H{_place(gap.from_ms, series):.2f}z"
         for gap in seen
     )
     failed = [
-        _mark("✖", "lost", _place(one.at_ms, series), f"checkpoint {one.number} failed: {one.reason}")
+        _mark("✖", "lost", one.at_ms, series, f"checkpoint {one.number} failed: {one.reason}")
         for one in gaps.failures
         if one.at_ms >= series.from_ms
     ]
     hung = [
-        _mark("‖", "alert", _place(one.started_at_ms, series), f"checkpoint {one.number}: {one.name}")
+        _mark("‖", "alert", one.started_at_ms, series, f"checkpoint {one.number}: {one.name}")
         for one in gaps.hung
         if one.until_ms >= series.from_ms
     ]
     points = [
-        (int(_place(at_ms, series) // column), sum(gap.until_ms <= at_ms for gap in seen), round(took / unit))
+        (_place(at_ms, series), sum(gap.until_ms <= at_ms for gap in seen), took / most)
         for at_ms, took in ended
+        if at_ms >= series.from_ms
     ]
     svg = el(
         "svg",
         shades and el("path", d=shades, class_="gap"),
-        el(
-            "g",
-            *[_path(line) for line in _line(points, _first(series) * COLUMNS // _count(series))],
-            class_="line-of",
-            style=f"--scale:{(HEIGHT - 2) * unit / max(1, most):.3g};--column:{column:g}",
-        ),
+        el("path", d=_line(points, _count(series) / COLUMNS), class_="line-of"),
         viewBox=f"0 0 {_count(series)} {HEIGHT}",
         preserveAspectRatio="none",
         role="img",
@@ -177,52 +138,36 @@ def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, seri
     )
     says = f"{len(done)}, longest {duration(most)}" if done else "none completed"
     names = [el("small", gap.name, f" ({gap.why})" if gap.why else "", class_="gap-name") for gap in seen[-2:]]
-    marks = _marks([*failed, *hung], series) if failed or hung else None
+    marks = _marks([*failed, *hung]) if failed or hung else None
     return el("figure", el("figcaption", "checkpoints ", el("b", says)), svg, marks, *names, class_="plot")
 
 
-def _line(points: Sequence[tuple[int, int, int]], first: int) -> list[str]:
-    """Return the line of (column, gaps before it, height) in pieces on a ring, of which a new point changes the last one only.
+def _line(points: Sequence[tuple[float, int, float]], column: float) -> str:
+    """Return the line through (place, gaps before it, share of the height); of all points in a column the highest is drawn.
 
-    Of all points in a column the highest is drawn. No line crosses a gap. ``first``: the first column that is seen.
+    No line crosses a gap. ``column``: its width in buckets.
     """
-    highest: dict[tuple[int, int], int] = {}
-    for column, behind, height in points:
-        highest[column, behind] = max(height, highest.get((column, behind), 0))
-    line = [(column, behind, height) for (column, behind), height in sorted(highest.items())]
-    ring = [""] * PIECES
-    for place, (column, behind, height) in enumerate(line):
-        piece = column // COLUMNS_A_PIECE
-        if piece < first // COLUMNS_A_PIECE:
-            continue
-        drawn = f"M{column} {height}"
-        if place and line[place - 1][1] == behind:
-            column_before, _, height_before = line[place - 1]
-            step = f"l{column - column_before} {height - height_before}".replace(" -", "-")
-            piece_before = column_before // COLUMNS_A_PIECE
-            if piece_before == piece:
-                drawn = step
-            elif piece_before >= first // COLUMNS_A_PIECE:
-                # A piece ends where the next one begins.
-                ring[piece_before % PIECES] += step
-        elif place + 1 == len(line) or line[place + 1][1] != behind:
-            # A single point is a line too.
-            drawn += "h1"
-        ring[piece % PIECES] += drawn
-    return ring
+    highest: dict[tuple[int, int], float] = {}
+    for place, behind, share in points:
+        key = (behind, int(place // column))
+        highest[key] = max(share, highest.get(key, 0.0))
+    drawn, before = [], None
+    for (behind, number), share in sorted(highest.items()):
+        # A single point is a line too.
+        drawn.append(
+            f"{'L' if behind == before else 'M'}{number * column:.2f} {1 + (HEIGHT - 2) * (1 - share):.0f}h.01"
+        )
+        before = behind
+    return "".join(drawn)
 
 
-def _marks(signs: Sequence[Html], series: Series) -> Html:
-    return el("div", *signs, class_="marks", style=f"--buckets:{_count(series)}", aria_hidden="true")
+def _marks(signs: Sequence[Html]) -> Html:
+    return el("div", *signs, class_="marks", aria_hidden="true")
 
 
-def _mark(sign: str, kind: str, place: float, says: str) -> Html:
-    return el("i", sign, class_=f"mark-{kind}", style=f"--place:{place:.1f}", title=says)
-
-
-def _first(series: Series) -> int:
-    """Return the place of the first bucket that is seen."""
-    return series.from_ms // series.bucket_ms % ROUND
+def _mark(sign: str, kind: str, at_ms: int, series: Series, says: str) -> Html:
+    share = min(1.0, max(0.0, _place(at_ms, series) / _count(series)))
+    return el("i", sign, class_=f"mark-{kind}", style=f"left:{100 * share:.1f}%", title=says)
 
 
 def _count(series: Series) -> int:
@@ -231,15 +176,7 @@ def _count(series: Series) -> int:
 
 def _place(at_ms: int, series: Series) -> float:
     """Return where a moment is, in buckets."""
-    return _first(series) + (at_ms - series.from_ms) / series.bucket_ms
-
-
-def _unit(most: int) -> int:
-    """Return in what heights are counted: a power of two, which seldom changes when the highest one does."""
-    unit = 1
-    while most // unit >= UNITS:
-        unit *= 2
-    return unit
+    return (at_ms - series.from_ms) / series.bucket_ms
 
 
 def _sum(one: int | None, other: int | None) -> int | None:

@@ -7,7 +7,7 @@ import streamlit as st
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, widget_token
-from indoubt.app.components.small_plots import application_plots, checkpoint_plot, moved
+from indoubt.app.components.small_plots import application_plots, checkpoint_plot
 from indoubt.app.components.time_text import at
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
@@ -43,9 +43,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
         if row.pipeline in gaps:
             checkpoints = client.checkpoints(pipeline=row.pipeline, limit=CHECKPOINTS_LOOKED_AT)
             plots.append(checkpoint_plot(checkpoints, gaps[row.pipeline], series))
-        content[f"of-{widget_token(row.pipeline)}"] = el(
-            "section", _name(row), *plots, class_="series", style=moved(series)
-        )
+        content[f"of-{widget_token(row.pipeline)}"] = el("section", _name(row), *plots, class_="series")
     return content
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
 import pytest
 
 from indoubt.app import live
-from indoubt.app.components import small_plots
-from indoubt.app.regions.region_content import RegionContent, changes, kept_for
+from indoubt.app.regions.region_content import RegionContent, kept_for
 from indoubt.app.screens import over_time
 from indoubt.lifecycle import page_paths
 from tests.unit.app.contract_answers import Answers
@@ -34,17 +32,8 @@ def answers(monkeypatch):
 
 
 def paths(markup: str, kind: str) -> list[str]:
-    """Return the drawing of each path of this class, or of each in a group of it."""
-    return re.findall(rf'<path d="([^"]*)" class="{kind}', markup) + [
-        drawn
-        for group in re.findall(rf'<g class="{kind}[^>]*>(.*?)</g>', markup)
-        for drawn in re.findall(r'd="([^"]*)"', group)
-    ]
-
-
-def first_place(answers: Answers) -> int:
-    """Return where the first bucket is drawn."""
-    return int(answers.series["from_ms"] // answers.series["bucket_ms"] % small_plots.ROUND)
+    """Return the drawing of each path of this class."""
+    return re.findall(rf'<path d="([^"]*)" class="{kind}', markup)
 
 
 def test_each_application_has_its_plots_with_what_they_amount_to(answers):
@@ -55,30 +44,17 @@ def test_each_application_has_its_plots_with_what_they_amount_to(answers):
 
 
 def test_what_nobody_looked_at_is_hatched_and_is_no_zero(answers):
-    page, first = said(opened("overview")), first_place(answers)
-    assert f'--moved:-{first}"' in page
-    assert paths(page, "unseen") == [f"M{first + 3} 0h-1v40h1z"] * 4
-    bars = re.findall(r"M(\d+) 0v(\d+)", "".join(paths(page, "bars good")))
-    assert sorted(bars) == [(str(first), "4"), (str(first + 1), "8")], "a zero has no bar"
-    assert 'class="bars good" style="--scale:5"' in page, "the highest is as high as the plot"
+    page = said(opened("overview"))
+    assert paths(page, "unseen") == ["M2 72l1-72"] * 4
+    bars = re.findall(r"M(\d+).5 72v-(\d+)", "".join(paths(page, "bars good")))
+    assert bars == [("0", "36"), ("1", "72")], "a zero has no bar, and the highest is as high as the plot"
     assert "commits over time, not observed all of the time" in page
 
 
-def test_a_time_without_observation_before_the_first_bucket_stays_as_it_is(answers):
-    first = first_place(answers)
-    found = []
-    for unseen in (3, 2):
-        answers.series["applications"] = [application_series(commits=[None] * unseen + [1] * (4 - unseen))]
-        answers.series["from_ms"] += 60_000 * (3 - unseen)
-        answers.series["until_ms"] += 60_000 * (3 - unseen)
-        found += paths(str(drawn()), "unseen")[:1]
-    assert found == [f"M{first + 3} 0h-4v40h4z"] * 2
-
-
-def test_great_counts_are_drawn_in_few_digits_and_small_ones_beside_them_are_seen(answers):
+def test_small_counts_beside_great_ones_are_seen(answers):
     answers.series["applications"] = [application_series(commits=[1_000_000, 1, 500_000, 0])]
-    heights = re.findall(r"v(\d+)", "".join(paths(str(drawn()), "bars good")))
-    assert sorted(map(int, heights)) == [2, 61, 122]
+    heights = re.findall(r"v-(\d+)", "".join(paths(str(drawn()), "bars good")))
+    assert heights == ["72", "2", "36"]
 
 
 def test_marks_of_the_application_stand_at_their_times(answers):
@@ -88,7 +64,8 @@ def test_marks_of_the_application_stand_at_their_times(answers):
         {"at_ms": at, "kind": "alert", "pipeline": "another", "text": "not this one"},
     ]
     page = said(opened("overview"))
-    assert f"--place:{first_place(answers) + 1}.0" in page
+    assert 'style="left:25.0%"' in page
+    assert paths(page, "mark-lines") == ["M1.00 0v72"] * 4, "a line through each plot"
     assert "last: ◆ commit by anna" in page
     assert "not this one" not in page
 
@@ -100,78 +77,21 @@ def test_the_checkpoint_line_is_broken_and_the_gap_named(answers):
     ]  # fmt: skip
     answers.checkpoint_gaps = [checkpoint_gaps(gaps=[checkpoint_gap(now - 190_000, now - 20_000)])]
     page = said(opened("overview"))
-    lines = re.findall(r"M\d+ \d+[^M]*", "".join(paths(page, "line-of")))
-    assert sorted((line.count("l"), line.endswith("h1")) for line in lines) == [(0, True), (1, False)]
+    lines = re.findall(r"M[^M]*", "".join(paths(page, "line-of")))
+    assert [line.count("L") for line in lines] == [1, 0]
     assert len(paths(page, "gap")) == 1
     assert "no checkpoint for 170 s (the driver was frozen)" in page
 
 
-def test_a_new_end_and_a_new_checkpoint_change_little_of_the_plots(answers):
-    answers.series = series(*[busy(f"app-{number}", last=7) for number in range(3)])
-    at = int(answers.series["from_ms"])
-    names = [f"app-{number}" for number in range(3)]
-    answers.checkpoints = [ended(name, number, at) for name in names for number in range(99)]
-    answers.checkpoint_gaps = [checkpoint_gaps(name) for name in names]
-    before = drawn()
-    answers.series["applications"] = [busy(f"app-{number}", last=8) for number in range(3)]
-    answers.checkpoints += [ended(name, 99, at) for name in names]
-    message = json.dumps(changes(before, drawn()))
-    assert len(json.dumps(before)) > 9_000
-    assert len(message) < 2_500
-
-
-def test_the_checkpoint_line_goes_on_over_its_pieces_and_begins_before_what_is_seen(answers):
+def test_the_checkpoint_line_has_the_highest_of_each_column(answers):
     from_ms = int(answers.series["from_ms"])
-    answers.checkpoints = [ended("ip-count", number, from_ms) for number in range(119, -60, -1)]
+    answers.checkpoints = [ended("ip-count", number, from_ms, 400) for number in range(500)]
     answers.checkpoint_gaps = [checkpoint_gaps("ip-count")]
-    lines = paths(str(drawn()), "line-of")
-    assert [line.count("M") for line in lines] == [1] * len(lines)
-    assert all(line.startswith("M") for line in lines)
-    ends = {}
-    for line in lines:
-        column, height = map(int, re.findall(r"\d+", line)[:2])
-        steps = [tuple(map(int, step)) for step in re.findall(r"l(-?\d+) ?(-?\d+)", line)]
-        ends[column, height] = (column + sum(x for x, _ in steps), height + sum(y for _, y in steps))
-    assert len(ends.keys() - ends.values()) == 1, "each piece but the first begins where another one ends"
-    first_column = min(ends)[0] - first_place(answers) * small_plots.COLUMNS // 4
-    assert -small_plots.COLUMNS_A_PIECE < first_column <= 0
-
-
-def test_a_minute_that_passes_changes_little_of_the_plots_of_many(answers):
-    names = [f"app-{number}" for number in range(8)]
-    answers.series = series(*[busy(name, last=7) for name in names], marks=some_marks(names))
-    answers.checkpoint_gaps = [checkpoint_gaps(name) for name in names]
-    from_ms = int(answers.series["from_ms"])
-    sizes, before = [], RegionContent()
-    for minute in range(15):
-        answers.series |= {"from_ms": from_ms + 60_000 * minute, "until_ms": from_ms + 60_000 * (minute + 60)}
-        # One each 5 s, the newest first.
-        newest = 12 * (minute + 60)
-        answers.checkpoints = [
-            ended(name, n, from_ms, 5_000) for name in names for n in range(newest, newest - 500, -1)
-        ]
-        now = drawn()
-        sizes.append(len(json.dumps(changes(before, now), separators=(",", ":"))))
-        answers.series["applications"] = [busy_after(row) for row in answers.series["applications"]]
-        before = now
-    assert max(sizes[1:]) < 5_000, sizes
-
-
-def some_marks(names: list[str]) -> list[dict[str, Any]]:
-    now = now_ms()
-    return [{"at_ms": now - 60_000 * n, "kind": "order", "pipeline": name, "text": "commit by anna"}
-            for name in names for n in range(1, 4)]  # fmt: skip
-
-
-def busy_after(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row a minute later: the bucket that grew is whole, and another one has begun."""
-    commits = [*row["commits"][1:-1], 20 + row["commits"][1] % 13, 1]
-    return application_series(row["pipeline"], commits=commits, hidden=commits, longest_wait_ms=commits)
-
-
-def busy(pipeline: str, last: int) -> dict[str, Any]:
-    commits = [20 + place * 7 % 13 for place in range(59)] + [last]
-    return application_series(pipeline, commits=commits, hidden=commits, longest_wait_ms=commits)
+    (line,) = paths(str(drawn()), "line-of")
+    assert line.startswith("M0.00 ")
+    assert line.count("M") == 1
+    assert 190 < line.count("L") < 200, "a column a second"
+    assert min(float(height) for height in re.findall(r" ([\d.]+)h", line)) == 1, "the longest is as high as the plot"
 
 
 def ended(pipeline: str, number: int, from_ms: int, every_ms: int = 2_000) -> dict[str, Any]:
