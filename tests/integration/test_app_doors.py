@@ -57,6 +57,7 @@ def test_a_page_from_elsewhere_gets_nothing_by_the_right_name(port, origin):
     assert not opened(port, host, origin)
 
 
+@pytest.mark.long
 def test_the_public_address_is_served_also_by_a_proxy_that_drops_its_port(tmp_path):
     """No sign-in is needed for that; another port of the same host, or a foreign page, is refused, which the log says."""
     with running_app(tmp_path, "--public-url", "https://Indoubt.example:8443") as running:

@@ -207,6 +207,7 @@ def test_parts_of_a_decision_outlive_the_collectors_end_between_them(
         assert current.counts() == (3, 0)
 
 
+@pytest.mark.long
 def test_what_is_finite_is_shown_and_what_is_newer_makes_verdicts_unknown(
     broker: Broker, connection: KafkaConnection, lifecycle_topic: str, tmp_path: Path
 ) -> None:

@@ -148,6 +148,7 @@ def test_a_bad_event_is_quarantined_and_the_rest_goes_on(
         assert collector.observer("lifecycle events")["state"] == "up"
 
 
+@pytest.mark.long
 def test_a_missing_topic_is_named_and_read_once_it_is_there(
     broker: Broker, connection: KafkaConnection, tmp_path: Path
 ) -> None:
@@ -177,6 +178,7 @@ def test_polling_sees_openings_and_ends_and_says_what_it_cannot_see(broker: Brok
         assert collector.wait_for(id_, state="committed")["key"] == opened["key"]
 
 
+@pytest.mark.long
 def test_polling_notes_as_ended_what_its_id_went_on_without(broker: Broker, sink: Sink, tmp_path: Path) -> None:
     settings = {"INDOUBT_TRANSACTION_SOURCE": "polling", "INDOUBT_TRANSACTION_POLLING_MS": "200"}
     collector = CollectorProcess(broker.bootstrap_servers, tmp_path, environment=settings)

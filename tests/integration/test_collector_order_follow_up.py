@@ -25,7 +25,7 @@ from tests.integration.kafka_fixtures import make_sink, wait_until
 from tests.integration.pipeline_process import read_committed
 from tests.integration.reported_pipeline import ReportedPipeline
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(600)]
 LIFECYCLE = f"lifecycle-{uuid.uuid4().hex[:8]}"
 TIMEOUT_MS = 600_000
 """Longer than any broker takes to come back: nothing here may end by its timeout."""
@@ -81,7 +81,7 @@ def _collector(connection: KafkaConnection, directory: Path) -> CollectorProcess
 
 @pytest.mark.parametrize(
     "answer_lost",
-    [pytest.param(False, id="request lost", marks=pytest.mark.long), pytest.param(True, id="answer lost")],
+    [pytest.param(False, id="request lost"), pytest.param(True, id="answer lost")],
 )
 def test_a_commit_cut_by_its_broker_is_pending_and_settled_later(site: Site, answer_lost: bool) -> None:
     pipeline = ReportedPipeline(site.connection, LIFECYCLE, TIMEOUT_MS)

@@ -27,6 +27,7 @@ def collector(pipeline_collector: CollectorProcess) -> CollectorProcess:
     return pipeline_collector
 
 
+@pytest.mark.long
 def test_a_batch_is_settled_and_an_old_key_is_answered_as_before(
     collector: CollectorProcess, connection: KafkaConnection, lifecycle_topic: str
 ) -> None:
@@ -56,6 +57,7 @@ def test_a_batch_is_settled_and_an_old_key_is_answered_as_before(
     assert (audit.code, audit.out.count("frozen")) == (0, 1)
 
 
+@pytest.mark.long
 def test_many_are_aborted_by_a_filter_in_two_steps(collector: CollectorProcess, connection: KafkaConnection) -> None:
     sink, name = make_sink(connection), f"left-{uuid.uuid4().hex[:8]}"
     producers = []

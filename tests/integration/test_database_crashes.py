@@ -14,7 +14,7 @@ from indoubt.resource_managers.database.errors import LockTimeout
 from tests.integration.database_fixtures import FINGERPRINT, DatabaseSink, WriterProcess, counts, make_sink
 from tests.integration.pipeline_process import wait_until
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 @pytest.fixture(params=["mysql", "postgres"])

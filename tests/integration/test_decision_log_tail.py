@@ -94,6 +94,7 @@ def test_a_committed_batch_without_its_decision_is_not_written_again(sinks, own_
     sinks.expect(b"a", b"b", pending=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sinks", ["kafka"], indirect=True)
 def test_a_driver_decides_nothing_once_its_log_lost_its_end(sinks, own_broker):
     run = sinks.run()

@@ -31,7 +31,7 @@ from tests.integration.kafka_fixtures import wait_until
 from tests.integration.three_sinks import VALUES, make_sinks
 from tests.unit.collector.records.flink_metadata_recordings import metadata_bytes, opener
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 KINDS = ("mysql", "postgres")
 RECORDINGS = {"mysql": "1.20-jdbc-function-mariadb", "postgres": "1.20-jdbc-function-postgres"}
 MANAGERS = {"mysql": MySqlResourceManager, "postgres": PostgresResourceManager}
@@ -183,7 +183,6 @@ def test_what_is_not_listed_any_more_or_ended_meanwhile_is_not_committed(
         assert branch.seen() == []
 
 
-@pytest.mark.long
 def test_what_is_rolled_back_although_its_checkpoint_counts_is_lost(
     collector: CollectorProcess, manager: JobManager, branches: dict[str, Branch], checkpoints: Path
 ) -> None:

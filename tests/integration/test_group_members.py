@@ -19,7 +19,7 @@ from indoubt.resource_managers.kafka.group_questions import members
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.kafka_fixtures import wait_until
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 QUICK = {"INDOUBT_PARTITION_ROUND_MS": "600", "INDOUBT_ALERT_BLOCKED_MS": "1000"}
 
 
@@ -104,7 +104,6 @@ def facts(row: dict[str, Any]) -> str:
     return "\n".join(evidence["fact"] for evidence in row["evidence"])
 
 
-@pytest.mark.long
 def test_a_member_keeps_it_in_progress_and_an_empty_group_makes_it_abort(
     collector: CollectorProcess, connection: KafkaConnection, application: tuple[str, str]
 ) -> None:
@@ -137,7 +136,6 @@ def test_a_member_keeps_it_in_progress_and_an_empty_group_makes_it_abort(
     collector.wait_for(instance.id, state="aborted")
 
 
-@pytest.mark.long
 def test_another_process_in_the_group_shows_that_the_owner_is_gone(
     collector: CollectorProcess, connection: KafkaConnection, application: tuple[str, str]
 ) -> None:
@@ -158,7 +156,6 @@ def test_another_process_in_the_group_shows_that_the_owner_is_gone(
     second.leave()
 
 
-@pytest.mark.long
 def test_an_empty_group_of_the_name_in_an_id_says_nothing_of_its_living_owner(
     collector: CollectorProcess, connection: KafkaConnection, application: tuple[str, str]
 ) -> None:
@@ -200,7 +197,6 @@ def test_an_empty_group_of_the_name_in_an_id_says_nothing_of_its_living_owner(
     consumer.close()
 
 
-@pytest.mark.long
 def test_a_transaction_without_offsets_is_never_certain_to_be_aborted(
     collector: CollectorProcess, connection: KafkaConnection, application: tuple[str, str]
 ) -> None:

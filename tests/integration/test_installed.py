@@ -24,7 +24,7 @@ from tests.integration.collector_process import VIEWER, CollectorProcess
 from tests.integration.installed import LIMIT_S, Installed, install_wheel
 from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 OPENS_THE_PAGE = """
 import indoubt.app, pathlib
@@ -49,7 +49,6 @@ def collector(installed: Installed, broker: Broker, connection: KafkaConnection)
     assert process.stop() == 0
 
 
-@pytest.mark.long
 def test_nothing_but_indoubt_can_be_imported(installed: Installed) -> None:
     imports = "import indoubt, importlib.util as u; print(indoubt.__version__, [n for n in {!r} if u.find_spec(n)])"
     names = ["app", "collector", "lifecycle", "pipeline", "resource_managers", "demo", "tests"]
@@ -104,7 +103,6 @@ def answers(url: str) -> bool:
         return False
 
 
-@pytest.mark.long
 def test_the_pipeline_writes_exactly_once(installed: Installed, connection: KafkaConnection, tmp_path: Path) -> None:
     name = f"installed-{uuid.uuid4().hex[:8]}"
     source, sink = f"{name}-source", f"{name}-sink"

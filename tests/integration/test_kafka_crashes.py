@@ -73,6 +73,7 @@ def sink(connection) -> Sink:
     return make_sink(connection)
 
 
+@pytest.mark.long
 def test_writer_killed_after_prepare_is_committed_by_another_process(sink):
     handle = killed_writer(sink, "prepared")
     assert handle is not None

@@ -41,6 +41,7 @@ assert producer.flush(30) == 0
 """
 
 
+@pytest.mark.long
 def test_a_pipeline_that_failed_is_started_by_the_collectors_command(
     broker: Broker, connection: KafkaConnection, tmp_path: Path
 ) -> None:

@@ -170,6 +170,7 @@ def test_it_acts_no_more_often_than_its_limit_says(start: Start, pipeline: Repor
             assert outcomes(collector) == ["accepted"]
 
 
+@pytest.mark.long
 def test_another_applications_transaction_is_left_alone(start: Start, pipeline: ReportedPipeline) -> None:
     handle = pipeline.prepare(b"not named")
     pipeline.decide(handle)

@@ -12,7 +12,7 @@ from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.protocol_run import ProtocolSinks, at, protocol_sinks, spark_checkpoint
 from tests.integration.supervisor_process import SLOTS, SupervisorProcess
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 NAMES = ("kafka", "mysql", "postgres")
 
 
@@ -21,7 +21,6 @@ def sinks(connection, mariadb, postgres, tmp_path) -> ProtocolSinks:
     return protocol_sinks(connection, tmp_path, [mariadb, postgres], NAMES)
 
 
-@pytest.mark.long
 def test_a_frozen_driver_that_is_stopped_leaves_nothing_open(sinks, tmp_path):
     with SupervisorProcess(sinks, tmp_path, "after-prepare", "freeze") as supervisor:
         supervisor.wait_until_struck()
@@ -32,7 +31,6 @@ def test_a_frozen_driver_that_is_stopped_leaves_nothing_open(sinks, tmp_path):
         sinks.expect(pending=0)
 
 
-@pytest.mark.long
 def test_a_supervisor_that_gives_up_leaves_nothing_open(sinks, tmp_path):
     with SupervisorProcess(sinks, tmp_path, "after-prepare", "kill", restart_attempts=0) as supervisor:
         assert supervisor.wait_exit() != 0
@@ -40,7 +38,6 @@ def test_a_supervisor_that_gives_up_leaves_nothing_open(sinks, tmp_path):
         sinks.expect(pending=0)
 
 
-@pytest.mark.long
 def test_a_stop_between_two_drivers_leaves_nothing_open(sinks, tmp_path):
     with SupervisorProcess(sinks, tmp_path, "after-prepare", "kill", restart_delay_ms=600_000) as supervisor:
         supervisor.wait_until_struck()
@@ -49,7 +46,7 @@ def test_a_stop_between_two_drivers_leaves_nothing_open(sinks, tmp_path):
         sinks.expect(pending=0)
 
 
-@pytest.mark.parametrize("step", ["after-decision", pytest.param("mid-commit", marks=pytest.mark.long)])
+@pytest.mark.parametrize("step", ["after-decision", pytest.param("mid-commit")])
 def test_a_supervisor_that_ends_commits_what_was_decided(sinks, tmp_path, step):
     with SupervisorProcess(sinks, tmp_path, step, "freeze") as supervisor:
         supervisor.wait_until_struck()
@@ -62,7 +59,6 @@ def test_a_supervisor_that_ends_commits_what_was_decided(sinks, tmp_path, step):
     assert not recovered.plan.incomplete
 
 
-@pytest.mark.long
 def test_an_ending_supervisor_commits_nothing_after_another_start(sinks, tmp_path):
     with SupervisorProcess(sinks, tmp_path, "after-decision", "freeze") as supervisor:
         supervisor.wait_until_struck()
@@ -76,7 +72,6 @@ def test_an_ending_supervisor_commits_nothing_after_another_start(sinks, tmp_pat
     sinks.expect(*(b"%d" % slot for slot in range(SLOTS)), pending=0)
 
 
-@pytest.mark.long
 def test_a_supervisor_that_ends_leaves_what_a_newer_run_opened(sinks, tmp_path):
     with SupervisorProcess(sinks, tmp_path, "after-prepare", "freeze") as supervisor:
         supervisor.wait_until_struck()
