@@ -32,10 +32,14 @@ def reader_waits(findings: PartitionFindings, name_of: Callable[[str], str]) -> 
     Only applications behind which something waits or is hidden. ``name_of``: transactional id -> application.
     """
     held: dict[str, list[Blocked]] = {}
-    # What is hidden on __consumer_offsets are offsets, no records: no group reads it as a topic.
     for blocked in findings.blocked:
-        if blocked.snapshot.hidden and blocked.snapshot.partition[0] != CONSUMER_OFFSETS:
-            transaction = blocked.holder.transaction if blocked.holder is not None else ""
+        snapshot = blocked.snapshot
+        # What is hidden on __consumer_offsets are offsets, no records: no group reads it as a topic.
+        if not snapshot.hidden or snapshot.partition[0] == CONSUMER_OFFSETS:
+            continue
+        transaction = blocked.holder.transaction if blocked.holder is not None else ""
+        # One that began and ended between two looks has no holder any more: only what stands has one that is not known.
+        if transaction or snapshot.stands:
             held.setdefault(name_of(transaction) if transaction else "", []).append(blocked)
     return {application: _together(partitions, findings.at_ms) for application, partitions in held.items()}
 

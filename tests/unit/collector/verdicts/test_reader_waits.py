@@ -71,6 +71,13 @@ def behind(snapshot: PartitionSnapshot, *readers: ReaderSnapshot, at: int) -> di
     return reader_waits(PartitionFindings(at_ms=T0 + at, blocked=(blocked,)), lambda _: "A")
 
 
+def test_what_one_look_alone_saw_hidden_has_no_holder_that_is_not_known() -> None:
+    tracker = PartitionTracker(stalled_ms=30_000)
+    for at, last_stable, unknown in ((1_000, 100, {}), (5_000, 103, {}), (9_000, 103, {"": ReaderWait(hidden=5)})):
+        tracker.saw_partition(ORDERS, last_stable, last_stable + 5, T0 + at)
+        assert reader_waits(PartitionFindings(at_ms=T0 + at, blocked=tracker.blocked()), str) == unknown
+
+
 def test_the_longest_wait_counts_and_is_never_negative() -> None:
     readers = (sightings.group(100, since=1_000), replace(sightings.group(100, since=3_000), group="others"))
     for at, longest_ms in ((6_000, 5_000), (500, 0)):
