@@ -8,11 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from indoubt.app.components.markup import Html, el
-from indoubt.app.components.time_text import amount, duration, exact_time
+from indoubt.app.components.time_text import amount, at, duration, exact_time
 from indoubt.lifecycle.checkpoints import CheckpointState
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.pipelines import CheckpointRow
-from indoubt.lifecycle.rows.series import ApplicationSeries, CheckpointGapsRow, MarkKind, Series, SeriesMark
+from indoubt.lifecycle.rows.series import (
+    ApplicationSeries,
+    CheckpointGap,
+    CheckpointGapsRow,
+    MarkKind,
+    Series,
+    SeriesMark,
+)
 
 HEIGHT = 72
 """Pixels, as in style.css."""
@@ -93,9 +100,11 @@ def _strip(marks: Sequence[SeriesMark], series: Series) -> list[Html]:
         says = f"{exact_time(mark.at_ms)}: {mark.text}"
         signs.append(_mark(_SIGNS.get(mark.kind, "•"), mark.kind.value, mark.at_ms, series, says))
     newest = marks[-1]
-    says = f"last: {_SIGNS.get(newest.kind, '•')} {newest.text}"
     figure = el("figure", el("figcaption", "marks ", el("b", len(marks))), _marks(signs), class_="plot")
-    return [figure, el("small", says, class_="last-mark")]
+    last = el(
+        "small", "last, ", at(newest.at_ms), f": {_SIGNS.get(newest.kind, '•')} {newest.text}", class_="last-mark"
+    )
+    return [figure, last]
 
 
 def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, series: Series) -> Html:
@@ -137,9 +146,17 @@ def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, seri
         aria_label=f"checkpoints over time: {counted(len(seen), 'gap')}, {len(failed)} failed, {len(hung)} hung",
     )
     says = f"{len(done)}, longest {duration(most)}" if done else "none completed"
-    names = [el("small", gap.name, f" ({gap.why})" if gap.why else "", class_="gap-name") for gap in seen[-2:]]
+    names = [_gap_name(gap) for gap in seen[-2:]]
     marks = _marks([*failed, *hung]) if failed or hung else None
     return el("figure", el("figcaption", "checkpoints ", el("b", says)), svg, marks, *names, class_="plot")
+
+
+def _gap_name(gap: CheckpointGap) -> Html:
+    """Return what a gap is called; one that is over says when it was, and is no warning any more."""
+    why = f" ({gap.why})" if gap.why else ""
+    if gap.ongoing:
+        return el("small", gap.name, why, class_="gap-name ongoing")
+    return el("small", at(gap.from_ms), ": ", gap.name, why, class_="gap-name")
 
 
 def _line(points: Sequence[tuple[float, int, float]], column: float) -> str:

@@ -66,7 +66,7 @@ def test_marks_of_the_application_stand_at_their_times(answers):
     page = said(opened("overview"))
     assert 'style="left:25.0%"' in page
     assert paths(page, "mark-lines") == ["M1.00 0v72"] * 4, "a line through each plot"
-    assert "last: ◆ commit by anna" in page
+    assert re.search(rf'last, <time data-at="{at}">[^<]*</time>: ◆ commit by anna', page)
     assert "not this one" not in page
 
 
@@ -80,7 +80,17 @@ def test_the_checkpoint_line_is_broken_and_the_gap_named(answers):
     lines = re.findall(r"M[^M]*", "".join(paths(page, "line-of")))
     assert [line.count("L") for line in lines] == [1, 0]
     assert len(paths(page, "gap")) == 1
-    assert "no checkpoint for 170 s (the driver was frozen)" in page
+    assert re.search(
+        rf'"gap-name"><time data-at="{now - 190_000}">[^<]*</time>: no checkpoint for 170 s \(the driver was frozen\)',
+        page,
+    ), "it is over: it says when it was"
+
+
+def test_a_gap_that_goes_on_is_a_warning(answers):
+    now = now_ms()
+    answers.checkpoint_gaps = [checkpoint_gaps(gaps=[checkpoint_gap(now - 20_000, now, ongoing=True)])]
+    page = said(opened("overview"))
+    assert '<small class="gap-name ongoing">no checkpoint for 20 s (the driver was frozen)</small>' in page
 
 
 def test_the_checkpoint_line_has_the_highest_of_each_column(answers):
