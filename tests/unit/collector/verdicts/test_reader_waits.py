@@ -17,6 +17,7 @@ from tests.unit.collector.partition_sightings import partition_findings, produce
 from tests.unit.collector.verdicts.case_tables import table
 
 ORDERS, OTHERS, OFFSETS = ("orders", 0), ("orders", 1), (CONSUMER_OFFSETS, 7)
+HOLDER = Holder(producer=producer(), key="k", transaction="a-0", opened_ms=T0)
 
 
 def findings(held: dict[Partition, tuple[str, int]], readers: dict[str, list[Partition]]) -> PartitionFindings:
@@ -61,9 +62,6 @@ def test_readers_behind_a_hanging_transaction_without_a_name_are_kept_too() -> N
     assert found == {"": ReaderWait(waiting=1, longest_wait_ms=3_000, hidden=5)}
 
 
-HOLDER = Holder(producer=producer(), key="k", transaction="a-0", opened_ms=T0)
-
-
 def behind(snapshot: PartitionSnapshot, *readers: ReaderSnapshot, at: int) -> dict[str, ReaderWait]:
     """Return what is found of one partition that an application A holds, ``at`` ms after T0."""
     judged = [judge_reader(reader, snapshot, Tail.UNREAD, 30_000) for reader in readers]
@@ -76,6 +74,13 @@ def test_what_one_look_alone_saw_hidden_has_no_holder_that_is_not_known() -> Non
     for at, last_stable, unknown in ((1_000, 100, {}), (5_000, 103, {}), (9_000, 103, {"": ReaderWait(hidden=5)})):
         tracker.saw_partition(ORDERS, last_stable, last_stable + 5, T0 + at)
         assert reader_waits(PartitionFindings(at_ms=T0 + at, blocked=tracker.blocked()), str) == unknown
+
+
+def test_a_holder_that_is_known_counts_at_the_first_look() -> None:
+    tracker = PartitionTracker(stalled_ms=30_000)
+    tracker.saw_partition(ORDERS, 100, 105, T0)
+    tracker.saw_holder(ORDERS, HOLDER)
+    assert reader_waits(PartitionFindings(at_ms=T0, blocked=tracker.blocked()), str) == {"a-0": ReaderWait(hidden=5)}
 
 
 def test_the_longest_wait_counts_and_is_never_negative() -> None:
