@@ -118,7 +118,7 @@ def test_rows_lost_with_the_broker_fail_at_least_once_but_not_none(tmp_path, gua
         produce(connection, sink.topic, [b"first"])
         writer = sink.manager().begin_without_transaction(guarantee)
         writer.write(rows(b"seen"))
-        writer._sender.flush()
+        writer.flush()
         wait_until("the writer's first row", lambda: read_committed(connection, sink.topic)[b"seen"] == 1)
         # The broker stands still: its machine takes what is sent and acknowledges nothing; then it dies.
         stop_wholly(broker.pid)
