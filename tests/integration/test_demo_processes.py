@@ -46,12 +46,12 @@ def test_kill_9_of_the_demo_leaves_no_process_not_even_a_frozen_driver(tmp_path:
 
 def parts_of(demo: DemoProcess) -> dict[str, psutil.Process]:
     """Return collector, app and the pipeline's supervisor by name, as far as they run."""
-    words = {"collector": "collector", "app": "app", "pipeline": "pipeline"}
+    words = {f"indoubt.{name}": name for name in ("collector", "app", "pipeline")}
     found = {}
     for process in psutil.Process(demo.pid).children():
         with contextlib.suppress(psutil.NoSuchProcess):
             module = dict(itertools.pairwise(process.cmdline())).get("-m")
-            found |= {name: process for name, word in words.items() if word == module}
+            found |= {words[module]: process} if module in words else {}
     return found
 
 
