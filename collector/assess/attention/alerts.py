@@ -10,7 +10,6 @@ from indoubt.collector.assess.findings import Severity
 from indoubt.collector.assess.rule import Names, transactions
 from indoubt.collector.assess.rules import RULES
 from indoubt.collector.assess.situation import Situation
-from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.rows.attention import Attention, AttentionKind
 
@@ -62,26 +61,7 @@ def _own_cards(groups: dict[str, list[AlertRow]], situation: Situation) -> list[
     if not groups:
         return []
     deadlines = {item.view.key: item.view.deadline_ms for item in situation.judged}
-    return [
-        _ending_card(alerts)
-        if all(alert.absent_at_ms is not None for alert in alerts)
-        else _own_card(alerts, deadlines)
-        for alerts in groups.values()
-    ]
-
-
-def _ending_card(alerts: Sequence[AlertRow]) -> Attention:
-    """Return the card of alerts that are not found any more: what each of them says is over, and nothing is left to do."""
-    names = ", ".join(dict.fromkeys(alert.name for alert in alerts))
-    number, is_one = counted(len(alerts), "alert"), len(alerts) == 1
-    return replace(
-        _own_card(alerts, {}),
-        badge="ending",
-        severity=Severity.WARNING.value,
-        headline=f"{number} {'is' if is_one else 'are'} not found any more: {names}.",
-        since_ms=max(alert.absent_at_ms or 0 for alert in alerts),
-        consequence=f"{'It is' if is_one else 'They are'} resolved in a moment, unless found again.",
-    )
+    return [_own_card(alerts, deadlines) for alerts in groups.values()]
 
 
 def _own_card(alerts: Sequence[AlertRow], deadlines: dict[str, int | None]) -> Attention:

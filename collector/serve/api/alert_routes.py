@@ -137,8 +137,12 @@ def alert_row(shown: ShownAlert) -> AlertRow:
 
 
 def firing_rows(evaluator: AlertEvaluator) -> list[AlertRow]:
-    """Return the alerts that fire and are not silenced, the most severe first."""
-    return [alert_row(shown) for shown in evaluator.alerts() if shown.alert.is_firing and shown.silence is None]
+    """Return the alerts that fire, are still found and are not silenced, the most severe first."""
+    return [
+        alert_row(shown)
+        for shown in evaluator.alerts()
+        if shown.alert.is_firing and shown.alert.absent_ms is None and shown.silence is None
+    ]
 
 
 def receiver_row(status: ReceiverStatus) -> ReceiverRow:

@@ -285,20 +285,6 @@ def test_an_alert_that_no_card_says_is_a_card_of_its_group() -> None:
     assert second.remedy is Remedy.OPEN
 
 
-def test_alerts_that_are_not_found_any_more_are_on_a_card_that_is_ending() -> None:
-    found = alert("A1", "kafka:other", pipeline="other")
-    gone = [replace(alert(rule, "kafka:other", pipeline="other"), absent_at_ms=T0 + 4_000) for rule in ("A1", "A2")]
-    _, card = cards(5_000, COMMIT_IT, alerts=gone)
-    assert (card.badge, card.severity, card.since_ms, card.deadline_ms) == ("ending", "warning", T0 + 4_000, None)
-    assert card.headline == "2 alerts are not found any more: A1, A2."
-    assert card.consequence == "They are resolved in a moment, unless found again."
-    (_, single) = cards(5_000, COMMIT_IT, alerts=gone[:1])
-    assert single.headline == "1 alert is not found any more: A1."
-    assert single.consequence == "It is resolved in a moment, unless found again."
-    _, still = cards(5_000, COMMIT_IT, alerts=[*gone[1:], found])
-    assert (still.badge, still.severity) == ("firing", "critical")
-
-
 def test_alerts_of_several_rules_in_a_group_are_one_card() -> None:
     names = {"pipeline": "other"}
     several = [alert("A1", "kafka:t", **names), alert("A2", "kafka:t", **names), alert("A8", "other", **names)]

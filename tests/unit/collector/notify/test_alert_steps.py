@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from indoubt.collector.assess.findings import Finding, Severity
 from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.notify.evaluator import ShownAlert
 from indoubt.collector.notify.state_machine import (
     Alert,
     AlertState,
@@ -21,6 +23,7 @@ from indoubt.collector.notify.state_machine import (
     moved,
     step,
 )
+from indoubt.collector.serve.api.alert_routes import firing_rows
 from tests.unit.collector.notify.test_state_machine import (
     CRITICAL,
     FIRING,
@@ -298,3 +301,9 @@ def test_what_was_told_and_is_silenced_since_is_not_repeated() -> None:
     hush = silence(0, 2 * REPEAT, pipeline="p")
     after = step(before, [finding()], [hush], T0 + REPEAT, TIMING)
     assert (after.notifications, after.states.groups) == ((), before.groups)
+
+
+def test_what_is_not_found_any_more_needs_nobody_though_it_is_not_resolved_yet() -> None:
+    found, gone = (ShownAlert(alert=one, silence=None) for one in (alert(), alert(absent_ms=T0)))
+    evaluator: Any = SimpleNamespace(alerts=lambda: [found, gone])
+    assert [row.absent_at_ms for row in firing_rows(evaluator)] == [None]
