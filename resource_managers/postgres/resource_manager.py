@@ -72,13 +72,16 @@ class PostgresResourceManager(DatabaseResourceManager):
             mine: set[int] = set()
             others: set[int] = set()
             for _ in range(LENDING_TRIED):
-                # Each keeps a session of the server to itself while its transaction is open; then both give theirs back.
-                for one, processes in ((session, mine), (other, others)):
-                    one.begin()
-                    processes.add(one.process)
-                session.undo()
+                # Who has a transaction open keeps a session of the server, and gives it back at its end.
+                mine.add(session.process)
+                other.begin()
+                others.add(other.process)
+                if mine.isdisjoint(others):
+                    session.begin()
+                    mine.add(session.process)
+                    session.undo()
                 other.undo()
-                if len(mine) > 1 or len(others) > 1:
+                if len(mine) > 1 or len(others) > 1 or not mine.isdisjoint(others):
                     raise SettingsError(
                         f"{self._connection.address}: a pooler lends one session of the server to several clients, so a writer "
                         "that was superseded could not be ended. Give the server's own address, or a pool that keeps a session "

@@ -125,8 +125,11 @@ class Standby(PostgresServer):
 
 
 @contextlib.contextmanager
-def pooled(server: PostgresServer, mode: str) -> Iterator[DatabaseConnection]:
-    """Run PgBouncer before a server and yield the connection through it; ``mode``: session or transaction."""
+def pooled(server: PostgresServer, mode: str, size: int = 3) -> Iterator[DatabaseConnection]:
+    """Run PgBouncer before a server and yield the connection through it; ``mode``: session or transaction.
+
+    ``size``: of its pool.
+    """
     program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
     assert program is not None, "PgBouncer is not installed: run 'make setup-tests'"
     to, port = server.connection, free_port()
@@ -137,7 +140,7 @@ def pooled(server: PostgresServer, mode: str) -> Iterator[DatabaseConnection]:
     settings.write_text(
         f"[databases]\n{to.database} = host={to.host} port={to.port} dbname={to.database}\n"
         f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = scram-sha-256\n"
-        f"auth_file = {users}\npool_mode = {mode}\ndefault_pool_size = 3\nlogfile = {home}/pgbouncer.log\n"
+        f"auth_file = {users}\npool_mode = {mode}\ndefault_pool_size = {size}\nlogfile = {home}/pgbouncer.log\n"
     )
     as_user = server._as_server_user()
     for path in (home, users, settings):

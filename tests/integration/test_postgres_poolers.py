@@ -79,6 +79,11 @@ def test_branches_are_watched_and_ended_through_sessions_that_are_lent(server: P
     assert ask(server.connection, "select word from pooled") == [(GIDS[1],)]
 
 
+def test_a_pool_that_lends_its_only_session_is_refused_as_quickly(server: PostgresServer) -> None:
+    with pooled(server, "transaction", size=1) as lent, pytest.raises(SettingsError, match="pool_mode = session"):
+        PostgresResourceManager(lent, table="pooled").verify(COLUMNS)
+
+
 def test_a_pipeline_takes_no_pool_that_lends_sessions(server: PostgresServer) -> None:
     PostgresResourceManager(server.connection, table="pooled").verify(COLUMNS)
     with pooled(server, "session") as kept:
