@@ -44,7 +44,7 @@ def application_plots(series: Series, row: ApplicationSeries) -> Html:
     """Return the plots of one application: commits, aborts, hidden records, waiting readers, and its marks."""
     undone = [_sum(aborts, lost) for aborts, lost in zip(row.aborts, row.lost, strict=True)]
     lost = sum(value or 0 for value in row.lost)
-    marks = [mark for mark in series.marks if mark.pipeline in ("", row.pipeline)][-MOST_MARKS:]
+    marks = _marks_of(row.pipeline, series)
     lines = _lines(marks, series)
 
     def plot(name: str, values: Values, says: str, tone: str) -> Html:
@@ -87,6 +87,10 @@ def _plot(name: str, values: Values, says: str, tone: str, lines: Html) -> Html:
     return el("figure", el("figcaption", name, " ", el("b", says)), svg, class_="plot")
 
 
+def _marks_of(pipeline: str, series: Series) -> list[SeriesMark]:
+    return [mark for mark in series.marks if mark.pipeline in ("", pipeline)][-MOST_MARKS:]
+
+
 def _lines(marks: Sequence[SeriesMark], series: Series) -> Html:
     drawn = "".join(f"M{_place(mark.at_ms, series):.2f} 0v{HEIGHT}" for mark in marks)
     return el("path", d=drawn, class_="mark-lines") if drawn else Html("")
@@ -112,11 +116,13 @@ def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, seri
     ended = sorted(
         (row.ended_at_ms, row.duration_ms)
         for row in rows
-        if row.state is CheckpointState.COMPLETED and row.duration_ms is not None and row.ended_at_ms is not None
+        if row.state is CheckpointState.COMPLETED
+        and row.duration_ms is not None
+        and row.ended_at_ms is not None
+        and row.ended_at_ms >= series.from_ms
     )
-    done = [took for at_ms, took in ended if at_ms >= series.from_ms]
     seen = [gap for gap in gaps.gaps if gap.until_ms > series.from_ms and gap.from_ms < series.until_ms]
-    most = max(done, default=1)
+    most = max((took for _, took in ended), default=0)
     shades = "".join(
         f"M{_place(gap.from_ms, series):.2f} 0H{_place(gap.until_ms, series):.2f}v{HEIGHT}H{_place(gap.from_ms, series):.2f}z"
         for gap in seen
@@ -132,20 +138,20 @@ def checkpoint_plot(rows: Sequence[CheckpointRow], gaps: CheckpointGapsRow, seri
         if one.until_ms >= series.from_ms
     ]
     points = [
-        (_place(at_ms, series), sum(gap.until_ms <= at_ms for gap in seen), took / most)
+        (_place(at_ms, series), sum(gap.until_ms <= at_ms for gap in seen), took / max(1, most))
         for at_ms, took in ended
-        if at_ms >= series.from_ms
     ]
     svg = el(
         "svg",
         shades and el("path", d=shades, class_="gap"),
         el("path", d=_line(points, _count(series) / COLUMNS), class_="line-of"),
+        _lines(_marks_of(gaps.pipeline, series), series),
         viewBox=f"0 0 {_count(series)} {HEIGHT}",
         preserveAspectRatio="none",
         role="img",
         aria_label=f"checkpoints over time: {counted(len(seen), 'gap')}, {len(failed)} failed, {len(hung)} hung",
     )
-    says = f"{len(done)}, longest {duration(most)}" if done else "none completed"
+    says = f"{len(ended)}, longest {duration(most)}" if ended else "none completed"
     names = [_gap_name(gap) for gap in seen[-2:]]
     marks = _marks([*failed, *hung]) if failed or hung else None
     return el("figure", el("figcaption", "checkpoints ", el("b", says)), svg, marks, *names, class_="plot")

@@ -57,7 +57,15 @@ def test_small_counts_beside_great_ones_are_seen(answers):
     assert heights == ["72", "2", "36"]
 
 
+def test_a_checkpoint_that_took_no_time_is_drawn_at_the_bottom(answers):
+    answers.checkpoints = [checkpoint(1, ended_at_ms=now_ms() - 60_000, duration_ms=0)]
+    answers.checkpoint_gaps = [checkpoint_gaps()]
+    (line,) = paths(str(drawn()), "line-of")
+    assert line.endswith(" 71h.01")
+
+
 def test_marks_of_the_application_stand_at_their_times(answers):
+    answers.checkpoint_gaps = [checkpoint_gaps()]
     at = answers.series["from_ms"] + 60_000
     answers.series["marks"] = [
         {"at_ms": at, "kind": "order", "pipeline": "ip-count", "text": "commit by anna"},
@@ -65,7 +73,7 @@ def test_marks_of_the_application_stand_at_their_times(answers):
     ]
     page = said(opened("overview"))
     assert 'style="left:25.0%"' in page
-    assert paths(page, "mark-lines") == ["M1.00 0v72"] * 4, "a line through each plot"
+    assert paths(page, "mark-lines") == ["M1.00 0v72"] * 5, "a line through each plot, that of checkpoints too"
     assert re.search(rf'last, <time data-at="{at}">[^<]*</time>: ◆ commit by anna', page)
     assert "not this one" not in page
 
