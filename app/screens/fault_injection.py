@@ -17,7 +17,7 @@ from indoubt.app.components.viewer_choices import TOUR, TOUR_CLOSED, TOUR_OPEN
 
 EVERY_S = 1.5
 LIMIT_S = 10.0
-SAME_PRESS_S = 1.0
+SAME_CLICK_S = 1.0
 """A second click within this time after the answer counts as the same click."""
 TOUR_STEP = "tour_step"
 
@@ -107,7 +107,7 @@ def _press(path: str) -> None:
     if (
         (last := st.session_state.get("fault_clicked"))
         and last[0] == path
-        and time.monotonic() - last[1] < SAME_PRESS_S
+        and time.monotonic() - last[1] < SAME_CLICK_S
     ):
         return
     try:

@@ -70,7 +70,7 @@ class Overview:
     attention: tuple[Attention, ...]
     attention_total: int
     alerts_firing: int
-    """Those that are silenced left out."""
+    """Those that are silenced, or are not found any more, left out."""
     all_well_since_ms: int | None
     awaited: tuple[AwaitedPipeline, ...]
     pipelines_alive: int

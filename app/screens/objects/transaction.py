@@ -52,7 +52,7 @@ def show() -> None:
         return
     with st.container(key="transaction"):
         if _is_over(detail):
-            live.write(join(_picture(live.collector(), detail).values()))
+            live.write(join(_content(live.collector(), detail).values()))
         else:
             show_region("transaction", {"key": key})
     live.auto_refresh(records.show, every_s=None if _is_over(detail) else live.CHARTS_EVERY_S)
@@ -65,7 +65,7 @@ def _is_over(detail: TransactionDetailRow) -> bool:
 
 def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return the page's upper part for the transaction ``key``."""
-    return _picture(client, client.transaction(query.get("key", "")))
+    return _content(client, client.transaction(query.get("key", "")))
 
 
 def _missing(key: str) -> Html:
@@ -81,7 +81,7 @@ def _name(key: str) -> str:
     return name.rsplit(":", 2)[0] if manager == "kafka" else name.rpartition("@")[0] or name
 
 
-def _picture(client: CollectorClient, detail: TransactionDetailRow) -> RegionContent:
+def _content(client: CollectorClient, detail: TransactionDetailRow) -> RegionContent:
     blocked = client.blocked(lagging_too=True)
     needs = next(iter(client.attention(keys=[detail.key], limit=1)), None)
     same_batch = _same_batch(client, detail)

@@ -42,7 +42,7 @@ def test_a_press_that_is_handed_over_twice_causes_one_fault(caused, monkeypatch)
     assert "caused 1" in said(page)
     button(page, "FREEZE").click().run()
     assert caused == ["/faults/abandon", "/faults/freeze"], "another button is another press"
-    monkeypatch.setattr(fault_injection, "SAME_PRESS_S", 0.0)
+    monkeypatch.setattr(fault_injection, "SAME_CLICK_S", 0.0)
     button(page, "FREEZE").click().run()
     assert caused[2:] == ["/faults/freeze"], "and so is a later one"
 
