@@ -1,4 +1,4 @@
-"""Claim: pages come in 2 s cold and 0.5 s warm, and a viewer costs under 3 % of a core, twenty under 20 %.
+"""Claim: pages come in 2 s cold and 0.5 s warm, and a viewer costs under 8 % of a core, twenty under 20 %.
 
     python -m benchmarks.pages [--events 10000000] [--open 10000] [--visits 3] [--seconds 20] [--json]
 
