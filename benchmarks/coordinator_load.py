@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 
 from benchmarks import coordinator_log
 from benchmarks.coordinator_log import STATE_TOPIC
-from demo.children import die_with_parent
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent

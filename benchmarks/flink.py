@@ -19,11 +19,13 @@ from pathlib import Path
 from benchmarks.cpu import CpuWatcher, Sample
 from benchmarks.figures import Mark
 from benchmarks.topics import Watcher
-from demo.children import die_with_parent
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
 EXACTLY_ONCE, AT_LEAST_ONCE = "eo", "alo"
+PARALLELISM = 2
+"""flink.sh's. Spark's sides have as many tasks."""
 CHECKPOINT_MS = 5_000
 """flink.sh's interval for throughput."""
 BUILD_LIMIT_S = 900.0
@@ -33,8 +35,8 @@ NOT_MEASURED = "not measured: give a directory with flink.sh by --flink DIR"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """One run: records/s from the first source record to the last visible one, when how many were visible, and the
-    processor time that it took."""
+    """One run: records/s from the first source record to the last visible one, when how many were visible (or as many windows
+    as stand for them), and the processor time that it took."""
 
     whole: float
     marks: list[Mark]
@@ -75,14 +77,20 @@ class Flink:
         self._run([connection.bootstrap_servers, "generate", topic, "pass", "1"], BUILD_LIMIT_S)
 
     def throughput(
-        self, connection: KafkaConnection, guarantee: str, source: str, records: int, others: dict[str, int]
+        self,
+        connection: KafkaConnection,
+        guarantee: str,
+        source: str,
+        records: int,
+        others: dict[str, int],
+        mode: str = "pass",
     ) -> Throughput:
-        """Run the job over ``records`` of ``source`` with tuned clients into a topic of its own.
+        """Run the job (``mode``: pass or count) over ``records`` of ``source`` with tuned clients into a topic of its own.
 
         Its own reader counts the result. ``others``: processes (name: id) whose processor time is sampled with its own.
-        Raises AssertionError when the sink does not hold each record once.
+        Raises AssertionError when the sink does not hold, or count, each record once.
         """
-        arguments = [connection.bootstrap_servers, "throughput", "pass", guarantee, source, str(records), "tuned=1"]
+        arguments = [connection.bootstrap_servers, "throughput", mode, guarantee, source, str(records), "tuned=1"]
         process = subprocess.Popen(
             ["bash", str(self._script), *arguments],
             stdout=subprocess.PIPE,
@@ -102,8 +110,9 @@ class Flink:
         if process.returncode != 0:
             raise RuntimeError(f"flink.sh ended with code {process.returncode}:\n{errors[-3000:]}")
         answer = json.loads(out.splitlines()[-1])
-        require_each_once(answer["verified"], records)
-        return Throughput(whole=float(answer["records_per_s"]), marks=up_to(watcher.marks, records), cpu=cpu.samples)
+        rows = require_each_once(answer["verified"], records)
+        seen = [Mark(at_s=m.at_s, records=m.records * records // rows) for m in up_to(watcher.marks, rows)]
+        return Throughput(whole=float(answer["records_per_s"]), marks=seen, cpu=cpu.samples)
 
     def latency(
         self, connection: KafkaConnection, guarantee: str, checkpoint_ms: int, seconds: int
@@ -156,11 +165,13 @@ class Flink:
         return done.stdout
 
 
-def require_each_once(verified: str, records: int) -> None:
-    """Check that flink.sh's reader saw each record once. Raises AssertionError with what it saw."""
+def require_each_once(verified: str, records: int) -> int:
+    """Return how many rows flink.sh's reader saw: each record once, or windows that count each once. Raises AssertionError."""
     seen = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)\b", verified)}
-    if (seen.get("records"), seen.get("distinct"), seen.get("missing")) != (records, records, 0):
+    counts = (seen.get("sumOfCounts"), seen.get("dupKeys")) == (records, 0)
+    if not counts and (seen.get("records"), seen.get("distinct"), seen.get("missing")) != (records, records, 0):
         raise AssertionError(f"Flink's sink does not have each of {records:,} records once: {verified}")
+    return seen["outputs"] if counts else records
 
 
 def read_latency(text: str) -> dict[str, float]:

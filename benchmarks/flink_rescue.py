@@ -4,7 +4,7 @@
 
 Each round runs ``flink.sh failure`` twice on the same broker: kill -9 as soon as checkpoint 3 has its ``_metadata``, an outage
 longer than the transaction timeout, a restore from that checkpoint, then a read_committed reader counts 250,000 records. In one
-of the two runs ``python -m indoubt.collector commit --verdict 'commit it' --yes`` is given right after the kill. The collector
+of the two runs ``indoubt commit --verdict 'commit it' --yes`` is given right after the kill. The collector
 has no REST API to ask, as when a JobManager died: it finds the checkpoint by --flink-checkpoints. Needs flink.sh, Maven and
 5 minutes a round.
 
@@ -72,7 +72,7 @@ def rescue(checkpoint: Path) -> Rescue:
         time.sleep(0.02)
     verdict_s = time.time() - written_s
     words = ("--yes", "--reason", "Flink is gone", "--confirm", rows[0]["commit_confirmation"], "--json")
-    command = [sys.executable, "-m", "indoubt.collector", "commit", "--verdict", "commit it", *words]
+    command = [sys.executable, "-m", "indoubt", "commit", "--verdict", "commit it", *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     if done.returncode != 0:
         raise RuntimeError(f"the order ended with {done.returncode}: {done.stdout}{done.stderr}")

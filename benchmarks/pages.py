@@ -34,9 +34,9 @@ from benchmarks.figures import row
 from benchmarks.running_collector import ROOT, RunningCollector
 from benchmarks.synthetic_history import write_history
 from demo.broker import Broker
-from demo.children import die_with_parent
 from demo.ports import free_port
 from demo.prerequisites import find_chromium
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 PAGES = ("overview", "transactions", "readers", "pipelines", "alerts", "history", "audit")

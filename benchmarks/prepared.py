@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.topics import value_of
-from demo.children import die_with_parent
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.lifecycle.errors import ResourceManagerError
 from indoubt.lifecycle.identity import Handle, Marker
 from indoubt.resource_managers.fingerprint import RunningFingerprint

@@ -30,8 +30,8 @@ from benchmarks.figures import row
 from benchmarks.prepared import BATCH, leave_prepared
 from benchmarks.topics import count_committed, end_offset, make_topic
 from demo.broker import Broker
-from demo.children import die_with_parent
 from demo.prerequisites import java_home
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
 from indoubt.pipeline.checkpoints.checkpoint_directory import CheckpointDirectory, CheckpointIdentity
 from indoubt.pipeline.config.settings import PipelineSettings

@@ -126,6 +126,8 @@ def measure(connection: KafkaConnection, work: Path, tasks: int, records: int, n
             checkpoint=str(work / name),
             batch_records=-(-records // BATCHES),
             prefix=name,
+            tasks=tasks,
+            task_records=1,
         )
         .run()
         .batches

@@ -1,4 +1,4 @@
-"""A Spark query in a process of its own: it copies the source topic once, from start to end, into a sink, batch by batch.
+"""A Spark query in a process of its own: it takes the source topic once, from start to end, into a sink, batch by batch.
 
 ``python -m benchmarks.spark_run '<JSON of SparkRun>'`` prints Spark's report of all batches as one JSON line. Each run has its
 own process, as with Flink, so that no run profits from another run's compiled code, caches or heap.
@@ -19,19 +19,21 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from benchmarks import flink, spark_jobs
 from benchmarks.cpu import CpuWatcher, Sample
 from benchmarks.figures import Mark
 from benchmarks.null_sink import NullSink
-from demo.children import die_with_parent
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.lifecycle.guarantees import DeliveryGuarantee
-from indoubt.pipeline.config.settings import ARROW, PipelineSettings
-from indoubt.pipeline.jobs.job import passthrough, read_source
+from indoubt.pipeline.config.settings import TASK_RECORDS, PipelineSettings
+from indoubt.pipeline.config.sink_settings import connect_databases
+from indoubt.pipeline.jobs.job import find_job
 from indoubt.pipeline.recovery.recovery import Recovery
 from indoubt.pipeline.run.arrow_batches import batch_limits
 from indoubt.pipeline.run.driver import follow_progress, make_spark
 from indoubt.pipeline.run.group_offsets import GroupOffsets
-from indoubt.pipeline.sink.data_source import TwoPhaseCommitSink
-from indoubt.pipeline.sink.range_copy import copy_ranges
+from indoubt.pipeline.run.sink_run import columns_of
+from indoubt.pipeline.sink.data_source import TwoPhaseCommitSink, write_updates
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -78,8 +80,11 @@ class SparkRun:
     checkpoint: str
     batch_records: int
     prefix: str = "bench"
-    source_reader: str = ARROW
+    job: str = "passthrough"
+    tasks: int = flink.PARALLELISM
+    task_records: int = TASK_RECORDS
     spark_properties: str = ""
+    database_properties: str = ""
 
     def run(self, others: dict[str, int] | None = None) -> Ran:
         """Run it in a process of its own. Raises RuntimeError if it failed.
@@ -108,7 +113,9 @@ class SparkRun:
     def settings(self) -> PipelineSettings:
         """Return the settings of the pipeline for this run."""
         return PipelineSettings(
-            job="passthrough",
+            job=self.job,
+            tasks=self.tasks,
+            task_records=self.task_records,
             bootstrap_servers=self.bootstrap_servers,
             checkpoint=self.checkpoint,
             prefix=self.prefix,
@@ -116,8 +123,8 @@ class SparkRun:
             sink=self.sink,
             max_offsets_per_trigger=self.batch_records,
             delivery_guarantee=self.side if self.side in GUARANTEES else DeliveryGuarantee.EXACTLY_ONCE.value,
-            source_reader=self.source_reader,
             spark_properties=self.spark_properties,
+            database_properties=self.database_properties,
         )
 
 
@@ -144,7 +151,7 @@ def read_progress(progress: dict[str, Any]) -> Batch:
 
 
 def _rows(progress: Mapping[str, Any]) -> int:
-    """Return how many records a batch has, by its offsets: what the sink's own tasks read, Spark does not count."""
+    """Return how many records a batch has, by its offsets: Spark counts what a job makes of records where they are read."""
 
     def end(offsets: Mapping[str, Mapping[str, int]] | None) -> int:
         return sum(offset for partitions in (offsets or {}).values() for offset in partitions.values())
@@ -154,18 +161,24 @@ def _rows(progress: Mapping[str, Any]) -> int:
 
 def _writer(run: SparkRun, spark: SparkSession, connection: KafkaConnection) -> DataStreamWriter:
     settings = run.settings()
-    rows = passthrough(read_source(spark, settings))
     if run.side == SPARK:
-        return rows.writeStream.format("kafka").options(**connection.for_spark(), **TUNED, topic=run.sink)
+        return (
+            spark_jobs.rows(spark, settings)
+            .writeStream.format("kafka")
+            .options(**TUNED, **{"kafka.bootstrap.servers": run.bootstrap_servers}, topic=run.sink)
+        )
+    job = find_job(settings)
+    rows = job.rows(spark)
     if run.side == NULL:
         spark.dataSource.register(NullSink)
         return rows.writeStream.format(NullSink.name())
-    recovery = Recovery(settings, connection)
+    recovery = Recovery(settings, connection, connect_databases(settings))
+    recovery.verify(columns_of(rows))
     options = recovery.options(recovery.recover()).to_spark()
     spark.dataSource.register(TwoPhaseCommitSink)
     follow_progress(spark, GroupOffsets(connection, settings.prefix).note)
-    if settings.source_reader == ARROW:
-        return rows.writeStream.foreachBatch(copy_ranges(options))
+    if job.updates:
+        return rows.writeStream.outputMode("update").foreachBatch(write_updates(options))
     return rows.writeStream.format(TwoPhaseCommitSink.name()).options(**options)
 
 

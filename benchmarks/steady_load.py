@@ -11,7 +11,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from benchmarks.topics import value_of
-from demo.children import die_with_parent
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent

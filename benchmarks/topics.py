@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from benchmarks.figures import Mark
-from demo.children import die_with_parent
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -101,15 +101,26 @@ def fill(connection: KafkaConnection, topic: str, records: int, value_bytes: int
 
     Raises TimeoutError if the broker does not accept them.
     """
+    partitions = len(_admin(connection).list_topics(topic, timeout=ADMIN_LIMIT_S).topics[topic].partitions)
+    padding, size = padding_of(value_bytes), _chunk(value_bytes)
+
+    def chunks() -> Iterator[tuple[int, list[bytes]]]:
+        for number, start in enumerate(range(0, records, size)):
+            now_us = time.time_ns() // 1000
+            chunk = [value_of(n, now_us, padding) for n in range(start, min(start + size, records))]
+            yield number % partitions, chunk
+
+    produce(connection, topic, chunks())
+
+
+def produce(connection: KafkaConnection, topic: str, chunks: Iterable[tuple[int, Sequence[bytes]]]) -> None:
+    """Write (partition, values) of records without keys. Raises TimeoutError if the broker does not accept them."""
     properties = {"linger.ms": 20, "batch.size": 1 << 20, "queue.buffering.max.messages": 1_000_000, "acks": "all"}
     producer = Producer(connection.for_librdkafka(**properties))
-    partitions = len(producer.list_topics(topic, timeout=ADMIN_LIMIT_S).topics[topic].partitions)
-    padding, size = padding_of(value_bytes), _chunk(value_bytes)
-    for number, start in enumerate(range(0, records, size)):
-        now_us = time.time_ns() // 1000
-        chunk = [{"value": value_of(n, now_us, padding)} for n in range(start, min(start + size, records))]
+    for partition, values in chunks:
+        chunk = [{"value": value} for value in values]
         while chunk:
-            taken = producer.produce_batch(topic, chunk, partition=number % partitions)
+            taken = producer.produce_batch(topic, chunk, partition=partition)
             chunk = chunk[taken:]
             producer.poll(0.1 if chunk else 0)
     if producer.flush(READ_LIMIT_S):

@@ -3,7 +3,7 @@
     python -m benchmarks.visibility_latency [--flink DIR] [--intervals 1000,5000] [--seconds 30] [--rounds 3] [--json]
         [--also spark-master=local[2]]
 
-A steady 10,000 records/s of 100 bytes go into 4 partitions. An indoubt pipeline (``python -m indoubt.pipeline run``, passthrough,
+A steady 10,000 records/s of 100 bytes go into 4 partitions. An indoubt pipeline (``indoubt pipeline run``, passthrough,
 exactly once) with a trigger of 1 s and of 5 s, the same pipeline with the setting of each --also, and Flink's KafkaSink
 EXACTLY_ONCE with the same checkpoint interval, run in turn. Every record's latency counts from 10 s after the first record on.
 The reader also counts: each record must be there once.
@@ -33,8 +33,8 @@ from benchmarks.figures import percentile, row
 from benchmarks.steady_load import SteadyLoad
 from benchmarks.topics import PARTITIONS, VALUE_BYTES, Counted, delete_topic, make_topic
 from demo.broker import Broker
-from demo.children import die_with_parent
 from demo.prerequisites import java_home
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.topics.decision_log import DecisionLog
 

@@ -1,4 +1,4 @@
-"""``python -m indoubt.pipeline run …``: a supervised pipeline; ``settle …``: say what ended. A supervisor starts the others."""
+"""``indoubt pipeline run …``: a supervised pipeline; ``settle …``: say what ended. A supervisor starts the others."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Sequence
 
 from indoubt.lifecycle import settings_file
 from indoubt.lifecycle.decisions import Settled
@@ -20,11 +21,11 @@ from indoubt.pipeline.runtime.status_file import WRONG_SETTINGS
 from indoubt.pipeline.supervision.supervisor import Supervisor
 
 
-def main() -> int:
+def main(words: Sequence[str]) -> int:
     """Read the settings, then supervise or drive."""
     protect_log_lines()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
-    arguments = vars(_parser().parse_args())
+    arguments = vars(_parser().parse_args(words))
     command, run_file = arguments.pop("command"), arguments.pop("run_file", "")
     run_id = arguments.pop("run_id", None)
     arguments.pop("settings_file", None)
@@ -36,7 +37,7 @@ def main() -> int:
             given = json.load(sys.stdin)
         else:
             flags = {name: value for name, value in arguments.items() if value is not None}
-            given, origins = add_file(flags, sys.argv[1:], os.environ)
+            given, origins = add_file(flags, words, os.environ)
         if command == "settle":
             from indoubt.pipeline.recovery.settle_command import settle as settle_command
 
@@ -67,7 +68,7 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m indoubt.pipeline", description=__doc__)
+    parser = argparse.ArgumentParser(prog="indoubt pipeline", description=__doc__)
     parser.add_argument("--version", action="version", version=f"indoubt {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True)
     _add_settings(commands.add_parser("run", help="run a pipeline and restart it when it fails"))
@@ -102,4 +103,4 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

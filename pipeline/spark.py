@@ -1,4 +1,4 @@
-"""The sink in a job of your own: ``indoubt.spark.start(rows, …)`` in the place of ``rows.writeStream…start()``.
+"""In a job of your own: ``indoubt.spark.read(spark, …)`` reads topics, ``indoubt.spark.start(rows, …)`` starts the sink's query.
 
 docs/sink.md shows it in use.
 """
@@ -9,17 +9,21 @@ import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.utils import is_remote
 
 from indoubt.lifecycle.errors import IndoubtError, SettingsError
+from indoubt.pipeline.config.settings import TASK_RECORDS, check_reading
 from indoubt.pipeline.config.sink_settings import APPEND, UPDATE, SinkSettings, check_output_mode
 from indoubt.pipeline.jobs.job import check_isolation
 from indoubt.pipeline.run.sink_run import SinkRun, columns_of
+from indoubt.pipeline.source.committed_topic import EARLIEST, Each, read_topics
 from indoubt.resource_managers.checkpoint_location import CheckpointLocation
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +42,46 @@ class _Started:
 
 
 _started: list[_Started] = []
+
+
+def read(
+    spark: SparkSession,
+    topics: str,
+    *,
+    bootstrap: str,
+    max_offsets_per_trigger: int = 1_000_000,
+    tasks: int = 2,
+    task_records: int = TASK_RECORDS,
+    starting_offsets: str = EARLIEST,
+    kafka_properties: str = "",
+    each: Each | None = None,
+) -> DataFrame:
+    """Return topics (comma separated) as a stream of ``key`` and ``value`` (binary): committed records, and none left out.
+
+    ``bootstrap``: host:port of the brokers. ``max_offsets_per_trigger``: records in a batch at most, which has a task for each
+    ``task_records``, up to ``tasks`` and to its partitions. ``starting_offsets``: where a new query begins, earliest or latest.
+    ``kafka_properties``: file of librdkafka properties (key=value lines) with security settings. ``each``: changes the records
+    where they are read, a piece at a time. Raises SettingsError; pipeline/source/committed_topic.py says what fails the query.
+    """
+    check_reading(starting_offsets, max_offsets_per_trigger, tasks, task_records)
+    names = [name for topic in topics.split(",") if (name := topic.strip())]
+    if not names:
+        raise SettingsError("topics is empty: name the topics to read, comma separated")
+    connection = (
+        KafkaConnection.from_properties_file(Path(kafka_properties), bootstrap)
+        if kafka_properties
+        else KafkaConnection(bootstrap)
+    )
+    return read_topics(
+        spark,
+        connection,
+        names,
+        max_offsets_per_trigger=max_offsets_per_trigger,
+        tasks=tasks,
+        task_records=task_records,
+        starting_offsets=starting_offsets,
+        each=each,
+    )
 
 
 def start(
@@ -66,7 +110,7 @@ def start(
             "this session is one of Spark Connect: start the job with a classic one (spark.remote unset)"
         )
     if not rows.isStreaming:
-        raise SettingsError("these rows are no stream: read them with spark.readStream")
+        raise SettingsError("these rows are no stream: read them with indoubt.spark.read or spark.readStream")
     check_isolation(rows)
     check_output_mode(output_mode)
     read = SinkSettings.read(

@@ -16,7 +16,6 @@ from indoubt.lifecycle.errors import SettingsError
 
 _BYTES = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
 _TYPE = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
-_EMPTY = pa.scalar(b"", pa.binary())
 Sizes = npt.NDArray[np.int32]
 
 
@@ -39,14 +38,14 @@ def encode_headers(column: pa.Array) -> pa.BinaryArray:
     key, value = headers.field("key"), headers.field("value")
     if key.null_count or headers.null_count:
         raise SettingsError("column 'headers' has a header without a key: Kafka takes none")
-    parts = (joined_varints([sizes(key)]), key, joined_varints([sizes(value)]), value, _EMPTY)
+    parts = (joined_varints([sizes(key)]), key, joined_varints([sizes(value)]), value, b"")
     each = pc.binary_join_element_wise(*parts, null_handling="replace", null_replacement=b"")
     _, places, data = each.buffers()
     # The headers of a row are neighbours: together they are one value that spans theirs.
     ends = np.concatenate([np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)])
     of_rows = np.frombuffer(places, np.int32)[ends] if len(each) else np.zeros(len(ends), np.int32)
     whole = pa.Array.from_buffers(pa.binary(), len(counts), [None, pa.py_buffer(of_rows), data or pa.py_buffer(b"")])
-    return pc.binary_join_element_wise(joined_varints([counts.astype(np.int32)]), whole, _EMPTY)
+    return pc.binary_join_element_wise(joined_varints([counts.astype(np.int32)]), whole, b"")
 
 
 def sizes(column: pa.Array) -> Sizes:

@@ -16,8 +16,8 @@ from benchmarks import machine
 from benchmarks.figures import whole_rate
 from benchmarks.growth.curve import Curve, Options, Point
 from benchmarks.scale import BATCHES, LIFECYCLE, commit_times, completed, read_events
-from benchmarks.sink_throughput import BROKER, BROKER_SETTINGS, JAVA, PYTHON, Results
 from benchmarks.spark_run import SparkRun, marks
+from benchmarks.throughput import BROKER, BROKER_SETTINGS, JAVA, PYTHON, Results
 from benchmarks.topics import count_committed, delete_topic, fill, make_topic
 from demo.broker import Broker
 from indoubt.lifecycle.guarantees import DeliveryGuarantee
@@ -67,13 +67,16 @@ def run(broker: Broker, work: Path, load: Load, size: int) -> Point:
         checkpoint=str(work / name),
         batch_records=-(-load.records // BATCHES),
         prefix=name,
+        tasks=load.tasks,
+        task_records=1,
     )
     ran = spark.run({BROKER: broker.pid or 0})
     count_committed(connection, sink, load.records, load.record_bytes).require(load.records, name)
     delete_topic(connection, source)
     delete_topic(connection, sink)
     results, seen = Results(), marks(ran.batches)
-    results.add(whole_rate(ran.batches[0].started_s, seen), seen, ran.cpu)
+    started_s = ran.batches[0].started_s
+    results.add(started_s, whole_rate(started_s, seen), seen, ran.cpu)
     log = DecisionLog(connection)
     decisions = [decision for _, decision in log.read_to_end().commit_decisions(name)]
     log.close()

@@ -15,8 +15,8 @@ from indoubt.lifecycle import settings_file
 from indoubt.lifecycle.errors import SettingsError
 from indoubt.pipeline.config.sink_settings import KAFKA, UPDATE, SinkSettings, check_output_mode, read_sinks, setting
 
-ARROW, SPARK = READERS = ("arrow", "spark")
-"""What may read the source of a job that copies."""
+TASK_RECORDS = 20_000
+"""What one task reads and writes about as fast as several, which need a transaction each."""
 ROOT = Path(__file__).absolute().parents[3]
 """Where the packages are imported from: a checkout, or what they are installed in."""
 _CHECKOUT = (ROOT / "ivy.xml").exists()
@@ -40,15 +40,13 @@ class PipelineSettings(SinkSettings):
         default=1_000_000,
     )
     starting_offsets: str = setting("where a new pipeline starts: earliest or latest", default="earliest")
-    source_tasks: int = setting(
-        "tasks that read the source, each several of its partitions; 0: one for each. Takes a local spark_master",
-        default=0,
+    tasks: int = setting(
+        "tasks of a batch at most, which read the source or aggregate; each has a transaction", default=2
     )
-    source_reader: str = setting(
-        "what reads the source for job passthrough: arrow, the sink's own tasks; or spark. Other jobs: always spark",
-        default=ARROW,
+    task_records: int = setting(
+        "records of a batch for each of which it has one more task, so that a small batch has one transaction",
+        default=TASK_RECORDS,
     )
-    tasks: int = setting("shuffle partitions: the slots of ip_count", default=2)
     restart_attempts: int = setting("restarts in a row before the pipeline gives up", default=3)
     restart_delay_ms: int = setting("pause before a restart", default=10_000)
     orders_topic: str = setting(
@@ -60,7 +58,7 @@ class PipelineSettings(SinkSettings):
         default="local[4]",
     )
     spark_jars: str = setting(
-        "directory of the Kafka source's jars; empty: Spark fetches them (spark.jars.packages)",
+        "directory of more jars for Spark, such as those of an object store; empty: none",
         default=str(KEPT / "jars" / "spark") if _CHECKOUT else "",
     )
     status_file: str = setting("file that always says how the pipeline stands, as JSON; empty: none", default="")
@@ -72,24 +70,8 @@ class PipelineSettings(SinkSettings):
             raise SettingsError(f"source and sink are both {self.source!r}: the pipeline would read what it writes")
         # By its name: a dataclass with slots is another class than the one that super() without arguments means.
         SinkSettings.__post_init__(self)
-        if self.max_offsets_per_trigger <= 0:
-            raise SettingsError(
-                "max_offsets_per_trigger must be positive: without a bound one batch can outlive its timeout"
-            )
-        if self.starting_offsets not in ("earliest", "latest"):
-            raise SettingsError(f"starting_offsets is {self.starting_offsets!r}; it takes earliest or latest")
+        check_reading(self.starting_offsets, self.max_offsets_per_trigger, self.tasks, self.task_records)
         check_output_mode(self.output_mode)
-        self._require_positive("tasks")
-        if self.source_reader not in READERS:
-            raise SettingsError(f"source_reader is {self.source_reader!r}; it takes {' or '.join(READERS)}")
-        if self.source_tasks < 0:
-            raise SettingsError(f"source_tasks is {self.source_tasks}; it takes a number of tasks, or 0 for one each")
-        if self.source_tasks and not self.spark_master.startswith("local"):
-            # Spark groups partitions by where executors are: a replay must find each slot's rows again.
-            raise SettingsError(
-                f"source_tasks is {self.source_tasks} with spark_master {self.spark_master!r}: it takes a local one; on a "
-                "cluster, a batch that is replayed would be divided among tasks in another way"
-            )
 
     @property
     def is_own_job(self) -> bool:
@@ -104,6 +86,19 @@ class PipelineSettings(SinkSettings):
     def to_json(self) -> str:
         """Return all settings as a JSON object."""
         return json.dumps(dataclasses.asdict(self))
+
+
+def check_reading(starting_offsets: str, max_offsets_per_trigger: int, tasks: int, task_records: int) -> None:
+    """Return when a source can be read so. Raises SettingsError naming what is wrong."""
+    if max_offsets_per_trigger <= 0:
+        raise SettingsError(
+            "max_offsets_per_trigger must be positive: without a bound one batch can outlive its timeout"
+        )
+    if starting_offsets not in ("earliest", "latest"):
+        raise SettingsError(f"starting_offsets is {starting_offsets!r}; it takes earliest or latest")
+    for name, value in (("tasks", tasks), ("task_records", task_records)):
+        if value <= 0:
+            raise SettingsError(f"{name} is {value}; it must be positive")
 
 
 def add_file(

@@ -10,17 +10,18 @@ from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from indoubt.lifecycle.errors import SettingsError
-from indoubt.pipeline.config.settings import ARROW, PipelineSettings
+from indoubt.pipeline.config.settings import PipelineSettings
 from indoubt.pipeline.config.sink_settings import KAFKA, connect, read_sinks
+from indoubt.pipeline.jobs.ip_count import COUNTS, ip_count
+from indoubt.pipeline.source.committed_topic import Each, read_topics
 
-WINDOW = "5 seconds"
-LATENESS = "5 seconds"
 LONGEST = 255
 """Characters: what an indexed VARCHAR column takes everywhere."""
+SPARKS_SOURCE = "kafka"
 ISOLATION, READ_COMMITTED = "kafka.isolation.level", "read_committed"
 
 
@@ -28,71 +29,31 @@ ISOLATION, READ_COMMITTED = "kafka.isolation.level", "read_committed"
 class Job:
     """What is written, and its columns (name, Arrow type); None: only the rows themselves say.
 
-    ``updates``: rows replace earlier rows of the same key (Spark's update mode), else each row is a new one. ``copies``: the
-    rows are the source's keys and values as they came, so the sink's tasks may read them themselves.
+    ``updates``: rows replace earlier rows of the same key (Spark's update mode), else each row is a new one.
     """
 
     rows: Callable[[SparkSession], DataFrame]
     columns: tuple[tuple[str, pa.DataType], ...] | None
     updates: bool = False
-    copies: bool = False
 
 
-def read_source(spark: SparkSession, settings: PipelineSettings) -> DataFrame:
-    """Return the source topic as a stream, read_committed; an offset that is gone fails the query, never skips.
-
-    With ``source_tasks`` each task reads several partitions, one after the other: always the same ones of the same batch.
-    """
-    reader = spark.readStream.format("kafka").options(**connect(settings).for_spark())
-    rows = reader.options(
-        **{
-            "subscribe": settings.source,
-            "startingOffsets": settings.starting_offsets,
-            "maxOffsetsPerTrigger": str(settings.max_offsets_per_trigger),
-            "failOnDataLoss": "true",
-            ISOLATION: READ_COMMITTED,
-            "kafka.max.poll.records": "50000",
-            "kafka.max.partition.fetch.bytes": str(16 << 20),
-            "kafka.fetch.max.bytes": str(64 << 20),
-            "kafka.receive.buffer.bytes": str(1 << 20),
-            # A fetch at the log's end holds its connection's next request back for this long: half a second a task
-            # by default, for a consumer that ends a batch with such a fetch begins the next one behind it.
-            "kafka.fetch.max.wait.ms": "10",
-        }
-    ).load()
-    return rows.coalesce(settings.source_tasks) if settings.source_tasks else rows
+def read_source(spark: SparkSession, settings: PipelineSettings, each: Each | None = None) -> DataFrame:
+    """Return the source topic as a stream, with what ``each`` makes of its records."""
+    return read_topics(
+        spark,
+        connect(settings),
+        [settings.source],
+        max_offsets_per_trigger=settings.max_offsets_per_trigger,
+        tasks=settings.tasks,
+        task_records=settings.task_records,
+        starting_offsets=settings.starting_offsets,
+        each=each,
+    )
 
 
 def passthrough(source: DataFrame) -> DataFrame:
     """Return key and value as they came."""
-    return source.select("key", "value")
-
-
-def ip_count(source: DataFrame) -> DataFrame:
-    """Count per IP and 5 s tumbling event-time window, 5 s lateness; each window once, when the watermark passes it.
-
-    Input: value ``ip,event time in epoch ms``. Output: key ``ip|window_start_ms``, value JSON with ip, window_start_ms,
-    window_end_ms, count. A row that cannot be read is left out and counted (observed metric ``malformed``).
-    """
-    parts = F.split(F.col("value").cast("string"), ",")
-    event_ms = F.expr("try_cast(parts[1] as bigint)")
-    rows = (
-        source.select(parts.alias("parts"))
-        .select(F.expr("parts[0]").alias("ip"), event_ms.alias("event_ms"))
-        .observe("malformed", F.count_if(F.col("event_ms").isNull() | (F.col("ip") == "")).alias("rows"))
-        .where("event_ms is not null and ip != ''")
-        .withColumn("event_time", F.timestamp_millis("event_ms"))
-    )
-    counted = (
-        rows.withWatermark("event_time", LATENESS)
-        .groupBy(F.window("event_time", WINDOW), "ip")
-        .agg(F.count("*").alias("count"))
-    )
-    start, end = _epoch_ms("window.start"), _epoch_ms("window.end")
-    return counted.select(
-        F.concat_ws("|", "ip", start.cast("string")).alias("key"),
-        F.to_json(F.struct("ip", start.alias("window_start_ms"), end.alias("window_end_ms"), "count")).alias("value"),
-    )
+    return source
 
 
 def word_count(source: DataFrame, *, records: bool) -> DataFrame:
@@ -119,10 +80,6 @@ def word_count(source: DataFrame, *, records: bool) -> DataFrame:
         return counted.select("word", "count")
     value = F.to_json(F.struct("word", "count"))
     return counted.select("word", "count", F.col("word").alias("key"), value.alias("value"))
-
-
-def _epoch_ms(column: str) -> Column:
-    return F.unix_millis(F.col(column))
 
 
 def import_job(name: str) -> Callable[[SparkSession, PipelineSettings], DataFrame]:
@@ -162,27 +119,27 @@ def _rows(name: str, function: Any, spark: SparkSession, settings: PipelineSetti
 
 
 def check_isolation(rows: DataFrame) -> None:
-    """Return when no stream of Kafka that ``rows`` are made of shows records of aborted or open transactions.
+    """Return when no stream of Spark's Kafka source that ``rows`` are made of shows records of aborted or open transactions.
 
-    Spark's source shows them by default, and nobody can set another default for a session. Raises SettingsError.
+    It shows them by default, and nobody can set another default for a session. Raises SettingsError.
     """
-    for options in kafka_sources(rows):
+    for options in options_of(rows, SPARKS_SOURCE):
         if options.get(ISOLATION) != READ_COMMITTED:
             topics = [options.get(name) for name in ("subscribe", "subscribepattern", "assign")]
             raise SettingsError(
                 f"the rows come from a Kafka source ({next(filter(None, topics), 'unknown topics')}) that shows records of "
-                "aborted and open transactions, which would be written as if they were committed: add "
-                f'.option("{ISOLATION}", "{READ_COMMITTED}") to its spark.readStream'
+                "aborted and open transactions, which would be written as if they were committed: read it with "
+                f'indoubt.spark.read, or add .option("{ISOLATION}", "{READ_COMMITTED}") to its spark.readStream'
             )
 
 
-def kafka_sources(rows: DataFrame) -> list[dict[str, str]]:
-    """Return the options of each stream from Kafka that ``rows`` are made of, their names in lower case as Spark reads them."""
+def options_of(rows: DataFrame, source: str) -> list[dict[str, str]]:
+    """Return the options of each stream of a source (its name for ``format``) that ``rows`` are made of, names in lower case."""
     leaves: Any = rows._jdf.queryExecution().analyzed().collectLeaves()
     found = []
     for place in range(leaves.size()):
         leaf = leaves.apply(place)
-        if leaf.getClass().getSimpleName() == "StreamingRelationV2" and leaf.sourceName() == "kafka":
+        if leaf.getClass().getSimpleName() == "StreamingRelationV2" and leaf.sourceName() == source:
             found.append({str(name).lower(): str(value) for name, value in dict(leaf.extraOptions()).items()})
     return found
 
@@ -200,14 +157,16 @@ JOBS = ("ip_count", "passthrough", "word_count")
 def find_job(settings: PipelineSettings) -> Job:
     """Return the job as the sinks need it. Raises SettingsError that lists the jobs, or says what a job of your own lacks."""
 
-    def of_source(compute: Callable[[DataFrame], DataFrame]) -> Callable[[SparkSession], DataFrame]:
-        return lambda spark: compute(read_source(spark, settings))
+    def of_source(
+        compute: Callable[[DataFrame], DataFrame], each: Each | None = None
+    ) -> Callable[[SparkSession], DataFrame]:
+        return lambda spark: compute(read_source(spark, settings, each))
 
     match settings.job:
         case "ip_count":
-            return Job(rows=of_source(ip_count), columns=RECORD)
+            return Job(rows=of_source(ip_count, COUNTS), columns=RECORD)
         case "passthrough":
-            return Job(rows=of_source(passthrough), columns=BINARY_RECORD, copies=settings.source_reader == ARROW)
+            return Job(rows=of_source(passthrough), columns=BINARY_RECORD)
         case "word_count":
             records = any(sink.resource_manager == KAFKA for sink in read_sinks(settings.sink))
             columns = (("word", pa.string()), ("count", pa.int64()), *(RECORD if records else ()))

@@ -1,4 +1,4 @@
-"""``python -m indoubt.pipeline settle``: a person records in the decision log how transactions ended whose end nothing proves.
+"""``indoubt pipeline settle``: a person records in the decision log how transactions ended whose end nothing proves.
 
 Each is first asked about where it was prepared, as recovery does: the person's word stands only where there is no other proof.
 """

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 HOW_TO_SETTLE = (
     "compare the rows of this batch in the sink with its input, then tell the log what you found: "
-    "python -m indoubt.pipeline settle, with the settings of run, --outcome committed (or lost), --who YOUR_NAME and --yes"
+    "indoubt pipeline settle, with the settings of run, --outcome committed (or lost), --who YOUR_NAME and --yes"
 )
 
 

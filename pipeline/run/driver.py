@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyspark
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +45,7 @@ LONGEST_SOCKET_DIRECTORY = 60
 
 
 def make_spark(settings: PipelineSettings) -> SparkSession:
-    """Return the Spark session: Kafka source, Arrow batches, speculation off."""
+    """Return the Spark session: Arrow batches, speculation off."""
     # Spark starts its Python workers with this interpreter, and they import this project.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # numpy's linear algebra is not used here, but its idle threads would spin beside every task.
@@ -54,12 +53,12 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     spark_home.use()
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    for_kafka = " ".join(f"-D{name}={value}" for name, value in connect(settings).for_java().items())
     properties = {
         "spark.app.name": f"indoubt {settings.prefix}",
         "spark.master": settings.spark_master,
-        **_kafka_source(settings.spark_jars),
+        **_jars(settings.spark_jars),
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
@@ -67,8 +66,7 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
         # objects are garbage after a batch of rows: with half of the heap instead of a third it collects half as often.
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -XX:NewRatio=1",
         # Default ones: they stay where a user sets the extra ones.
-        "spark.driver.defaultJavaOptions": " ".join(filter(None, [_class_archive(), _temporary_files(), for_kafka])),
-        **({"spark.executor.defaultJavaOptions": for_kafka} if for_kafka else {}),
+        "spark.driver.defaultJavaOptions": " ".join(filter(None, [_class_archive(), _temporary_files()])),
         "spark.speculation": "false",
         "spark.sql.shuffle.partitions": str(settings.tasks),
         "spark.sql.session.timeZone": "UTC",
@@ -77,13 +75,22 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
         # Rows reach the Python workers by Unix sockets, in pieces of 1 MB: fewer and cheaper calls than 64 kB over TCP.
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.execution.pandas.udf.buffer.size": str(1 << 20),
-        "spark.python.daemon.module": f"{pipeline.__name__}.sink.python_daemon",
+        "spark.python.daemon.module": f"{pipeline.__name__}.run.python_daemon",
         "spark.log.level": "WARN",
         **checkpoint_writer(settings),
         **pairs(settings.spark_properties),
     }
     with _read_by_spark_submit(properties):
-        return SparkSession.builder.getOrCreate()
+        spark = SparkSession.builder.getOrCreate()
+    threading.Thread(target=_start_workers, args=(spark,), name="start-workers", daemon=True).start()
+    return spark
+
+
+def _start_workers(spark: SparkSession) -> None:
+    """Have Spark start Python's daemon, which takes 1.5 s, and load what hands rows to it, while the job is planned."""
+    # What stops here fails the query, too, which says why.
+    with contextlib.suppress(Exception):
+        spark.range(1).mapInArrow(lambda rows: rows, "id long").collect()
 
 
 @contextlib.contextmanager
@@ -125,15 +132,15 @@ def checkpoint_writer(settings: PipelineSettings) -> dict[str, str]:
     return {"spark.sql.streaming.checkpointFileManagerClass": LOCAL_FILE_MANAGER}
 
 
-def _kafka_source(directory: str) -> dict[str, str]:
-    """Return the property by which Spark gets its Kafka source. Raises SettingsError when the directory has no jars."""
+def _jars(directory: str) -> dict[str, str]:
+    """Return the property by which Spark loads more jars. Raises SettingsError when the directory has none."""
     if not directory:
-        return {"spark.jars.packages": f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"}
+        return {}
     jars = sorted(str(jar) for jar in Path(directory).glob("*.jar"))
     if not jars:
         raise SettingsError(
             f"no jars in spark_jars ({directory}): in a checkout run 'make setup'; else give the directory that has them, or "
-            "an empty text to have Spark fetch them"
+            "an empty text for none"
         )
     return {"spark.jars": ",".join(jars)}
 
@@ -186,7 +193,6 @@ class Driver:
                 self._run.start(
                     rows,
                     updates=self._job.updates,
-                    copies=self._job.copies,
                     finds_sources=self._settings.is_own_job,
                 ),
                 self._stop.is_set,

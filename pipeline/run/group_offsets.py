@@ -94,17 +94,7 @@ class GroupOffsets:
         """
         batch = progress["batchId"]
         for source in progress["sources"]:
-            if not source["description"].startswith("Kafka"):
-                continue
-            try:
-                positions = {
-                    TopicPartition(topic, int(partition)): OffsetAndMetadata(int(offset), OURS, -1)
-                    for topic, partitions in (source["endOffset"] or {}).items()
-                    for partition, offset in partitions.items()
-                }
-            except (ValueError, AttributeError) as error:
-                log.warning("group offsets of batch %s were not committed: %s", batch, error)
-                continue
+            positions = _positions(source["endOffset"])
             if positions:
                 with self._changed:
                     self._newest = (batch, positions)
@@ -154,3 +144,15 @@ class GroupOffsets:
         for answer in asked_of.admin.alter_group_offsets(self._group, positions).values():
             if not answer_of_error(answer).is_done:
                 raise answer(f"group {self._group}")
+
+
+def _positions(offsets: Any) -> Positions:
+    """Return the offsets of a source that reads topics, Spark's or ours; none of another one."""
+    try:
+        return {
+            TopicPartition(topic, int(partition)): OffsetAndMetadata(int(offset), OURS, -1)
+            for topic, partitions in offsets.items()
+            for partition, offset in partitions.items()
+        }
+    except (ValueError, AttributeError):
+        return {}

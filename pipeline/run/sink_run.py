@@ -1,6 +1,6 @@
 """One run of the sink: recover, start the query, keep its transactions in order while it runs, sweep when it has ended.
 
-The driver of ``python -m indoubt.pipeline`` and ``start`` of pipeline.spark, which any job may call, both do it by this class.
+The driver of ``indoubt pipeline`` and ``start`` of pipeline.spark, which any job may call, both do it by this class.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from indoubt.pipeline.runtime.crash_points import CrashPoints
 from indoubt.pipeline.runtime.event_sender import EventSender
 from indoubt.pipeline.runtime.status_file import FAILED, STOPPED, SUPERSEDED, WRONG_SETTINGS
 from indoubt.pipeline.sink.data_source import TwoPhaseCommitSink, write_updates
-from indoubt.pipeline.sink.range_copy import copy_ranges
 
 log = logging.getLogger(__name__)
 
@@ -90,13 +89,11 @@ class SinkRun:
         rows: DataFrame,
         *,
         updates: bool,
-        copies: bool = False,
         finds_sources: bool = True,
         trigger: Mapping[str, Any] | None = None,
     ) -> StreamingQuery:
         """Start the query that writes ``rows``, after ``recover``; ``updates``: in Spark's update mode.
 
-        ``copies``: the rows are keys and values of Spark's Kafka source as they came, and the sink's tasks read them.
         ``finds_sources``: what is read stands in ``rows`` alone; its topics are asked for before the query starts. ``trigger``
         is what DataStreamWriter.trigger takes; none: the setting trigger_interval_ms. Raises SettingsError for a source topic
         that is another one than before.
@@ -122,8 +119,6 @@ class SinkRun:
             .queryName(self._settings.prefix)
             .trigger(**(trigger or every))
         )
-        if copies:
-            return writer.foreachBatch(copy_ranges(options)).start()
         if updates:
             return writer.outputMode("update").foreachBatch(write_updates(options)).start()
         return writer.format(TwoPhaseCommitSink.name()).options(**options).start()

@@ -1,6 +1,7 @@
-"""What the offsets of a query count in: the ids of its source topics, asked of the clusters that its Kafka sources read.
+"""What the offsets of a query count in: the ids of its source topics, asked of the clusters that its sources read.
 
-Asked in Spark's JVM, by the Kafka client and with the options of each source itself: it may read another cluster than the sink's.
+For Spark's Kafka source they are asked in Spark's JVM, by the Kafka client and with the options of the source itself: it may
+read another cluster than the sink's.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untype
 from pyspark.sql import DataFrame
 
 from indoubt.lifecycle.errors import Unreachable
-from indoubt.pipeline.jobs.job import kafka_sources
+from indoubt.pipeline.jobs.job import SPARKS_SOURCE, options_of
+from indoubt.pipeline.source.committed_topic import CommittedTopic, TopicOptions
+from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 OF_KAFKA = "kafka."
 NONE = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -23,20 +26,29 @@ ANSWER_LIMIT_MS = 30_000
 
 
 class SourceTopics:
-    """The Kafka topics that the streams of ``rows`` are subscribed to; asks again with the same clients until ``close``."""
+    """The topics that the streams of ``rows`` read; asks again with the same clients until ``close``."""
 
     def __init__(self, rows: DataFrame) -> None:
         self._jvm: Any = rows.sparkSession._jvm
         self._sources = [
-            (self._admin(options), options) for options in kafka_sources(rows) if "kafka.bootstrap.servers" in options
+            (self._admin(options), options)
+            for options in options_of(rows, SPARKS_SOURCE)
+            if "kafka.bootstrap.servers" in options
         ]
+        self._committed = [TopicOptions.read(options) for options in options_of(rows, CommittedTopic.name())]
 
     def ids(self) -> dict[str, set[str]]:
         """Return the ids of each topic by its name, several where sources read topics of one name in several clusters.
 
-        A topic that is not there, and one of a broker without such ids, is left out. Raises Unreachable.
+        A topic of a broker without such ids is left out. Raises Unreachable, ResourceManagerError.
         """
         found: dict[str, set[str]] = {}
+        for read in self._committed:
+            for topic, topic_id in (
+                KafkaConnection.from_json(read.kafka_secret).topic_ids(read.topics.split(",")).items()
+            ):
+                if topic_id:
+                    found.setdefault(topic, set()).add(topic_id)
         for admin, options in self._sources:
             try:
                 listed = admin.listTopics().names().get()

@@ -51,7 +51,7 @@ class ReplayPlan:
             f"batch {self.batch} was decided before, and a slot now holds rows (fingerprint {fingerprint}) that it did "
             "not hold then: the query is not deterministic, so what was lost cannot be replayed. Committed rows are "
             "safe. To go on, restore what the query depends on as it was then: its code, its settings (tasks, "
-            "source_tasks, max_offsets_per_trigger), what else it reads. (A new checkpoint directory would write every row again.)"
+            "task_records, max_offsets_per_trigger), what else it reads. (A new checkpoint directory would write every row again.)"
         )
 
     def skipped(self, fingerprint: str) -> tuple[str, ...]:

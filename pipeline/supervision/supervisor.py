@@ -22,6 +22,7 @@ from uuid import uuid4
 import psutil
 
 from indoubt import pipeline
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.lifecycle.events import EventType
 from indoubt.lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
 from indoubt.pipeline.config.settings import PipelineSettings
@@ -45,7 +46,7 @@ RUNS_KEPT = 1_000
 HEALTHY_AFTER_S = 60.0
 """A driver that ran this long ends a row of failures: the count of restarts starts over."""
 CHECK_EVERY_S = 0.2
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -254,11 +255,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def adopt_orphans() -> None:
     """Have the orphans of a dead child (Spark's Python workers, say) become children of this process."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def die_with_parent() -> None:
-    """Have Linux kill this process when its parent dies; for ``preexec_fn``."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def kill(process: subprocess.Popen[bytes]) -> bool:

@@ -1,7 +1,6 @@
-"""The Kafka properties that are taken, under librdkafka's names, and what kafka-python and the JVM's client call each.
+"""The Kafka properties that are taken, under librdkafka's names, and what kafka-python calls each.
 
-A property that kafka-python cannot have is refused at once, because every part of indoubt uses it. One that the JVM cannot have
-is refused where options for the JVM are asked for.
+A property that kafka-python cannot have is refused: every part of indoubt uses it.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _NEED_A_CONTEXT = ("ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem", "ssl.ciph
 """Properties of TLS for which kafka-python has no name of its own: it is given a whole context."""
 _MOST_IDLE = "connections.max.idle.ms"
 _NEVER_MS = 2**31 - 1
-"""What librdkafka's 0, which is never, is for kafka-python. For the JVM it is -1."""
+"""What librdkafka's 0, which is never, is for kafka-python."""
 
 TAKEN = frozenset(
     {
@@ -87,21 +86,6 @@ _NOT_FOR_KAFKA_PYTHON = {
     "enable.sasl.oauthbearer.unsecure.jwt": _OIDC_INSTEAD,
 }
 
-_JVM_NAMES = {
-    "sasl.kerberos.service.name": "sasl.kerberos.service.name",
-    "ssl.ca.location": "ssl.truststore.location",
-    "ssl.ca.pem": "ssl.truststore.certificates",
-    "ssl.key.password": "ssl.key.password",
-    "client.id": "client.id",
-    "client.dns.lookup": "client.dns.lookup",
-    "socket.timeout.ms": "request.timeout.ms",
-    "connections.max.idle.ms": "connections.max.idle.ms",
-    "reconnect.backoff.ms": "reconnect.backoff.ms",
-    "reconnect.backoff.max.ms": "reconnect.backoff.max.ms",
-    "retry.backoff.ms": "retry.backoff.ms",
-    "metadata.max.age.ms": "metadata.max.age.ms",
-}
-
 
 def check(properties: Mapping[str, str]) -> None:
     """Return if all properties are taken and have values that their clients take. Raises SettingsError naming the first."""
@@ -117,11 +101,6 @@ def check(properties: Mapping[str, str]) -> None:
         if name in _SWITCHES and value.lower() not in ("true", "false"):
             raise SettingsError(f"Kafka property {name} is {value!r}; it takes true or false")
     oauth_properties.check(properties)
-
-
-def mechanism(properties: Mapping[str, str]) -> str:
-    """Return the SASL mechanism in upper case, empty for none."""
-    return properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "")).upper()
 
 
 def for_kafka_python(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -206,57 +185,4 @@ def for_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     found = {name: with_newlines(value) if name.endswith(".pem") else value for name, value in properties.items()}
     if oauth_properties.is_msk(properties):
         found = {name: value for name, value in found.items() if not name.startswith(oauth_properties.PREFIX)}
-    return found
-
-
-def for_jvm(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of Kafka's Java client. Raises SettingsError for one that it cannot have."""
-    _refuse_for_jvm(properties)
-    found: dict[str, str] = {}
-    for name, value in properties.items():
-        if name in _JVM_NAMES:
-            found[_JVM_NAMES[name]] = with_newlines(value) if name.endswith(".pem") else value
-    if properties.get(_MOST_IDLE) == "0":
-        found[_JVM_NAMES[_MOST_IDLE]] = "-1"
-    if "security.protocol" in properties:
-        found["security.protocol"] = properties["security.protocol"].upper()
-    if _CHECK_HOST_NAME in properties:
-        value = properties[_CHECK_HOST_NAME]
-        found[_CHECK_HOST_NAME] = "" if value.lower() == "none" else value
-    if "ssl.ca.location" in properties or "ssl.ca.pem" in properties:
-        found["ssl.truststore.type"] = "PEM"
-    try:
-        chain, key = pem(properties, "ssl.certificate"), pem(properties, "ssl.key")
-    except OSError as error:
-        raise SettingsError(f"Kafka property ssl.certificate.location or ssl.key.location: {error}") from None
-    if chain and key:
-        found |= {
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.certificate.chain": chain,
-            "ssl.keystore.key": key,
-        }
-    return found | _sasl_for_jvm(properties)
-
-
-def _refuse_for_jvm(properties: Mapping[str, str]) -> None:
-    refused = {
-        "ssl.crl.location": "it has no property for revoked certificates",
-        "ssl.cipher.suites": "it names cipher suites otherwise than OpenSSL",
-    }
-    if not _is_on(properties, _VERIFY, True):
-        refused[_VERIFY] = "it always verifies the broker's certificate; give ssl.ca.location"
-    for name, reason in refused.items():
-        if name in properties:
-            raise SettingsError(f"Kafka property {name!r} cannot be had for the JVM's client (Spark): {reason}")
-
-
-def _sasl_for_jvm(properties: Mapping[str, str]) -> dict[str, str]:
-    named = mechanism(properties)
-    found = {"sasl.mechanism": named} if named else {}
-    if named == oauth_properties.MECHANISM:
-        return found | oauth_properties.for_jvm(properties)
-    if "sasl.username" in properties:
-        module = "scram.ScramLoginModule" if named.startswith("SCRAM") else "plain.PlainLoginModule"
-        options = {"username": properties["sasl.username"], "password": properties.get("sasl.password", "")}
-        found["sasl.jaas.config"] = oauth_properties.jaas(f"org.apache.kafka.common.security.{module}", options)
     return found

@@ -1,4 +1,4 @@
-"""How to reach a Kafka cluster: one configuration for librdkafka, kafka-python and Spark's JVM client."""
+"""How to reach a Kafka cluster: one configuration for librdkafka and kafka-python."""
 
 from __future__ import annotations
 
@@ -96,16 +96,6 @@ class KafkaConnection:
         from indoubt.resource_managers.kafka.oauth_tokens import token_provider
 
         return token_provider(self.properties)
-
-    def for_spark(self) -> dict[str, str]:
-        """Return ``kafka.*`` options for Spark's Kafka source and sink (the JVM client's names). Raises SettingsError."""
-        found = {"bootstrap.servers": self.bootstrap_servers, **client_properties.for_jvm(self.properties)}
-        return {f"kafka.{name}": value for name, value in found.items()}
-
-    def for_java(self) -> dict[str, str]:
-        """Return the system properties that a JVM needs besides."""
-        url = self.properties.get(oauth_properties.TOKEN_URL, "")
-        return {oauth_properties.ALLOWED_URLS: url} if url else {}
 
     def to_json(self) -> str:
         """Return it as text: it travels as a Spark option (secrets included: never log it)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-EMPTY = "Empty"
+EMPTY, DEAD = "Empty", "Dead"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +19,8 @@ class GroupMembers:
     state: str
     client_ids: frozenset[str]
     at_ms: int
+    count: int = 0
+    """How many members there are: several may have one client id."""
     is_simple: bool = False
     """It never had members: offsets alone are committed under its name (isSimpleConsumerGroup)."""
 

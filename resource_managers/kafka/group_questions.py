@@ -28,6 +28,7 @@ def members(connection: KafkaConnection, groups: Collection[str], at_ms: int) ->
             state=row.group_state,
             client_ids=frozenset(member.client_id for member in row.members),
             at_ms=at_ms,
+            count=len(row.members),
             is_simple=not row.protocol_type,
         )
 

@@ -17,14 +17,6 @@ SCOPE, EXTENSIONS = "sasl.oauthbearer.scope", "sasl.oauthbearer.extensions"
 REGION = "sasl.oauthbearer.aws.region"
 CA_LOCATION, CA_PEM = "https.ca.location", "https.ca.pem"
 TAKEN = frozenset({METHOD, CLIENT_ID, CLIENT_SECRET, TOKEN_URL, SCOPE, EXTENSIONS, REGION, CA_LOCATION, CA_PEM})
-ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
-"""System property without which Kafka's Java client (3.9.1 and later) asks no token endpoint."""
-
-_LOGIN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-# Of Kafka 3.5 and later; 4.0 has removed the one in the package ``secured``.
-_LOGIN_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
-_MSK_LOGIN_MODULE = "software.amazon.msk.auth.iam.IAMLoginModule"
-_MSK_HANDLER = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 
 
 def is_oauth(properties: Mapping[str, str]) -> bool:
@@ -72,36 +64,3 @@ def extensions(properties: Mapping[str, str]) -> dict[str, str]:
             raise SettingsError(f"Kafka property {EXTENSIONS} takes name=value, comma separated; names are letters")
         found[name.strip()] = value.strip()
     return found
-
-
-def for_jvm(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of Kafka's Java client for SASL with tokens; those of MSK need AWS's jar aws-msk-iam-auth."""
-    if is_msk(properties):
-        return {
-            "sasl.mechanism": "AWS_MSK_IAM",
-            "sasl.jaas.config": jaas(_MSK_LOGIN_MODULE, {}),
-            "sasl.client.callback.handler.class": _MSK_HANDLER,
-        }
-    options = {"clientId": properties[CLIENT_ID], "clientSecret": properties[CLIENT_SECRET]}
-    if properties.get(SCOPE):
-        options["scope"] = properties[SCOPE]
-    options |= {f"extension_{name}": value for name, value in extensions(properties).items()}
-    if CA_LOCATION in properties:
-        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": properties[CA_LOCATION]}
-    elif CA_PEM in properties:
-        certificates = properties[CA_PEM].replace("\\n", "\n")
-        options |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": certificates}
-    return {
-        "sasl.jaas.config": jaas(_LOGIN_MODULE, options),
-        "sasl.login.callback.handler.class": _LOGIN_HANDLER,
-        TOKEN_URL: properties[TOKEN_URL],
-    }
-
-
-def jaas(module: str, options: Mapping[str, str]) -> str:
-    """Return a login module of JAAS as text, its options quoted."""
-    return " ".join([module, "required", *(f"{name}={_quoted(value)}" for name, value in options.items())]) + ";"
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -122,11 +122,15 @@ class KafkaPartitions:
 
     def last_stable_offsets(self, partitions: Collection[Partition], layout: Layout) -> Answers[Partition, int]:
         """Return the last stable offset of each partition (ListOffsets, read_committed)."""
-        return self._offsets(partitions, layout, IsolationLevel.READ_COMMITTED)
+        return self._offsets(partitions, layout, OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED)
 
     def high_watermarks(self, partitions: Collection[Partition], layout: Layout) -> Answers[Partition, int]:
         """Return the high watermark of each partition (ListOffsets, read_uncommitted)."""
-        return self._offsets(partitions, layout, IsolationLevel.READ_UNCOMMITTED)
+        return self._offsets(partitions, layout, OffsetSpec.LATEST)
+
+    def first_offsets(self, partitions: Collection[Partition], layout: Layout) -> Answers[Partition, int]:
+        """Return the offset of the first record of each partition that retention has left (ListOffsets)."""
+        return self._offsets(partitions, layout, OffsetSpec.EARLIEST)
 
     def open_producers(
         self, partitions: Collection[Partition], layout: Layout
@@ -253,7 +257,11 @@ class KafkaPartitions:
         return Answers(found=found, failed=failed)
 
     def _offsets(
-        self, partitions: Collection[Partition], layout: Layout, isolation: IsolationLevel
+        self,
+        partitions: Collection[Partition],
+        layout: Layout,
+        which: OffsetSpec,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> Answers[Partition, int]:
         topic_, partition_ = (
             ListOffsetsRequest.ListOffsetsTopic,
@@ -262,9 +270,7 @@ class KafkaPartitions:
 
         def request(by_topic: Mapping[str, Sequence[int]]) -> Any:
             topics = [
-                topic_(
-                    name=name, partitions=[partition_(partition_index=n, timestamp=OffsetSpec.LATEST) for n in numbers]
-                )
+                topic_(name=name, partitions=[partition_(partition_index=n, timestamp=which) for n in numbers])
                 for name, numbers in by_topic.items()
             ]
             return ListOffsetsRequest(isolation_level=isolation.value, topics=topics, min_version=2, max_version=7)

@@ -20,6 +20,7 @@ from indoubt.resource_managers.kafka.answers import MISSING_ROW, NO_LEADER, Brok
 from indoubt.resource_managers.kafka.connection import CALL_LIMIT_S, KafkaConnection
 from indoubt.resource_managers.kafka.partitions import KafkaPartitions
 from indoubt.resource_managers.kafka.reading.fetched_batches import FetchedBatch, batches_of, committed
+from indoubt.resource_managers.kafka.reading.offset_range import OffsetRange
 from indoubt.resource_managers.kafka.reading.record_columns import columns_of
 from indoubt.resource_managers.kafka.wire import wire
 
@@ -38,19 +39,6 @@ _PARTITION = struct.Struct(">iihqqqi")
 _ABORTED = struct.Struct(">qq")
 _RECORDS = struct.Struct(">ii")
 """The replica to prefer, and the length of the records."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetRange:
-    """The records of a partition from offset ``start`` to before ``end``."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}, offsets {self.start} to {self.end}"
 
 
 def read_committed(connection: KafkaConnection, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:

@@ -79,8 +79,8 @@ def batches_of(answer: memoryview) -> list[FetchedBatch]:
         end = start + _LENGTH_FROM + header[1]
         if header[3] != _MAGIC:
             raise MalformedRecord(
-                f"the record batch at offset {header[0]} has format {header[3]}, of Kafka before 0.11: set source_reader to "
-                "spark, which reads it"
+                f"the record batch at offset {header[0]} has format {header[3]}, of Kafka before 0.11: copy the topic with a "
+                "newer producer, or read it with Spark's own Kafka source in a job of your own"
             )
         if end > size:
             break

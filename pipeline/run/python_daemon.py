@@ -14,8 +14,10 @@ import pyspark.sql.worker.write_into_data_source
 import pyspark.worker  # noqa: F401
 from pyspark import daemon
 
-from indoubt.pipeline.sink import range_copy, slot_writer  # noqa: F401
+from indoubt.pipeline.jobs import ip_count  # noqa: F401
+from indoubt.pipeline.sink import slot_writer  # noqa: F401
 from indoubt.resource_managers.kafka import resource_manager, transaction  # noqa: F401
+from indoubt.resource_managers.kafka.reading import committed_records  # noqa: F401
 
 if __name__ == "__main__":
     # What is loaded stays shared between the workers: their garbage collectors do not touch it.

@@ -1,0 +1,1 @@
+"""Kafka topics as the stream that a job computes from."""
