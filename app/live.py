@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import tzinfo
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from indoubt.app.client.collector_client import CollectorClient, CollectorError
-from indoubt.app.components import viewer_choices
+from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
+from indoubt.app.components import shown_cluster, viewer_choices
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import UTC_NAME, is_zone, zone_named
 from indoubt.app.settings import Settings
@@ -28,14 +28,46 @@ CHARTS_EVERY_S = 5.0
 
 @st.cache_resource
 def settings() -> Settings:
-    """Return the settings of this process."""
+    """Return the settings of this process; what is said of a collector is of the first one."""
     return Settings.from_environment()
 
 
-@st.cache_resource(on_release=lambda client: client.close())
+def _close(clients: Mapping[str, CollectorClient]) -> None:
+    for client in clients.values():
+        client.close()
+
+
+@st.cache_resource(on_release=_close)
+def collectors() -> Mapping[str, CollectorClient]:
+    """Return the process's clients by the cluster's name, one for each collector; sessions share them."""
+    return {
+        name: CollectorClient(each, shared_for_s=SHARED_FOR_S, asking_person=asking_person)
+        for name, each in Settings.by_cluster().items()
+    }
+
+
 def collector() -> CollectorClient:
-    """Return the process's only client; sessions share it."""
-    return CollectorClient(settings(), shared_for_s=SHARED_FOR_S, asking_person=asking_person)
+    """Return the client of the cluster that this page shows. Raises CollectorError where there is no such cluster."""
+    cluster, known = shown_cluster.name(), collectors()
+    if cluster != shown_cluster.written():
+        # A press on the page of one cluster while the browser goes to another's.
+        raise CollectorError(Failure.REFUSED, "this page shows another cluster now")
+    is_only = len(known) == 1 and (not cluster or "" in known)
+    # One that has no name here was asked for its name by page.py.
+    client = next(iter(known.values())) if is_only else known.get(cluster)
+    if client is None:
+        raise CollectorError(Failure.UNKNOWN_KEY, unknown_cluster(cluster))
+    return client
+
+
+def unknown_cluster(cluster: str) -> str:
+    """Return that there is no such cluster, and which there are."""
+    names = ", ".join(collectors())
+    return (
+        f"these pages show no cluster {cluster!r}, but {names or 'one without a name'}"
+        if cluster
+        else f"which cluster? {names}"
+    )
 
 
 def asking_person() -> Person | None:
@@ -123,31 +155,59 @@ def _try_again(key: str) -> None:
 
 
 def read_rights() -> None:
-    """Keep in the session who this is and what they may order; once per run of a page, before anything is written."""
+    """Keep in the session who this is, what they may order and where; once per run of a page, before anything is written."""
     try:
         status = collector().status()
     except CollectorError as error:
         st.session_state["may_order"] = st.session_state["is_operator"] = False
-        st.session_state["why_no_orders"] = f"The collector does not answer: {error}"
+        st.session_state["why_no_orders"] = f"{error}."
         return
-    st.session_state["who"] = _who(status)
+    signed_in = asking_person()
+    name = status.name if signed_in is None else signed_in.name
+    st.session_state["who"], st.session_state["rights"] = (
+        name,
+        _rights(name, status, is_signed_in=signed_in is not None),
+    )
+    st.session_state["cluster_name"] = status.cluster_name
     st.session_state["may_order"] = status.may_order
     st.session_state["is_operator"] = status.role is Role.OPERATOR
     st.session_state["why_no_orders"] = why_no_orders(status)
 
 
-def _who(status: Status) -> Html:
-    rights = f"{status.role.value}{', read only' if status.read_only else ''}"
-    signed_in = asking_person()
-    if signed_in is None:
-        return el("span", "no sign-in: orders are audited as ", el("b", status.name), f" ({rights})", class_="who")
+def wrong_cluster() -> str:
+    """Return why nothing may be shown of the cluster that the address names, or an empty text."""
+    cluster = shown_cluster.name()
+    try:
+        client = collector()
+        if not cluster or "" not in collectors():
+            return ""
+        # It has no name here: only it can say whether it is meant.
+        name = client.status().cluster_name
+    except CollectorError as error:
+        return str(error)
+    return (
+        "" if name == cluster else f"this address is of cluster {cluster}, and these pages are of {name or 'another'}"
+    )
+
+
+def _rights(name: str, status: Status, *, is_signed_in: bool) -> Html:
+    """Return in whose name orders are given from here, or why none are, and where to sign out."""
+    said = why_no_orders(status) or f"{'' if is_signed_in else 'Nobody signs in here: '}orders are audited as {name}."
     sign_out = st.context.headers.get(SIGN_OUT_HEADER)
-    leave = [" · ", el("a", "sign out", href=sign_out, target="_self")] if sign_out else None
-    return el("span", el("b", signed_in.name), f" ({rights})", leave, class_="who")
+    leave = el("p", el("a", "Sign out", href=sign_out, target="_self")) if sign_out else None
+    return el("div", el("p", el("b", name), f" ({status.role.value})"), el("p", said[:1].upper(), said[1:]), leave)
 
 
 def why_no_orders(status: Status) -> str:
-    """Return why the order buttons are off, or an empty text."""
+    """Return why the order buttons are off and where orders are given, or an empty text."""
     if status.read_only:
         return "The collector is read-only: it accepts no orders."
-    return "" if status.may_order else f"{status.name} is a viewer: orders need an operator."
+    if status.may_order:
+        return ""
+    signed_in = asking_person()
+    if signed_in is not None:
+        return f"{signed_in.name} may look, not order: that takes a group of operators."
+    return (
+        "You may look here, not order: run 'indoubt commit KEY' where indoubt was started, or start it with a sign-in or an "
+        "operator's token (docs/security.md)."
+    )

@@ -1,9 +1,11 @@
-"""The pages, in the order an engineer on call needs them. Streamlit runs this file; ``python -m indoubt.app`` starts it.
+"""The pages, in the order an engineer on call needs them. Streamlit runs this file; ``indoubt app`` starts it.
 
 Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t> is ``TransactionGroup.token``, ten hex digits):
 
-- ``topline``, ``last-order`` (the result of the last order), ``sent-orders`` (lines of orders), ``times`` (the zone)
+- ``topline`` (the bar: ``data-live``, ``data-find``, ``.menu`` with the zone and the person), ``last-order`` (the result of the
+  last order), ``sent-orders`` (lines of orders)
 - live regions carry no such keys: a card is an ``article``, its buttons have ``data-order``, links and buttons have ``data-click``
+- All clusters, where there are several: ``clusters`` (the live region)
 - Overview: ``overview`` and ``over-time`` (live regions), ``window``
 - Transactions, Pipelines and History have sections: ``show-<path>`` chooses, ``?show=`` in the address says which
 - Pending: ``filter-words-field``, ``pending`` (the live region)
@@ -13,17 +15,18 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
 - the live regions of the other lists: ``readers``, ``batches``, ``pipelines``, ``alerts``
 - Batches: ``batch-pipeline-field``, ``batch-table``; the dialogs of batches and pipelines: ``batch-order-…``, ``pipeline-order-…``,
   both with ``-reason``, ``-confirm``, ``-go``, ``-dry-run``, ``-cancel``, ``-close``, ``-result``
-- the dialog of silences: ``silence-form-labels``, ``silence-form-length``, ``silence-form-reason``, ``silence-form-go``,
+- the dialog of silences: ``silence-form-what``, ``silence-form-length``, ``silence-form-reason``, ``silence-form-go``,
   ``silence-form-cancel``
 - the dialog of an order for transactions: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``,
-  ``order-close``, ``order-current-state``; ``order-result``, ``order-dry-result``, ``order-refused``
+  ``order-close``, ``order-current-state``; ``order-result``, ``order-dry-result``, ``order-refused``,
+  ``order-overtaken``
 - the dialog of an order by filter: ``filter-order-…`` with ``-reason``, ``-confirm``, ``-go``, ``-dry-run``, ``-cancel``,
   ``-progress``, ``-stop``, ``-back``, ``-close``, ``-result``, ``-choose-<number>`` and
   ``-other-condition``; those that were given: ``filter-runs``
 - Losses: ``loss-transaction`` (the filter by id), ``loss-verdict``, ``loss-table``
 - Search: ``search-transaction``, ``search-pipeline``, ``search-topic``, ``search-group``, ``search-outcome``, ``search-cause``,
   ``search-span``, ``search-until``, ``search-older``, ``search-newest``, ``search-table``
-- each list: ``<list>-csv``, ``<list>-json``; ``rows-a-page``
+- each list: ``menu-<list>`` opens ``<list>-csv``, ``<list>-json``, ``rows-a-page``; ``tools-<list>``: the line with its field
 - ``abort-chart``, ``abort-time-whole``, ``abort-table``
 - ``checkpoint-chart``, ``checkpoint-table``, ``checkpoint-durations-whole``, ``id-table``, ``audit-words-field``,
   ``audit-table``
@@ -39,24 +42,18 @@ from pathlib import Path
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.components import viewer_choices
+from indoubt.app.components import bar, shown_cluster
+from indoubt.app.components.cluster_switch import ALL
 from indoubt.app.components.markup import el, join
 from indoubt.app.components.time_text import UTC_NAME
-from indoubt.app.dialogs import (
-    button_clicks,
-    filter_order_dialog,
-    run_lines,
-    silence_dialog,
-    standing_orders_dialog,
-    target_dialogs,
-    transactions_dialog,
-)
+from indoubt.app.dialogs import button_clicks, every_dialog, run_lines, transactions_dialog
 from indoubt.app.screens import (
     aborts,
     alerts,
     audit,
     batches,
     checkpoints,
+    clusters,
     collector_status,
     fault_injection,
     ids,
@@ -99,11 +96,14 @@ def main() -> None:
         # Streamlit's auto: open on a desk, closed on a phone, where it would cover the page.
         initial_sidebar_state="auto" if offers_faults else "collapsed",
     )
-    st.logo(str(HERE / "static" / "logo.svg"), size="large")
+    st.logo(str(HERE / "static" / "logo.svg"), size="medium")
     st.html(HERE / "static" / "style.css")
-    live.read_rights()
+    of_all = (
+        [st.Page(clusters.show, title=ALL, url_path="clusters", default=True)] if len(live.collectors()) > 1 else []
+    )
     pages = [
-        st.Page(overview.show, title="Overview", url_path="overview", default=True),
+        *of_all,
+        st.Page(overview.show, title="Overview", url_path="overview", default=not of_all),
         sections.page(
             "Transactions", "transactions", {"pending": ("Pending", pending.show), "batches": ("Batches", batches.show)}
         ),
@@ -131,28 +131,35 @@ def main() -> None:
         st.Page(audit.show, title="Audit", url_path="audit"),
         st.Page(collector_status.show, title="Collector", url_path="collector", visibility="hidden"),
     ]
-    by_path = {page.url_path: page for page in pages}
+    by_path = {page.url_path: page for page in pages} | {"overview": pages[len(of_all)]}
     of_objects = _of_objects()
     page = st.navigation([*pages, *of_objects], position="top")
+    shown_cluster.begin_page("" if page in of_all else shown_cluster.name())
+    live.read_rights()
     button_clicks.go_where_clicked(by_path | {page.url_path: page for page in of_objects}, page)
     if offers_faults:
         with st.sidebar:
             live.auto_refresh(fault_injection.show, every_s=fault_injection.EVERY_S)
     with st.container(horizontal=True, vertical_alignment="center", key="topline"):
-        with st.container():
-            button_clicks.show_region("frame")
-        if who := st.session_state.get("who"):
-            live.write(who)
-        _times_choice()
-    run_lines.show()
-    transactions_dialog.DIALOG.show_last_result()
-    page.run()
+        button_clicks.show_region("frame")
+        live.write(bar.SEARCH)
+        live.write(
+            bar.menu(_zones(), live.zone_name(), st.session_state.get("who", ""), st.session_state.get("rights"))
+        )
+    if page in of_all:
+        page.run()
+    elif of_all and not shown_cluster.name():
+        clusters.ask_which()
+    elif wrong := live.wrong_cluster():
+        live.write(el("p", el("b", "✖ "), wrong, class_="warn", role="alert"))
+        if of_all:
+            clusters.ask_which()
+    else:
+        run_lines.show()
+        transactions_dialog.DIALOG.show_last_result()
+        page.run()
     live.write(_KEYS)
-    for dialog in (transactions_dialog.DIALOG, target_dialogs.BATCH, target_dialogs.PIPELINE):
-        dialog.show_if_asked()
-    filter_order_dialog.show_if_asked()
-    silence_dialog.show_if_asked()
-    standing_orders_dialog.show_if_asked()
+    every_dialog.show_if_asked()
 
 
 def _of_objects() -> list[st.Page]:
@@ -167,25 +174,12 @@ def _of_objects() -> list[st.Page]:
     return [st.Page(show, title=name.capitalize(), url_path=name, visibility="hidden") for name, show in shown.items()]
 
 
-def _times_choice() -> None:
-    of_browser, shown = st.context.timezone or UTC_NAME, live.zone_name()
+def _zones() -> list[str]:
+    """Return the zones to choose from: UTC, the browser's, and the one that is shown, for which a link may have asked."""
+    of_browser = st.context.timezone or UTC_NAME
     if of_browser in ("Etc/UTC", "Etc/GMT"):
         of_browser = UTC_NAME
-    # A link may ask for a zone that is neither.
-    zones = list(dict.fromkeys([UTC_NAME, of_browser, shown]))
-    if len(zones) == 1:
-        return
-    # The address says what is shown, also where a link to another zone was followed.
-    st.session_state["times"] = shown
-    st.segmented_control(
-        "Times",
-        zones,
-        required=True,
-        format_func=lambda zone: "times in UTC" if zone == UTC_NAME else zone,
-        key="times",
-        label_visibility="collapsed",
-        on_change=lambda: viewer_choices.ZONE.choose(st.session_state["times"]),
-    )
+    return list(dict.fromkeys([UTC_NAME, of_browser, live.zone_name()]))
 
 
 main()

@@ -6,31 +6,40 @@ import asyncio
 import contextlib
 import gc
 import importlib
+import json
 import logging
 import os
 import pkgutil
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.middleware import Middleware
-from starlette.responses import PlainTextResponse
-from starlette.routing import WebSocketRoute
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from streamlit.starlette import App
 
-from indoubt.app import screens
+from indoubt.app import palette, screens
+from indoubt.app.client.collector_client import CollectorClient, CollectorError
+from indoubt.app.components import shown_cluster
 from indoubt.app.regions import component
 from indoubt.app.regions.region_server import RegionServer, TooManyViews
-from indoubt.app.screens.live_regions import REGIONS
+from indoubt.app.regions.region_servers import RegionServers
+from indoubt.app.screens import live_regions
 from indoubt.app.settings import Settings
 from indoubt.app.sign_in.by_oidc import ByOidc
 from indoubt.app.sign_in.by_proxy import ByProxy
 from indoubt.app.sign_in.guard import HEALTH, SignedInOnly, Way
 from indoubt.app.sign_in.settings import ProxySignIn, SignIn
 from indoubt.app.streamlit_files import IndexPage, StreamlitFiles, scripts_of_every_page
+from indoubt.lifecycle.page_paths import CLUSTER
+from indoubt.lifecycle.persons import NAME_HEADER, ROLE_HEADER, Person, person
 
 log = logging.getLogger(__name__)
 PAGE = Path(__file__).with_name("page.py")
@@ -108,8 +117,10 @@ class OwnNamesOnly:
             return None
         headers = Headers(scope=scope)
         host, origin = headers.get("host", ""), headers.get("origin")
-        if _hostname(f"//{host}") not in self._names:
-            text = "indoubt does not serve this host name: start the app with --allowed-host and this name\n"
+        # The address at which a request arrived: no name can be made to point at it and be sent as it.
+        arrived_at = (scope.get("server") or ("",))[0]
+        if _hostname(f"//{host}") not in {*self._names, arrived_at} - {""}:
+            text = "indoubt does not serve this host name: start it with --allowed-host and this name\n"
             return PlainTextResponse(text, status_code=400)
         # The public address itself: a proxy may leave out its port.
         if origin not in (None, f"http://{host}", f"https://{host}", self._public_origin or None):
@@ -131,7 +142,8 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
     # Else uvicorn lets whoever asks from this machine say in X-Forwarded-For which address asks.
     os.environ["FORWARDED_ALLOW_IPS"] = ""
     # A request without a host name is refused.
-    regions = RegionServer(Settings.from_environment(), REGIONS)
+    by_cluster = Settings.by_cluster()
+    regions = RegionServers(by_cluster, live_regions.of_cluster(list(by_cluster)), live_regions.OF_ALL)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: App) -> AsyncIterator[None]:
@@ -149,7 +161,7 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
     # Every page has this region, and what it is made from takes longest.
     index = Middleware(IndexPage, scripts=scripts_of_every_page(), opened=lambda: regions.prefetch("frame", {}))
     middleware = [*guards, Middleware(StreamlitFiles), index]
-    app = App(PAGE, lifespan=lifespan, routes=[_live_route(regions)], middleware=middleware)
+    app = App(PAGE, lifespan=lifespan, routes=[_live_route(regions), _find_route(by_cluster)], middleware=middleware)
     settings = {**STREAMLIT_SETTINGS, "server.address": host, "server.port": port}
     if public_url:
         # Streamlit compares Host and Origin too, and else would look up this machine's outside address.
@@ -157,24 +169,24 @@ def serve(host: str, port: int, allowed_hosts: Collection[str], sign_in: SignIn 
     app.run(config=settings)
 
 
-def _live_route(regions: RegionServer) -> WebSocketRoute:
+def _live_route(regions: RegionServers) -> WebSocketRoute:
     """Return the route of a live region's WebSocket; the middleware in front of it checks Host, Origin and who asks."""
 
     async def endpoint(websocket: WebSocket) -> None:
         name = websocket.path_params["name"]
         query = dict(websocket.query_params)
         await websocket.accept()
-        if not regions.knows(name):
+        if (server := regions.find(name, query)) is None:
             await websocket.close(UNKNOWN_REGION, "there is no such region")
         elif sum(len(key) + len(value) for key, value in query.items()) > MAX_QUERY_CHARACTERS:
             await websocket.close(TOO_LONG, "the filters are too long")
         else:
-            await _serve_region(websocket, regions, name, query)
+            await _serve_region(websocket, server, name, query)
 
     return WebSocketRoute("/live/{name}", endpoint)
 
 
-async def _serve_region(websocket: WebSocket, regions: RegionServer, name: str, query: dict[str, str]) -> None:
+async def _serve_region(websocket: WebSocket, regions: RegionServer[Any], name: str, query: dict[str, str]) -> None:
     sending = asyncio.create_task(_send_region(websocket, regions, name, query))
     try:
         # A browser sends nothing: this returns when it leaves.
@@ -188,13 +200,44 @@ async def _serve_region(websocket: WebSocket, regions: RegionServer, name: str, 
             await sending
 
 
-async def _send_region(websocket: WebSocket, regions: RegionServer, name: str, query: dict[str, str]) -> None:
+async def _send_region(websocket: WebSocket, regions: RegionServer[Any], name: str, query: dict[str, str]) -> None:
     try:
         async with contextlib.aclosing(regions.messages(name, query)) as messages:
             async for message in messages:
                 await websocket.send_text(message)
     except TooManyViews as error:
         await websocket.close(TRY_LATER, str(error))
+
+
+def _find_route(settings: Mapping[str, Settings]) -> Route:
+    """Return the route of the search over everything, which asks the shown cluster's collector in the name of who is signed in."""
+    asks_for: ContextVar[Person | None] = ContextVar("asks_for", default=None)
+    clients = {
+        name: CollectorClient(each, shared_for_s=palette.SHARED_FOR_S, asking_person=asks_for.get)
+        for name, each in settings.items()
+    }
+    only = next(iter(clients.values())) if len(clients) == 1 else None
+
+    def found(find: palette.Find, words: str, cluster: str) -> list[palette.Found]:
+        places = palette.clusters(list(clients), cluster, words)
+        client = only or clients.get(cluster)
+        if client is None:
+            return places
+        with shown_cluster.rendering(cluster):
+            return [*find(client, words), *places]
+
+    async def endpoint(request: Request) -> Response:
+        words = request.query_params.get("words", "")[: palette.MAX_WORDS]
+        find = palette.find_in_history if "history" in request.query_params else palette.find
+        asks_for.set(person(request.headers.get(NAME_HEADER), request.headers.get(ROLE_HEADER)))
+        cluster = request.query_params.get(CLUSTER, "")
+        try:
+            text, status = palette.as_json(await asyncio.to_thread(found, find, words, cluster)), 200
+        except CollectorError as error:
+            text, status = json.dumps({"error": str(error)}), 503
+        return Response(text, status, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+    return Route("/find", endpoint)
 
 
 def _load() -> None:

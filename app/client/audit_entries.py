@@ -12,10 +12,11 @@ from indoubt.lifecycle.rows.row_json import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One order, whatever its outcome."""
+    """One order, whatever its outcome; ``given_at_ms``: when it was given, None where nothing was sent; ``at_ms``: its end."""
 
     audit: int
     at_ms: int
+    given_at_ms: int | None
     who: str
     action: str
     keys: tuple[str, ...]
@@ -31,6 +32,7 @@ def read_audit(value: Json) -> AuditEntry:
     return AuditEntry(
         audit=int(value["audit"]),
         at_ms=int(value["at_ms"]),
+        given_at_ms=value.get("given_at_ms"),
         who=str(value["who"]),
         action=str(value["action"]),
         keys=tuple(map(str, json.loads(keys) if isinstance(keys, str) else keys)),

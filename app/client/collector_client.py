@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from functools import partial
 from typing import Any, TypeVar
@@ -16,17 +17,27 @@ from indoubt.app.client.hanging_transactions import read_hanging
 from indoubt.app.client.kept_answers import KeptAnswers
 from indoubt.app.settings import Settings
 from indoubt.lifecycle.errors import IndoubtError
-from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.orders import Action, Role
+from indoubt.lifecycle.page_paths import CLUSTER_HEADER
 from indoubt.lifecycle.persons import Person
 from indoubt.lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
 from indoubt.lifecycle.rows.attention import Attention
 from indoubt.lifecycle.rows.batches import BatchRow
-from indoubt.lifecycle.rows.ends import AbortRow, LossRow
+from indoubt.lifecycle.rows.ends import AbortCounts, AbortRow, LossRow
 from indoubt.lifecycle.rows.events import EndedTransactionRow, RawEventRow
+from indoubt.lifecycle.rows.groups import ConsumerGroupRow, PartitionSeries, SeriesOfGroups
+from indoubt.lifecycle.rows.incidents import Incident
 from indoubt.lifecycle.rows.orders import OrderPreview, OrderResult, OrderRun, UnderWayRow
 from indoubt.lifecycle.rows.overview import Overview
 from indoubt.lifecycle.rows.partitions import BlockedRow, PartitionRow
-from indoubt.lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
+from indoubt.lifecycle.rows.pipelines import (
+    CheckpointDurationsRow,
+    CheckpointRow,
+    IdsRow,
+    JobRow,
+    PipelineRow,
+    TimeoutRow,
+)
 from indoubt.lifecycle.rows.records import QuarantinedRow
 from indoubt.lifecycle.rows.row_json import read_row
 from indoubt.lifecycle.rows.search import FoundTransactionRow
@@ -106,10 +117,11 @@ class CollectorClient:
         shared_for_s: float = 0.0,
         asking_person: Callable[[], Person | None] = lambda: None,
     ) -> None:
-        self.address = settings.collector_url
+        self.address, self.cluster = settings.collector_url, settings.cluster
         self._asking_person = asking_person
         self.kept_answers = KeptAnswers(shared_for_s)
         self._token = settings.token
+        self._look_only = settings.look_only
         # Proxies from the environment are left out: the token goes to the collector's address and nowhere else.
         self._http = httpx.Client(
             base_url=self.address,
@@ -128,20 +140,26 @@ class CollectorClient:
 
     def status(self) -> Status:
         """Return who is asked, who asks and how the observers are."""
-        return self._read("/api/v1/status", partial(read_row, Status))
+        found = self._read("/api/v1/status", partial(read_row, Status))
+        return replace(found, role=Role.VIEWER) if self._look_only else found
 
     def overview(self, limit: int | None = None) -> Overview:
         """Return the state of everything, in one look; ``limit``: of each list at most so many."""
         wanted = {} if limit is None else {"limit": str(limit)}
         return self._read("/api/v1/overview", partial(read_row, Overview), wanted)
 
-    def attention(self, *, keys: Sequence[str] = (), limit: int = 500) -> Rows[Attention]:
-        """Return cards of the overview, the most urgent first; about any of these keys, if some are given.
+    def incidents(self, *, keys: Sequence[str] = (), limit: int = 500) -> Rows[Incident]:
+        """Return the incidents that last, the most urgent first; about any of these keys, if some are given.
 
-        ``keys``: of transactions, alerts or what a remedy is for, at most 100.
+        ``keys``: of transactions, alerts or what a remedy is for, or names of applications; at most 100.
         """
         wanted = {"limit": str(limit)} | ({"key": tuple(keys)} if keys else {})
-        return self._rows("/api/v1/attention", partial(read_row, Attention), wanted)
+        return self._rows("/api/v1/incidents", partial(read_row, Incident), wanted)
+
+    def parts(self, keys: Sequence[str] = ()) -> list[Attention]:
+        """Return the parts of incidents, the most urgent first; about any of these transactions, if some are given."""
+        found = [part for one in self.incidents(keys=keys) for part in one.parts]
+        return [part for part in found if not keys or not set(keys).isdisjoint(part.keys)]
 
     def transactions(self, *, settled_too: bool = False, limit: int = 500, **filters: str) -> Rows[TransactionRow]:
         """Return transactions, most urgent first."""
@@ -188,6 +206,10 @@ class CollectorClient:
         """Return the partitions whose readers wait or have stopped, the longest waits first; or all on which a group lags."""
         return self._rows("/api/v1/blocked", partial(read_row, BlockedRow), {"all": "true"} if lagging_too else {})
 
+    def groups(self, *, limit: int = 500) -> Rows[ConsumerGroupRow]:
+        """Return the consumer groups, those that wait or have stopped first, then those that lag most."""
+        return self._rows("/api/v1/groups", partial(read_row, ConsumerGroupRow), {"limit": str(limit)})
+
     def aborts(
         self, *, causes: Sequence[str] = (), limit: int = 500, after: str = "", **filters: str
     ) -> Rows[AbortRow]:
@@ -199,6 +221,11 @@ class CollectorClient:
         if causes:
             wanted["cause"] = tuple(causes)
         return self._rows("/api/v1/aborts", partial(read_row, AbortRow), wanted)
+
+    def abort_counts(self, **filters: str) -> AbortCounts:
+        """Return how many transactions of Kafka were aborted over time, by cause."""
+        path = "/api/v1/aborts/counts"
+        return self._understand(path, partial(read_row, AbortCounts), self._get_shared(path, filters))
 
     def timeouts(self) -> Rows[TimeoutRow]:
         """Return the applications of the last 24 hours with how their timeouts stand, the worst first."""
@@ -247,10 +274,24 @@ class CollectorClient:
         path = "/api/v1/series"
         return self._understand(path, partial(read_row, Series), self._get_shared(path, wanted))
 
+    def series_of_groups(self, *, window_ms: int, limit: int) -> SeriesOfGroups:
+        """Return what the first ``limit`` of the consumer groups had not read over the last ``window_ms``."""
+        path, wanted = "/api/v1/series/groups", {"window_ms": str(window_ms), "limit": str(limit)}
+        return self._understand(path, partial(read_row, SeriesOfGroups), self._get_shared(path, wanted))
+
+    def series_of_partition(self, topic: str, number: int, *, window_ms: int) -> PartitionSeries:
+        """Return where a partition ended over the last ``window_ms``, and who held it back."""
+        path, wanted = f"/api/v1/series/partitions/{quote(topic, safe='')}/{number}", {"window_ms": str(window_ms)}
+        return self._understand(path, partial(read_row, PartitionSeries), self._get_shared(path, wanted))
+
     def checkpoint_gaps(self, *, pipeline: str = "") -> Rows[CheckpointGapsRow]:
         """Return the times without a checkpoint, by pipeline."""
         wanted = {"pipeline": pipeline} if pipeline else {}
         return self._rows("/api/v1/checkpoints/gaps", partial(read_row, CheckpointGapsRow), wanted)
+
+    def checkpoint_durations(self, **filters: str) -> Rows[CheckpointDurationsRow]:
+        """Return how long checkpoints took, by pipeline."""
+        return self._rows("/api/v1/checkpoints/durations", partial(read_row, CheckpointDurationsRow), filters)
 
     def pipelines(self) -> Rows[PipelineRow]:
         """Return the pipelines that ever started a run."""
@@ -438,14 +479,19 @@ class CollectorClient:
                 self.kept_answers.forget()
 
     def _asked(self, method: str, path: str, **request: Any) -> Any:
+        if self._look_only and method != "GET":
+            raise CollectorError(Failure.NOT_ALLOWED, "These pages give no orders (--look-only)")
         try:
             person = self._asking_person()
-            headers = {"Authorization": f"Bearer {self._token()}"} | (person.headers() if person is not None else {})
+            named = {CLUSTER_HEADER: self.cluster} if self.cluster else {}
+            headers = (
+                named | {"Authorization": f"Bearer {self._token()}"} | (person.headers() if person is not None else {})
+            )
             answer = self._http.request(method, path, headers=headers, follow_redirects=False, **request)
         except httpx.TimeoutException as error:
-            raise CollectorError(Failure.UNREACHABLE, "no answer in time") from error
+            raise CollectorError(Failure.UNREACHABLE, "The collector does not answer in time") from error
         except httpx.HTTPError as error:
-            raise CollectorError(Failure.UNREACHABLE, str(error) or type(error).__name__) from error
+            raise CollectorError(Failure.UNREACHABLE, unanswered(error)) from error
         except IndoubtError as error:
             raise CollectorError(Failure.TOKEN, str(error)) from error
         try:
@@ -467,7 +513,16 @@ def _part(over: bool | None, after: str) -> dict[str, str]:
 
 
 def _message(status: int, value: Any) -> str:
-    error = value.get("error") if isinstance(value, Mapping) else None
-    if isinstance(error, Mapping) and error.get("message"):
-        return str(error["message"])
+    if isinstance(value, Mapping) and value.get("detail"):
+        return str(value["detail"])
     return f"it answered with HTTP {status} and no message"
+
+
+def unanswered(error: Exception) -> str:
+    """Return that the collector does not answer; a number of the system's says no more, but a certificate that is refused does."""
+    why = str(error)
+    return (
+        "The collector does not answer"
+        if not why or why.startswith("[Errno ")
+        else f"The collector does not answer: {why}"
+    )

@@ -62,5 +62,6 @@ def read_hanging(value: Json) -> TransactionRow:
         evidence=row.evidence,
         revision=row.revision,
         updated_at_ms=row.found_at_ms,
+        written_again_at_ms=None,
         confirm=row.confirm,
     )

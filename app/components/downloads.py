@@ -11,6 +11,7 @@ from typing import Any
 import streamlit as st
 
 from indoubt.app.components.time_text import exact_time
+from indoubt.lifecycle.page_paths import CLUSTER_COLUMN
 from indoubt.lifecycle.rows.row_json import row_to_json
 
 _TIMES = ("at_ms", "since_ms", "deadline_ms")
@@ -19,13 +20,14 @@ _TIMES = ("at_ms", "since_ms", "deadline_ms")
 
 def offer(name: str, rows: Callable[[], Sequence[Any]]) -> None:
     """Write the two buttons; ``rows`` is called once one is clicked. Files and keys begin with ``name``."""
+    cluster: str = st.session_state.get("cluster_name", "")
     with st.container(horizontal=True, key=f"{name}-downloads", width="content"):
         st.download_button(
-            "CSV", lambda: csv_text(rows()), f"{name}.csv", "text/csv", key=f"{name}-csv", on_click="ignore"
+            "CSV", lambda: csv_text(rows(), cluster), f"{name}.csv", "text/csv", key=f"{name}-csv", on_click="ignore"
         )
         st.download_button(
             "JSON",
-            lambda: json.dumps(row_to_json(rows()), indent=1),
+            lambda: json.dumps(_of_cluster(rows(), cluster), indent=1),
             f"{name}.json",
             "application/json",
             key=f"{name}-json",
@@ -33,18 +35,26 @@ def offer(name: str, rows: Callable[[], Sequence[Any]]) -> None:
         )
 
 
-def csv_text(rows: Sequence[Any]) -> str:
+def csv_text(rows: Sequence[Any], cluster: str) -> str:
     """Return rows with every column, and each time in UTC behind its epoch ms: ``opened_at`` behind ``opened_at_ms``.
+
+    ``cluster``, where it has a name, is the first column.
 
     A cell that a spreadsheet would take for a formula begins with an apostrophe.
     """
     text = io.StringIO()
-    values = [_with_times(row) for row in row_to_json(rows)]
+    values = [_with_times(row) for row in _of_cluster(rows, cluster)]
     writer = csv.DictWriter(text, list(values[0]) if values else ["key"])
     writer.writeheader()
     for row in values:
         writer.writerow({name: _cell(value) for name, value in row.items()})
     return text.getvalue()
+
+
+def _of_cluster(rows: Sequence[Any], cluster: str) -> list[dict[str, Any]]:
+    """Return rows as the API answers them."""
+    named = {CLUSTER_COLUMN: cluster} if cluster else {}
+    return [{**named, **row} for row in row_to_json(rows)]
 
 
 def _with_times(row: dict[str, Any]) -> dict[str, Any]:

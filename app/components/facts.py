@@ -18,7 +18,7 @@ _EPOCH_FROM_MS = 100_000_000_000
 def evidence_list(evidence: Iterable[Evidence]) -> Html:
     """Return the facts of a verdict, each with its source and time."""
     items = [el("li", fact.fact, " ", el("small", fact.source, *_when(fact.at_ms))) for fact in evidence]
-    return el("ul", *items) if items else el("p", "The collector sent no evidence.", class_="empty")
+    return el("ul", *items) if items else el("p", "No evidence.", class_="empty")
 
 
 def _when(at_ms: int | None) -> list[object]:
@@ -31,7 +31,7 @@ def decision(detail: TransactionDetailRow) -> Html:
         text = (
             "None in the decision log."
             if detail.managed
-            else "None: it is a foreign transaction, and indoubt's decision log does not cover it."
+            else "None: it is not one of your pipelines, and only those write into the decision log."
         )
         return el("section", el("h3", "Decision"), el("p", text, class_="empty"))
     return facts("Decision", row_to_json(detail.decision))

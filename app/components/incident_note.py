@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from indoubt.app.client.audit_entries import AuditEntry
 from indoubt.app.client.collector_rows import Rows
 from indoubt.app.components.time_text import amount, duration, exact_time
+from indoubt.app.components.verdict_signs import outcome_sign
 from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.rows.attention import Attention
 from indoubt.lifecycle.rows.batches import BatchRow
@@ -126,7 +127,7 @@ def application_note(
         restored = f", restored from checkpoint {job.restored_from}" if job.restored_from is not None else ""
         lines.append(f"- Flink job {_code(job.job)} on {_text(job.cluster)}: {_text(job.state)}{restored}")
     if timeout is not None:
-        lines.append(f"- Timeout {duration(timeout.timeout_ms)}: {_text(timeout.risk)}. {_text(timeout.advice)}")
+        lines.append(f"- Timeout {duration(timeout.timeout_ms)}. {_text(timeout.advice)}")
     more = len(running) - LISTED + running.more
     listed = [*map(_unsettled, running[:LISTED]), *([f"and {more:,} more"] if more > 0 else [])]
     lines += _section("Not settled", listed or ["nothing"])
@@ -195,7 +196,7 @@ def _hanging(row: HangingRow) -> str:
 
 
 def _order(order: AuditEntry) -> str:
-    what = f"{_text(order.action)} {_text(order.outcome)}, by {_text(order.who)}, audit {order.audit}"
+    what = f"{_text(order.action)} {_text(outcome_sign(order.outcome)[1])}, by {_text(order.who)}, audit {order.audit}"
     return f"{exact_time(order.at_ms)}: {what}. Reason: {_text(order.reason)}"
 
 

@@ -85,12 +85,14 @@ def _driver(detail: TransactionDetailRow, start_ms: int, end_ms: int) -> Html | 
 def _reader(group: WaitingGroup, start_ms: int, end_ms: int) -> Html:
     since_ms = group.since_ms or start_ms
     begins = _share(since_ms, start_ms, end_ms)
-    return _lane(group.group, begins, 100.0 - begins, "wait", el("small", "waits for ", since(since_ms, UTC)))
+    # It hides what is later than now: the browser knows when that is.
+    rest = el("i", class_="rest", data_now_from=start_ms, data_now_until=end_ms)
+    return _lane(group.group, begins, 100.0 - begins, "wait", el("small", "waits for ", since(since_ms, UTC)), rest)
 
 
-def _lane(name: str, left: float, width: float, tone: str, says: Html) -> Html:
+def _lane(name: str, left: float, width: float, tone: str, says: Html, rest: Html | None = None) -> Html:
     bar = el("i", class_=tone, style=f"left:{left:.2f}%;width:{max(0.5, width):.2f}%")
-    return el("div", cut(name, "span"), says, el("div", bar, class_="lane", aria_hidden="true"))
+    return el("div", cut(name, "span"), says, el("div", bar, rest, class_="lane", aria_hidden="true"))
 
 
 def _share(at_ms: int, start_ms: int, end_ms: int) -> float:

@@ -9,14 +9,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from indoubt.app.components import shown_cluster
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.verdict_signs import Tone
 from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.page_paths import CLUSTER
 
 FILTER = "filter"
 """The subject of an order for everything that a filter means."""
-DESTRUCTIVE = (Action.ABORT, Action.STOP)
-"""Orders whose buttons are red."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +66,15 @@ class ChooseTime:
     last_ms: int
 
 
-SHOW_NEW, SORT, TIME = "show-new", "sort", "time"
-Click = OpenPage | AskOrder | AskSilence | ShowNew | SortBy | ChooseTime
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChooseZone:
+    """Show times in the zone of this name."""
+
+    name: str
+
+
+SHOW_NEW, SORT, TIME, ZONE = "show-new", "sort", "time", "zone"
+Click = OpenPage | AskOrder | AskSilence | ShowNew | SortBy | ChooseTime | ChooseZone
 
 
 def link(
@@ -75,8 +82,10 @@ def link(
 ) -> Html:
     """Return a link to a page: a click changes the page in place, and it can be opened in a new tab as any link.
 
-    ``is_current``: what it leads to is what is shown. ``is_opening``: Enter on the card or row around it follows it.
+    It leads to the cluster that is shown. ``is_current``: what it leads to is what is shown. ``is_opening``: Enter on the card
+    or row around it follows it.
     """
+    path = shown_cluster.within(path)
     return el(
         "a",
         *children,
@@ -94,17 +103,24 @@ def chip(path: str, text: str, *, is_on: bool) -> Html:
     return link(path, text, class_="chip on" if is_on else "chip", is_current=is_on)
 
 
-def order_button(word: str, action: Action, subject: str, keys: Sequence[str], *, is_main: bool = False) -> Html:
-    """Return the button that opens the dialog of an order; it is off for who may not order."""
-    click = {"order": action.value, "subject": subject, "keys": list(keys)}
-    tone = " destructive" if action in DESTRUCTIVE else " main" if is_main else ""
+def ask_order(asked: AskOrder) -> str:
+    """Return the data-click that asks for this."""
+    return _of_cluster({"order": asked.action.value, "subject": asked.subject, "keys": list(asked.keys)})
+
+
+def order_button(
+    word: str, action: Action, subject: str, keys: Sequence[str], *, is_main: bool = False, loses_data: bool = False
+) -> Html:
+    """Return the button that opens the dialog of an order, red where it ``loses_data``; it is off for who may not order."""
+    asked = AskOrder(action=action, subject=subject, keys=tuple(keys))
+    tone = " destructive" if loses_data else " main" if is_main else ""
     return el(
         "button",
         f"{word} …",
         type="button",
         class_=f"press{tone}",
         data_order=action.value,
-        data_click=json.dumps(click),
+        data_click=ask_order(asked),
     )
 
 
@@ -116,8 +132,22 @@ def card_with_buttons(tone: Tone, *children: object, buttons: Sequence[object]) 
 
 def silence_button(word: str, *, alert: str = "", number: int | None = None) -> Html:
     """Return the button that opens a dialog about a silence."""
-    click = {"silence": alert, "number": number}
-    return el("button", f"{word} …", type="button", class_="press", data_order="silence", data_click=json.dumps(click))
+    click = _of_cluster({"silence": alert, "number": number})
+    return el("button", f"{word} …", type="button", class_="press", data_order="silence", data_click=click)
+
+
+def _of_cluster(click: dict[str, object]) -> str:
+    cluster = shown_cluster.name()
+    return json.dumps(click | ({CLUSTER: cluster} if cluster else {}))
+
+
+def is_of(text: str, cluster: str) -> bool:
+    """Say whether a click that opens a dialog stands on what was rendered of this cluster; the other clicks order nothing."""
+    try:
+        click = json.loads(text)
+        return not {"order", "silence"} & click.keys() or click.get(CLUSTER, "") == cluster
+    except (ValueError, TypeError, AttributeError):
+        return True
 
 
 def read_click(text: str) -> Click | None:
@@ -132,6 +162,8 @@ def read_click(text: str) -> Click | None:
         if SORT in click:
             name, wanted = click[SORT]
             return SortBy(name=str(name), wanted=str(wanted))
+        if ZONE in click:
+            return ChooseZone(name=str(click[ZONE]))
         if "open" in click:
             return OpenPage(path=str(click["open"]))
         if "order" in click:

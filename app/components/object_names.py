@@ -6,7 +6,8 @@ A key is shown as people read it: the name that an application gave, with produc
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from indoubt.app.components.links_and_buttons import link
@@ -91,6 +92,15 @@ def partition_link(name: str) -> Html:
     topic, _, number = name.rpartition("-")
     is_one = topic and number.isascii() and number.isdecimal()
     return link(page_paths.partition(topic, int(number)), name) if is_one else el("code", name)
+
+
+def topics_of(partitions: Sequence[str]) -> Html:
+    """Return each topic with how many of its partitions these are, where several; which, its hint says."""
+    count = Counter(name.rpartition("-")[0] or name for name in partitions)
+    named = [
+        cut(topic, "span") if number == 1 else [cut(topic, "span"), f" × {number}"] for topic, number in count.items()
+    ]
+    return el("small", *[el("div", one) for one in named], title=", ".join(partitions))
 
 
 def partition_links(names: Iterable[str]) -> Html:

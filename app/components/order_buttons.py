@@ -14,9 +14,16 @@ def filter_order_buttons(group: TransactionGroup, wanted: Mapping[str, str], num
     """Return a button for each order that is safe for some of the group, about everything that fits the filter: that many."""
     fits = [f"{name}={value}" for name, value in wanted.items()]
     return [
-        order_button(f"{word} all {number:,}", action, FILTER, fits, is_main=action is Action.COMMIT)
+        order_button(
+            f"{word} all {number:,}",
+            action,
+            FILTER,
+            fits,
+            is_main=action is Action.COMMIT,
+            loses_data=action is Action.ABORT and any(transaction.loses_data for transaction in orderable),
+        )
         for action, word in ((Action.COMMIT, "Commit"), (Action.ABORT, "Abort"))
-        if group.orderable(action)
+        if (orderable := group.orderable(action))
     ]
 
 
@@ -34,5 +41,6 @@ def order_buttons(group: TransactionGroup) -> list[Html]:
             continue
         number = size or (f" {len(shown)}" if len(shown) > 1 else "")
         keys = [transaction.key for transaction in shown]
-        buttons.append(order_button(f"{word}{number}", action, "transactions", keys, is_main=action is Action.COMMIT))
+        is_main = action is Action.COMMIT
+        buttons.append(order_button(f"{word}{number}", action, "transactions", keys, is_main=is_main, loses_data=risky))
     return buttons

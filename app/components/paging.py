@@ -72,7 +72,7 @@ def after_in_address() -> str:
     return st.query_params.get(AFTER, "")
 
 
-def older_and_newest(following: str | None, *, key: str) -> None:
+def _older_and_newest(following: str | None, *, key: str) -> None:
     """Write the buttons that lead on in a list that the collector cuts into pages, and back to its first page.
 
     ``following``: what the collector said as ``next``. The address keeps it: rows that came since do not move the page.
@@ -85,7 +85,7 @@ def go_further(following: str | None, *, key: str) -> None:
     """Write these buttons in a line below a list, where there is anything before or behind it."""
     if following is not None or after_in_address():
         with st.container(horizontal=True, vertical_alignment="center"):
-            older_and_newest(following, key=key)
+            _older_and_newest(following, key=key)
 
 
 def _go_on(after: str) -> None:
@@ -98,22 +98,23 @@ def size_of(query: Mapping[str, str], default: int) -> int:
     return next((size for size in SIZES if str(size) == query.get(ROWS)), default)
 
 
-def page_of(rows: Sequence[Row], *, page_size: int, key: str) -> Sequence[Row]:
-    """Return the chosen page of as many rows as were chosen, ``page_size`` by default; write the choices where there are more.
+def page_of(rows: Sequence[Row], *, page_size: int) -> Sequence[Row]:
+    """Return the chosen page of as many rows as were chosen, ``page_size`` by default.
 
     The address has the number of the page; filters above the list call ``first_page`` when they change.
     """
-    if len(rows) <= SIZES[0]:
-        return rows
-    shown, number, pages = page_in_address(rows, st.query_params, page_size=rows_a_page(page_size))
-    with st.container(horizontal=True, vertical_alignment="center"):
-        if pages > 1:
-            # As many pages as there are now: a widget of another number of pages would keep its own choice.
-            widget = f"{key}-of-{pages}"
-            st.session_state[widget] = number
-            st.pagination(pages, key=widget, on_change=_keep_page, args=(widget, rows_a_page(page_size)))
-        choose_rows(page_size)
-    return shown
+    return page_in_address(rows, st.query_params, page_size=rows_a_page(page_size))[0]
+
+
+def choose_page(rows: Sequence[Row], *, page_size: int, key: str) -> None:
+    """Write the choice of a page below the list, where there is more than one."""
+    size = rows_a_page(page_size)
+    _, number, pages = page_in_address(rows, st.query_params, page_size=size)
+    if pages > 1:
+        # As many pages as there are now: a widget of another number of pages would keep its own choice.
+        widget = f"{key}-of-{pages}"
+        st.session_state[widget] = number
+        st.pagination(pages, key=widget, on_change=_keep_page, args=(widget, size))
 
 
 def _keep_page(widget: str, rows: int) -> None:

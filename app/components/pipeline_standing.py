@@ -6,16 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 
+from indoubt.app.components.incident_card import incident_tone
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import duration, since
 from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.attention import Attention, AttentionKind
+from indoubt.lifecycle.rows.incidents import Incident, IncidentState
 from indoubt.lifecycle.rows.pipelines import PipelineRow, RestartUnderWay
 
 STATES = {
-    "running": ("▸", Tone.GOOD, "its query runs"),
-    "recovering": ("◌", Tone.CALM, "a new run settles what the run before it left; its query has not started yet"),
+    "running": ("▸", Tone.GOOD, "it reads and writes"),
+    "recovering": ("◌", Tone.CALM, "a new run starts and finishes the last batch"),
     "restarting": ("△", Tone.WARNING, "its driver ended; its supervisor starts the next run"),
     "stopped": ("■", Tone.NOTICE, "its supervisor ended too: only you can start it again"),
 }
@@ -24,33 +26,33 @@ STATES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineStanding:
-    """``needs``: the card about its driver, which says more than what it reported last; ``others``: all other cards about it."""
+    """``incident``: that of the pipeline, None where all of it is well."""
 
     row: PipelineRow
-    needs: Attention | None
-    others: Sequence[Attention]
+    incident: Incident | None
 
     @classmethod
-    def of(cls, row: PipelineRow, cards: Iterable[Attention]) -> PipelineStanding:
-        """Return how it stands by the cards of the overview, the most urgent first."""
-        about = [card for card in cards if row.pipeline == card.pipeline or row.key == card.target]
-        needs = next((card for card in about if card.kind is AttentionKind.PIPELINE), None)
-        return cls(row=row, needs=needs, others=[card for card in about if card is not needs])
+    def of(cls, row: PipelineRow, incidents: Iterable[Incident]) -> PipelineStanding:
+        """Return how it stands by the incidents that last."""
+        return cls(row=row, incident=next((one for one in incidents if one.application == row.pipeline), None))
+
+    @property
+    def needs(self) -> Attention | None:
+        """Return what is wrong with its driver, which says more than what it reported last."""
+        parts = self.incident.parts if self.incident is not None else ()
+        return next((part for part in parts if part.kind is AttentionKind.PIPELINE), None)
 
     @property
     def tone(self) -> Tone:
         """Return the colour of its card: its state's, unless something of it needs attention."""
-        if self.needs is not None:
-            return Tone.URGENT
-        if self.others:
-            return Tone.URGENT if any(card.severity == "critical" for card in self.others) else Tone.WARNING
-        return STATES.get(self.row.state, UNKNOWN_SIGN)[1]
+        if self.incident is None:
+            return STATES.get(self.row.state, UNKNOWN_SIGN)[1]
+        return incident_tone(self.incident)
 
     @property
     def why(self) -> str:
-        """Return what needs attention: of its driver, else the most urgent; empty where nothing does."""
-        first = next(iter([self.needs] if self.needs is not None else self.others), None)
-        return f"{first.headline} {first.consequence}" if first is not None else ""
+        """Return what needs attention; empty where nothing does."""
+        return f"{self.incident.headline} {self.incident.consequence}" if self.incident is not None else ""
 
     @property
     def under_way(self) -> Html | None:
@@ -64,9 +66,10 @@ class PipelineStanding:
             # A driver that stands still reports nothing any more.
             return badge("‖", self.needs.badge, self.tone, f"it reported last: {state}")
         sign, tone, meaning = STATES.get(state, UNKNOWN_SIGN)
-        if self.others:
-            verb = "needs" if len(self.others) == 1 else "need"
-            return badge("▲", f"{state}, {counted(len(self.others), 'thing')} {verb} attention", self.tone, meaning)
+        if self.incident is not None and self.incident.state is IncidentState.ACT:
+            things = max(1, len(self.incident.parts))
+            verb = "needs" if things == 1 else "need"
+            return badge("▲", f"{state}, {counted(things, 'thing')} {verb} attention", self.tone, meaning)
         return badge(sign, state, tone, meaning)
 
 

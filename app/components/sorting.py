@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from indoubt.app.components import shown_cluster
 from indoubt.app.components.links_and_buttons import SORT
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.paging import AFTER, PAGE, back_to_first_page
@@ -47,10 +48,10 @@ class Sorting(Generic[Row]):
         unknown = [row for row in rows if compared(row) is None]
         return [*(reversed(known) if is_reversed else known), *unknown]
 
-    def head(self, column: str) -> Html:
+    def head(self, column: str, class_: str | None = None) -> Html:
         """Return the head of a column: a link that sorts by it, or turns the order round where the table stands in it."""
         if column != self.default and column not in self.keys:
-            return el("th", column, scope="col")
+            return el("th", column, scope="col", class_=class_)
         chosen, is_reversed = self._asked()
         is_chosen = column == chosen
         rises = (column in self.texts) is not is_reversed
@@ -60,13 +61,13 @@ class Sorting(Generic[Row]):
             "a",
             column,
             sign,
-            href=f"?{urlencode([*_others(self.name), (self.name, wanted)])}",
+            href=shown_cluster.within(f"?{urlencode([*_others(self.name), (self.name, wanted)])}"),
             target="_self",
             class_="sort",
             data_click=json.dumps({SORT: [self.name, wanted]}),
         )
         stands = ("ascending" if rises else "descending") if is_chosen else "none"
-        return el("th", to_it, scope="col", aria_sort=stands)
+        return el("th", to_it, scope="col", aria_sort=stands, class_=class_)
 
     def _asked(self) -> tuple[str, bool]:
         """Return the column by which the table is sorted, and whether the other way round."""

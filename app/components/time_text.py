@@ -54,6 +54,14 @@ def clock_time(at_ms: int | None, zone: tzinfo = UTC) -> str:
     return NOTHING if at_ms is None else f"{_moment(at_ms, zone):%H:%M:%S}"
 
 
+def day_of(at_ms: int | None, zone: tzinfo = UTC) -> str:
+    """Return the day and the zone, ``2026-11-21 UTC``."""
+    if at_ms is None:
+        return NOTHING
+    moment = _moment(at_ms, zone)
+    return f"{moment:%Y-%m-%d} {moment.tzname()}"
+
+
 def exact_time(at_ms: int | None, zone: tzinfo = UTC) -> str:
     """Return date, time to the millisecond and zone, ``2026-11-21 10:41:03.250 UTC``."""
     if at_ms is None:
@@ -115,8 +123,8 @@ def ago(at_ms: int | None, zone: tzinfo) -> Html:
 def time_left(deadline_ms: int | None, zone: tzinfo) -> Html:
     """Return a countdown to the broker's timeout, ``00:41``, which the browser updates."""
     if deadline_ms is None:
-        return el("span", NOTHING, title="the timeout is unknown, or no longer runs")
-    hint = f"it times out at {exact_time(deadline_ms, zone)}; the broker's next scan then aborts it"
+        return el("span", NOTHING, title="no timeout runs, or none is known")
+    hint = f"it times out at {exact_time(deadline_ms, zone)}; the broker aborts it within seconds"
     return el("time", f"until {clock_time(deadline_ms, zone)}", class_="countdown", data_until=deadline_ms, title=hint)
 
 

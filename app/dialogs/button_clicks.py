@@ -9,21 +9,25 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
-from indoubt.app.components import brush, sorting
+from indoubt.app.components import brush, shown_cluster, sorting, viewer_choices
 from indoubt.app.components.links_and_buttons import (
     FILTER,
     AskOrder,
     AskSilence,
     ChooseTime,
+    ChooseZone,
     OpenPage,
     ShowNew,
     SortBy,
+    is_of,
     read_click,
 )
 from indoubt.app.components.markup import el
+from indoubt.app.components.time_text import is_zone
 from indoubt.app.components.transaction_groups import TransactionGroup
 from indoubt.app.dialogs import filter_order_dialog, silence_dialog, target_dialogs, transactions_dialog
 from indoubt.app.regions import component
+from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.rows.transactions import TransactionRow
 
 _GO_TO, _FAILED = "go_to", "click_failed"
@@ -37,21 +41,26 @@ def show_region(name: str, query: Mapping[str, str] | None = None) -> None:
     failed = st.session_state.pop(_FAILED, "")
     if failed:
         live.write(el("p", el("b", "✖ "), failed, class_="warn", role="alert"))
+    cluster = shown_cluster.name()
     component.show(
         name,
-        query or {},
+        {**(query or {}), **({page_paths.CLUSTER: cluster} if cluster else {})},
         on_click=handle,
         may_order=bool(st.session_state.get("may_order")),
         may_silence=bool(st.session_state.get("is_operator")),
         why_not=str(st.session_state.get("why_no_orders", "")),
         zone=live.zone_name(),
         remember=live.remembered(),
+        cluster=cluster,
     )
 
 
 def handle(text: str) -> None:
     """Do what a click asks for; what cannot be done is said on the page."""
     click = read_click(text)
+    if not is_of(text, shown_cluster.name()):
+        st.session_state[_FAILED] = "Nothing was opened: this page shows another cluster now."
+        return
     try:
         match click:
             case OpenPage(path=path):
@@ -65,9 +74,11 @@ def handle(text: str) -> None:
                 pass
             case ChooseTime(first_ms=first_ms, last_ms=last_ms):
                 brush.keep((first_ms, last_ms))
+            case ChooseZone(name=name) if is_zone(name):
+                viewer_choices.ZONE.choose(name)
             case SortBy(name=name, wanted=wanted):
                 sorting.keep(name, wanted)
-            case None:
+            case _:
                 st.session_state[_FAILED] = "The browser sent a click that this app does not know: reload the page."
     except CollectorError as error:
         st.session_state[_FAILED] = f"Nothing was opened: {error}"
@@ -82,7 +93,7 @@ def go_where_clicked(pages: Mapping[str, st.Page], shown: st.Page) -> None:
     if _GO_TO not in st.session_state:
         return
     asked, tries = st.session_state[_GO_TO]
-    path = urlsplit(asked)
+    path = urlsplit(shown_cluster.within(asked))
     page, query = pages.get(path.path.strip("/")), parse_qsl(path.query)
     is_there = page is not None and page.url_path == shown.url_path and st.query_params.to_dict() == dict(query)
     if page is None or is_there or tries == MOST_SWITCHES:
@@ -105,7 +116,7 @@ def _ask_order(click: AskOrder) -> None:
             target_dialogs.BATCH.ask(click.action, batch)
     elif click.subject == FILTER:
         wanted = dict(entry.partition("=")[::2] for entry in click.keys)
-        is_there = filter_order_dialog.ask(click.action, wanted)
+        is_there = filter_order_dialog.DIALOG.ask(click.action, wanted)
     else:
         now = transactions_of(live.collector(), click.keys)
         shown = TransactionGroup(transactions=now).orderable(click.action) if now else ()
@@ -120,13 +131,13 @@ def _ask_silence(click: AskSilence) -> None:
     if click.number is not None:
         silences = [row for row in live.collector().silences() if row.silence == click.number]
         if silences:
-            silence_dialog.ask_to_end(silences[0])
+            silence_dialog.DIALOG.ask_to_end(silences[0])
         else:
             st.session_state[_FAILED] = "The collector does not keep this silence any more: nothing is left to end."
         return
     alerts = [row for row in live.collector().alerts() if row.key == click.alert]
     if alerts:
-        silence_dialog.ask_to_silence(alerts[0])
+        silence_dialog.DIALOG.ask_to_silence(alerts[0])
     else:
         st.session_state[_FAILED] = "This alert has gone since this page showed it: nothing is left to silence."
 

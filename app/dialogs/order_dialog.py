@@ -7,12 +7,12 @@ changes neither what the dialog names nor what it sends; the collector refuses t
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC
 from functools import partial
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic
 from uuid import uuid4
 
 import streamlit as st
@@ -20,48 +20,25 @@ import streamlit as st
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorError, Failure
 from indoubt.app.client.collector_rows import Orderable
-from indoubt.app.components.links_and_buttons import DESTRUCTIVE
-from indoubt.app.components.markup import Html, el, plain_label
+from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import since
 from indoubt.app.dialogs import order_form, run_lines
+from indoubt.app.dialogs.asked_order import AskedOrder, Target
+from indoubt.app.dialogs.dialog import Dialog
 from indoubt.app.dialogs.order_form import Filled
+from indoubt.app.dialogs.overtaken import collectors_time_ms
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.orders import OrderResult, OrderRun
-from indoubt.lifecycle.rows.transactions import TransactionRow
 
 MOMENT_S, LOOK_S = 0.3, 0.5
 """How long an order is waited for before the dialog says that it is under way, and how often it then looks."""
-Target = TypeVar("Target")
+WATCH_S, STAYS_S = 1.0, 2.0
+"""How often an open dialog looks whether what it shows has changed, and how long its form then stays."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedOrder(Generic[Target]):
-    """An order in its dialog, for what was shown, and its result so far."""
-
-    action: Action
-    target: Target
-    dry_run_result: OrderResult | None = None
-    result: OrderResult | None = None
-    refusal: CollectorError | None = None
-    now: tuple[TransactionRow | None, ...] = ()
-    """Transactions as they were after the order was refused."""
-    under_way: OrderRun | None = None
-    """The collector's run of it, until that is over."""
-    complaint: str = ""
-    idempotency_key: str = ""
-    """Of the order that was sent; with it the app asks for a result whose answer never came."""
-
-    @property
-    def has_no_answer(self) -> bool:
-        """True if the order was sent and its answer never came."""
-        return self.refusal is not None and self.refusal.failure is Failure.NO_ANSWER_TO_ORDER
-
-
-class OrderDialog(ABC, Generic[Target]):
-    """Its widgets' keys begin with ``key``: ``<key>-reason``, ``<key>-confirm``, ``<key>-go``, ``<key>-dry-run``, ``<key>-cancel``,
+class OrderDialog(Dialog[AskedOrder[Target]], Generic[Target]):
+    """Its widgets' keys: ``<key>-reason``, ``<key>-confirm``, ``<key>-go``, ``<key>-dry-run``, ``<key>-cancel``,
     ``<key>-close``, ``<key>-result``, ``<key>-refused``."""
-
-    key: ClassVar[str]
 
     @abstractmethod
     def name(self, target: Target) -> str:
@@ -87,6 +64,10 @@ class OrderDialog(ABC, Generic[Target]):
     def refused(self, asked: AskedOrder[Target], refusal: CollectorError) -> Html:
         """Return why nothing was done, or that it is not known."""
 
+    @abstractmethod
+    def overtaken(self, asked: AskedOrder[Target]) -> AskedOrder[Target]:
+        """Return the order with what became of what was shown, once it has changed. Raises CollectorError."""
+
     def go(self, asked: AskedOrder[Target]) -> str:
         """Return what stands on the button that gives the order."""
         return asked.action.value.capitalize()
@@ -95,9 +76,17 @@ class OrderDialog(ABC, Generic[Target]):
         """Return what the operator must type; empty: nothing."""
         return ""
 
+    def is_destructive(self, asked: AskedOrder[Target]) -> bool:
+        """Say whether the button that gives the order is red."""
+        return False
+
     def warning(self, action: Action) -> str:
         """Return the words before what must be typed."""
         return ""
+
+    def remark(self, asked: AskedOrder[Target]) -> Html:
+        """Return what is to be said above the form while what was shown has not changed."""
+        return el("span")
 
     def answered(self, asked: AskedOrder[Target]) -> AskedOrder[Target]:
         """Return an order whose answer has just come."""
@@ -108,45 +97,34 @@ class OrderDialog(ABC, Generic[Target]):
 
     def ask(self, action: Action, target: Target) -> None:
         """Open the dialog on this as it was shown."""
-        self._keep(AskedOrder(action=action, target=target))
-        st.session_state["show_dialog"] = True
-
-    def show_if_asked(self) -> None:
-        """Show the dialog if it is open. Called once per run of the page, outside every fragment."""
-        st.session_state.pop("show_dialog", None)
-        asked = self._asked()
-        if asked is not None:
-            title = f"{asked.action.value.capitalize()} {plain_label(self.name(asked.target))}?"
-            st.dialog(title, width="large", on_dismiss=self.put_away)(self._body)()
+        self.open(AskedOrder(action=action, target=target, shown_at_ms=collectors_time_ms()))
 
     def put_away(self) -> None:
         """Close the dialog; what is under way has a line on the pages from now on."""
         run_lines.put_away()
-        st.session_state.pop(f"{self.key}-asked", None)
+        super().put_away()
 
-    def _asked(self) -> AskedOrder[Target] | None:
-        asked: AskedOrder[Target] | None = st.session_state.get(f"{self.key}-asked")
-        return asked
+    def title(self, asked: AskedOrder[Target]) -> str:
+        """Return ``Commit batch 12 of ip-count?``."""
+        return f"{asked.action.value.capitalize()} {self.name(asked.target)}?"
 
-    def _keep(self, asked: AskedOrder[Target]) -> None:
-        st.session_state[f"{self.key}-asked"] = asked
-
-    def _body(self) -> None:
-        asked = self._asked()
-        if asked is None:
-            st.rerun()
+    def body(self, asked: AskedOrder[Target]) -> None:
+        """Write the question, or how far its answer is."""
         asked = self._with_answer(asked)
-        self._keep(asked)
+        self.keep(asked)
         if asked.under_way is not None:
             self._show_under_way(asked.under_way)
         elif asked.refusal is not None:
             self._show_end(asked, "refused", self.refused(asked, asked.refusal))
         elif asked.result is not None:
             self._show_end(asked, "result", self.ended(asked, asked.result))
+        elif asked.overtaken is not None:
+            self._show_end(asked, "overtaken", asked.overtaken)
         else:
             self._show_question(asked)
 
     def _show_question(self, asked: AskedOrder[Target]) -> None:
+        self._watch(asked)
         live.write(self.question(asked))
         if asked.dry_run_result is not None:
             with st.container(key=f"{self.key}-dry-result"):
@@ -157,10 +135,38 @@ class OrderDialog(ABC, Generic[Target]):
             warning=self.warning(asked.action),
             confirmation_text=self.confirmation_text(asked.action, asked.target),
             complaint=asked.complaint,
-            is_destructive=asked.action in DESTRUCTIVE,
+            is_destructive=self.is_destructive(asked),
             give=partial(self._give, asked),
             cancel=self.put_away,
         )
+
+    def _watch(self, asked: AskedOrder[Target]) -> None:
+        """Say it once what was shown has changed, and soon replace the form: the collector would refuse the order.
+
+        Not at once: the button stays under the finger that is about to press it.
+        """
+        changed_s: float | None = None
+
+        @st.fragment(run_every=WATCH_S, key=f"{self.key}-watched")
+        def watch() -> None:
+            nonlocal changed_s
+            try:
+                now = self.overtaken(asked)
+            except CollectorError:
+                # The top of the page says so.
+                now = asked
+            if now.overtaken is None:
+                changed_s = None
+                live.write(self.remark(asked))
+                return
+            changed_s = changed_s or time.monotonic()
+            if time.monotonic() - changed_s < STAYS_S or self.asked() is not asked:
+                live.write(now.overtaken)
+                return
+            self.keep(now)
+            st.rerun()
+
+        watch()
 
     def _show_end(self, asked: AskedOrder[Target], how: str, said: Html) -> None:
         with st.container(key=f"{self.key}-{how}"):
@@ -191,16 +197,16 @@ class OrderDialog(ABC, Generic[Target]):
 
     def _give(self, asked: AskedOrder[Target], dry_run: bool) -> None:
         """Give the order that was shown, once; its result replaces it in the session."""
-        if self._asked() is not asked:
+        if self.asked() is not asked:
             return
         confirmation_text = self.confirmation_text(asked.action, asked.target)
         filled = order_form.filled(self.key, confirmation_text=confirmation_text, dry_run=dry_run)
         if filled.complaint:
-            self._keep(replace(asked, complaint=filled.complaint))
+            self.keep(replace(asked, complaint=filled.complaint))
         elif dry_run:
-            self._keep(self._dry_run(replace(asked, complaint=""), filled))
+            self.keep(self._dry_run(replace(asked, complaint=""), filled))
         else:
-            self._keep(self._sent(replace(asked, complaint=""), filled))
+            self.keep(self._sent(replace(asked, complaint=""), filled))
 
     def _dry_run(self, asked: AskedOrder[Target], filled: Filled) -> AskedOrder[Target]:
         shown = self.ordered(asked.target)
@@ -250,16 +256,16 @@ class OrderDialog(ABC, Generic[Target]):
         except CollectorError as error:
             if error.failure is not Failure.REFUSED:
                 error = CollectorError(Failure.NO_ANSWER_TO_ORDER, f"{error}. Ask again")
-            self._keep(replace(asked, refusal=error))
+            self.keep(replace(asked, refusal=error))
             return
         if result is None:
             why = (
                 "the collector has no result yet. The order is still running, or it never arrived and nothing was done. "
                 "Ask again in a moment, and read Audit before you repeat the order"
             )
-            self._keep(replace(asked, refusal=CollectorError(Failure.NO_ANSWER_TO_ORDER, why)))
+            self.keep(replace(asked, refusal=CollectorError(Failure.NO_ANSWER_TO_ORDER, why)))
         else:
-            self._keep(replace(asked, refusal=None, result=result))
+            self.keep(replace(asked, refusal=None, result=result))
 
 
 def _as_it_is_now(run: OrderRun) -> OrderRun:

@@ -32,6 +32,17 @@ def write_over() -> None:
     live.write(el("span"))
 
 
+def write_reason(key: str, placeholder: str = "the audit keeps it with your name") -> None:
+    """Write the field for a reason, inside of a form; it has the focus when its dialog opens (static/dialogs.js)."""
+    st.text_input("Reason", key=f"{key}-reason", max_chars=500, placeholder=placeholder)
+
+
+def write_complaint(complaint: str) -> None:
+    """Write what is wrong with what was filled in; nothing where nothing is."""
+    if complaint:
+        live.write(el("p", el("b", "✖ "), complaint, class_="warn", role="alert"))
+
+
 def show(
     key: str,
     *,
@@ -48,19 +59,18 @@ def show(
     The button of a destructive order is red.
     """
     with st.form(f"{key}-form", border=False, enter_to_submit=False):
-        st.text_input("Reason", key=f"{key}-reason", max_chars=500, placeholder="the audit keeps it with your name")
+        write_reason(key)
         if confirmation_text:
             live.write(el("p", f"{warning}, type ", el("code", confirmation_text), ".", class_="warn"))
             st.text_input("Confirmation", key=f"{key}-confirm", autocomplete="off")
-        if complaint:
-            live.write(el("p", el("b", "✖ "), complaint, class_="warn", role="alert"))
+        write_complaint(complaint)
         with st.container(horizontal=True, key=f"{key}-{'destructive' if is_destructive else 'buttons'}"):
             st.form_submit_button(go, key=f"{key}-go", type="primary", on_click=give, args=(False,))
             st.form_submit_button("Dry run", key=f"{key}-dry-run", on_click=give, args=(True,))
             st.form_submit_button("Cancel", key=f"{key}-cancel", on_click=cancel)
 
 
-def filled(key: str, *, confirmation_text: str, dry_run: bool) -> Filled:
+def filled(key: str, *, confirmation_text: str = "", dry_run: bool = False) -> Filled:
     """Return what the operator typed."""
     reason = (st.session_state.get(f"{key}-reason") or "").strip()
     confirm = (st.session_state.get(f"{key}-confirm") or "").strip()

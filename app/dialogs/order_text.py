@@ -18,6 +18,9 @@ from indoubt.lifecycle.rows.orders import OrderResult
 from indoubt.lifecycle.rows.transactions import TransactionRow
 from indoubt.lifecycle.verdicts import Evidence
 
+MAX_NAMED = 2
+_NAMES = ("transactional id", "branch name")
+"""Sources of what a name tells: it makes nothing safe."""
 _STEP_TONES = {
     "committed": ("✔", Tone.GOOD),
     "already committed": ("✔", Tone.GOOD),
@@ -33,38 +36,66 @@ _DONE = {
 }
 
 
-def what_will_happen(action: Action, shown: Sequence[TransactionRow]) -> str:
-    """Return some sentences: what is sent, and which rows become visible or are discarded."""
-    rows = rows_held(shown)
-    visible = rows_that(rows, "becomes visible", "become visible")
-    discarded = rows_that(rows, "is discarded", "are discarded")
-    hanging = [transaction for transaction in shown if transaction.is_hanging]
-    partitions = sorted({partition for transaction in hanging for partition in transaction.partitions})
-    where = f"{counted(len(partitions), 'partition')}: {', '.join(partitions)}"
-    if action is Action.COMMIT and hanging:
-        return f"The missing commit marker is written to {where}. {visible}, and blocked readers continue."
+def question(what: str, until_ms: int | None, *known: object, how: Sequence[object], zone: tzinfo) -> Html:
+    """Return the upper part of a dialog: what happens, the time left, what is known, and folded how it is done."""
+    left = until_ms is not None and el("span", " Time left ", el("b", time_left(until_ms, zone)))
+    folded = el("details", el("summary", "How"), *how)
+    return el("div", el("p", el("b", what), left, class_="what"), *known, folded, class_="order")
+
+
+def what_happens(action: Action, shown: Sequence[TransactionRow], waiting: Sequence[str]) -> str:
+    """Return in plain words what becomes of the rows, and which of the ``waiting`` groups read on."""
+    rows, on = rows_held(shown), _read_on(waiting)
     if action is Action.COMMIT:
-        return f"{_sent(action, shown)}. {visible} to readers. Nothing else in this pipeline changes."
+        return f"{_rows(shown, 'becomes visible', 'become visible')}{on}."
+    if any(transaction.loses_data for transaction in shown):
+        gone = _rows(shown, "is thrown away for good", "are thrown away for good")
+        if any(transaction.resource_manager != KAFKA.name for transaction in shown):
+            return f"{gone}, also if the owner has decided to commit; sessions that wait for its locks go on."
+        return f"{gone}{on}. If the program still lives, it gets an error."
+    who = "the pipeline's next run" if shown[0].managed else "its application"
+    again = f"{who} writes {'it' if rows == 1 else 'them'} again"
+    return f"{_rows(shown, 'is thrown away', 'are thrown away')}, and {again}{on}."
+
+
+def how(action: Action, shown: Sequence[TransactionRow]) -> str:
+    """Return what is sent to whom, in the terms of the protocol."""
+    hanging = [transaction for transaction in shown if transaction.is_hanging]
     if hanging:
+        partitions = sorted({partition for transaction in hanging for partition in transaction.partitions})
+        where = f"{counted(len(partitions), 'partition')}: {', '.join(partitions)}"
+        if action is Action.COMMIT:
+            return f"The missing commit marker is written to {where}."
         return (
             f"An abort marker is written to {where}. If the coordinator still has the transaction open, the coordinator aborts it "
-            f"instead. {discarded}, and blocked readers continue."
+            "instead."
         )
+    if action is Action.COMMIT:
+        return f"{_sent(action, shown)}. Nothing else changes."
     if shown[0].managed:
         return (
             "An abort decision is written to the decision log first. If a commit decision is already there, nothing else happens. "
-            f"Otherwise {_sent(action, shown)}. {discarded}; the pipeline's next run replays the batch."
+            f"Otherwise {_sent(action, shown)}."
         )
     if any(transaction.resource_manager != KAFKA.name for transaction in shown):
-        return (
-            f"{_sent(action, shown)}. {discarded}, and sessions that wait for its locks continue. If its owner decided "
-            f"to commit it, {'that row is' if rows == 1 else 'those rows are'} lost."
-        )
+        return f"{_sent(action, shown)}."
     number = counted(len(shown), "transaction")
-    return (
-        f"The owner of {number} is fenced, with exactly this producer id and epoch, which aborts it. {discarded}, "
-        "and blocked read_committed readers continue. An owner that is still alive gets an error."
-    )
+    return f"The owner of {number} is fenced, with exactly this producer id and epoch, which aborts it."
+
+
+def _rows(shown: Sequence[TransactionRow], does: str, do: str) -> str:
+    """Return what becomes of the rows of an order's transactions."""
+    rows = rows_held(shown)
+    return rows_that(rows, does, do) if rows is not None else f"{'Its' if len(shown) == 1 else 'Their'} rows {do}"
+
+
+def _read_on(waiting: Sequence[str]) -> str:
+    if not waiting:
+        return ""
+    more = len(waiting) - MAX_NAMED
+    names = [*waiting[:MAX_NAMED], *([f"{counted(more, 'more group')}"] if more > 0 else [])]
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return f"; {listed} {'reads' if len(names) == 1 else 'read'} on"
 
 
 def rows_that(rows: int | None, does: str, do: str) -> str:
@@ -113,11 +144,20 @@ def transactions_table(shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
 def safety_facts(action: Action, shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
     """Return the evidence of the verdicts, each fact once, with its source and newest time."""
     verdicts = list(dict.fromkeys((transaction.verdict, transaction.certainty) for transaction in shown))
-    facts = list({(fact.fact, fact.source): fact for transaction in shown for fact in transaction.evidence}.values())
-    lines = [fact_line(fact, zone) for fact in facts]
+    lines = [fact_line(fact, zone) for fact in _facts(shown) if fact.source not in _NAMES]
     if not lines:
         lines = [el("li", "The collector sent no evidence.")]
     return el("div", el("p", *[verdict_badge(*verdict) for verdict in verdicts]), el("ul", *lines), class_="facts")
+
+
+def named_by_ids(shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
+    """Return which part of its application each transaction is of, as its name says."""
+    lines = [fact_line(fact, zone) for fact in _facts(shown) if fact.source in _NAMES]
+    return el("ul", *lines) if lines else el("span")
+
+
+def _facts(shown: Sequence[TransactionRow]) -> Sequence[Evidence]:
+    return list({(fact.fact, fact.source): fact for transaction in shown for fact in transaction.evidence}.values())
 
 
 def fact_line(fact: Evidence, zone: tzinfo) -> Html:

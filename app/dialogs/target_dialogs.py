@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from indoubt.app import live
@@ -12,8 +13,10 @@ from indoubt.app.client.collector_rows import Orderable
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import key_text
 from indoubt.app.components.time_text import ago, duration
-from indoubt.app.dialogs.order_dialog import AskedOrder, OrderDialog
-from indoubt.app.dialogs.order_text import refusal_text, rows_that
+from indoubt.app.dialogs.asked_order import AskedOrder
+from indoubt.app.dialogs.order_dialog import OrderDialog
+from indoubt.app.dialogs.order_text import question, refusal_text, rows_that
+from indoubt.app.dialogs.overtaken import order_since, order_under_way, said
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.batches import BatchRow
@@ -79,10 +82,30 @@ class BatchDialog(TargetDialog[BatchRow]):
         """Return the batch's state after the order."""
         return "all transactions committed" if target.settle == COMMIT else "all transactions aborted"
 
+    def overtaken(self, asked: AskedOrder[BatchRow]) -> AskedOrder[BatchRow]:
+        """Return the order with who was faster, or how the batch stands now."""
+        batch = asked.target
+        keys = [batch.key, *(transaction.key for transaction in batch.transactions)]
+        if going := order_under_way(keys):
+            return replace(asked, overtaken=going)
+        attempts = live.collector().batches(pipeline=batch.pipeline, batch=batch.batch)
+        now = next((row for row in attempts if row.key == batch.key), None)
+        if now is not None and now.revision == batch.revision:
+            return asked
+        stands = f" {now.explanation}" if now is not None else " The collector does not keep it any more."
+        changed = said(el("b", "It has changed since you opened this."), stands)
+        return replace(asked, overtaken=order_since(keys, asked.shown_at_ms) or changed)
+
     def question(self, asked: AskedOrder[BatchRow]) -> Html:
-        """Return what will happen, and how the batch stands."""
-        return el("div", el("h3", "What will happen"), el("p", what_becomes_of_batch(asked.target)),
-                  el("h3", "Current state"), el("p", asked.target.explanation), class_="order")  # fmt: skip
+        """Return what happens, how the batch stands, and folded what is sent."""
+        batch = asked.target
+        return question(
+            what_becomes_of_batch(batch),
+            batch.deadline_ms,
+            el("p", batch.explanation),
+            how=[el("p", how_settled(batch))],
+            zone=live.zone(),
+        )
 
 
 class PipelineDialog(TargetDialog[PipelineRow]):
@@ -102,54 +125,88 @@ class PipelineDialog(TargetDialog[PipelineRow]):
         """Return its prefix before a stop: only the operator can start it again."""
         return target.pipeline if action is Action.STOP else ""
 
+    def is_destructive(self, asked: AskedOrder[PipelineRow]) -> bool:
+        """Say whether it is a stop: nothing starts the pipeline again by itself."""
+        return asked.action is Action.STOP
+
     def warning(self, action: Action) -> str:
         """Return the words before the prefix."""
         return "To stop it"
 
+    def overtaken(self, asked: AskedOrder[PipelineRow]) -> AskedOrder[PipelineRow]:
+        """Return the order with who was faster, or that another run has started."""
+        keys = [asked.target.key]
+        faster = order_under_way(keys) or order_since(keys, asked.shown_at_ms)
+        now = next((row for row in live.collector().pipelines() if row.key == asked.target.key), None)
+        if faster is None and now is not None and now.revision != asked.target.revision:
+            faster = said(el("b", f"Run {now.attempt} has started, by no order from here."))
+        return replace(asked, overtaken=faster)
+
     def question(self, asked: AskedOrder[PipelineRow]) -> Html:
-        """Return what will happen, and how the pipeline stands."""
+        """Return what happens, how the pipeline stands, and folded who does it."""
         pipeline = asked.target
-        return el("div", el("h3", "What will happen"), el("p", what_becomes_of_run(asked.action, pipeline)),
-                  el("p", f"It was {pipeline.state} when you opened this dialog. Last heartbeat: ",
-                     ago(pipeline.last_seen_at_ms, live.zone()),
-                     f", {pipeline.last_heartbeat or 'none'}."), class_="order")  # fmt: skip
+        stands = el(
+            "p",
+            f"It was {pipeline.state} when you opened this. Its last sign of life: ",
+            ago(pipeline.last_seen_at_ms, live.zone()),
+            f", {pipeline.last_heartbeat or 'none'}.",
+            asked.action is not Action.STOP and _takes(pipeline),
+        )
+        how = [el("p", how_run_ends(asked.action, pipeline))]
+        return question(WHAT_BECOMES_OF_RUN[asked.action], None, stands, how=how, zone=live.zone())
 
 
 def what_becomes_of_batch(batch: BatchRow) -> str:
-    """Return what the order does to the batch's open transactions and to its rows."""
+    """Return what the order does to the batch's rows."""
+    if batch.settle == COMMIT:
+        return f"{rows_that(batch.rows, 'becomes visible', 'become visible')} everywhere."
+    them = "it" if batch.rows == 1 else "them"
+    return f"{rows_that(batch.rows, 'is thrown away', 'are thrown away')}, and the pipeline's next run writes {them} again."
+
+
+def how_settled(batch: BatchRow) -> str:
+    """Return what the order does to the batch's open transactions."""
     where = " and ".join(
         f"{counted(side.open, 'transaction')} in {side.resource_manager}" for side in batch.sides if side.open
     )
     if batch.settle == COMMIT:
-        visible = rows_that(batch.rows, "becomes visible", "become visible")
-        return f"Its commit is decided. Its open transactions are committed: {where}. {visible} everywhere."
-    discarded = rows_that(batch.rows, "is discarded", "are discarded")
+        return f"Its commit is decided. Its open transactions are committed: {where}."
     return (
         "An abort decision is written to the decision log first. If a commit decision is already there, nothing else happens. "
-        f"Otherwise its open transactions are aborted: {where}. {discarded}; the pipeline's next run replays the batch."
+        f"Otherwise its open transactions are aborted: {where}."
     )
 
 
-def what_becomes_of_run(action: Action, pipeline: PipelineRow) -> str:
-    """Return what the order does to this run and to its transactions in doubt."""
+WHAT_BECOMES_OF_RUN = {
+    Action.RESTART: "The driver is stopped (killed if it does not answer, up to 60 s) and started again. Decided batches are "
+    "committed, the rest is written again.",
+    Action.START: "The pipeline is started. Decided batches are committed, the rest is written again.",
+    Action.STOP: "The driver and its supervisor are stopped: only you can start this pipeline again. Decided transactions that are "
+    "not committed stay in doubt until you commit them here, or start it again.",
+}
+"""In plain words, by the order."""
+
+
+def how_run_ends(action: Action, pipeline: PipelineRow) -> str:
+    """Return who ends this run and starts the next one."""
     if action is Action.START:
         return (
             "The collector runs the command that it was given for this pipeline; a dry run shows it. The next run first settles "
-            f"what run {pipeline.attempt} left: it commits what was decided, rolls back the rest, and replays it."
+            f"what run {pipeline.attempt} left."
         )
-    ends = (
-        f"An order for run {pipeline.attempt} is written to the topic of orders. The pipeline's supervisor ends the driver; if "
-        "the driver does not react, it kills the driver. "
-    )
+    ends = f"An order for run {pipeline.attempt} is written to the topic of orders. The pipeline's supervisor ends the driver"
     if action is Action.RESTART:
-        return ends + (
-            "Then it starts the next run. The next run first settles this one's batches: it commits what was decided, "
-            "rolls back the rest, and replays it."
-        )
-    return ends + (
-        "Then the supervisor ends itself: only you can start this pipeline again. Decided transactions that are not committed "
-        "stay in doubt until you commit them here, or start the pipeline again from its checkpoint directory."
-    )
+        return f"{ends} and starts the next run, which first settles this one's batches."
+    return f"{ends}, then itself. The pipeline is started again from its checkpoint directory."
+
+
+def _takes(pipeline: PipelineRow) -> str:
+    """Return how long its restarts take; nothing where that cannot be asked."""
+    try:
+        timeouts = live.collector().timeouts()
+    except CollectorError:
+        return ""
+    return "".join(f" A restart takes {row.recovery}." for row in timeouts if row.pipeline == pipeline.pipeline)
 
 
 BATCH, PIPELINE = BatchDialog(), PipelineDialog()

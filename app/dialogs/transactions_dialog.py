@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC
 
 import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorError, Failure
 from indoubt.app.client.collector_rows import Orderable
+from indoubt.app.components import shown_cluster
 from indoubt.app.components.markup import Html, el, join
+from indoubt.app.components.time_text import ago
 from indoubt.app.components.transaction_groups import TransactionGroup
 from indoubt.app.dialogs import order_form
-from indoubt.app.dialogs.order_dialog import AskedOrder, OrderDialog
+from indoubt.app.dialogs.asked_order import AskedOrder
+from indoubt.app.dialogs.order_dialog import OrderDialog
 from indoubt.app.dialogs.order_text import (
     changes_table,
+    how,
+    named_by_ids,
+    question,
     refusal_text,
     result_line,
     safety_facts,
     steps_table,
     transactions_table,
-    what_will_happen,
+    what_happens,
 )
+from indoubt.app.dialogs.overtaken import MOST_KEYS, collectors_time_ms, order_since, order_under_way, said, what_became
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.identity import PREFIX_PATTERN
 from indoubt.lifecycle.orders import Action, common_beginning
@@ -32,6 +40,8 @@ from indoubt.lifecycle.visible_text import visible
 
 Shown = tuple[TransactionRow, ...]
 _LAST = "last_order"
+MOST_WATCHED = 10
+"""So many an open dialog looks at, each second; the collector looks at all of an order's."""
 
 
 class TransactionsDialog(OrderDialog[Shown]):
@@ -64,6 +74,10 @@ class TransactionsDialog(OrderDialog[Shown]):
         # Of several it is what their ids begin with, as the collector has it.
         return common_beginning([transaction.confirmation_text for transaction in target if transaction.loses_data])
 
+    def is_destructive(self, asked: AskedOrder[Shown]) -> bool:
+        """Say whether it loses data: an abort of what no known source can restore."""
+        return asked.action is Action.ABORT and any(transaction.loses_data for transaction in asked.target)
+
     def warning(self, action: Action) -> str:
         """Return the words before the id or the checkpoint."""
         if action is Action.ABORT:
@@ -71,11 +85,44 @@ class TransactionsDialog(OrderDialog[Shown]):
         return order_form.COMMIT_WARNING
 
     def question(self, asked: AskedOrder[Shown]) -> Html:
-        """Return what is sent, the transactions, and the evidence of their verdicts."""
+        """Return what happens, the time left, the evidence of the verdicts, and folded what is sent for which transactions."""
         zone, is_safe = live.zone(), not self.confirmation_text(asked.action, asked.target)
-        return el("div", el("h3", "What will happen"), el("p", what_will_happen(asked.action, asked.target)),
-                  transactions_table(asked.target, zone), el("h3", "Why it is safe" if is_safe else "What is known"),
-                  safety_facts(asked.action, asked.target, zone), class_="order")  # fmt: skip
+        return question(
+            what_happens(asked.action, asked.target, _waiting(asked.target)),
+            TransactionGroup(transactions=asked.target).deadline_ms,
+            el("h3", "Why it is safe" if is_safe else "What is known"),
+            safety_facts(asked.action, asked.target, zone),
+            how=[
+                el("p", how(asked.action, asked.target)),
+                transactions_table(asked.target, zone),
+                named_by_ids(asked.target, zone),
+            ],
+            zone=zone,
+        )
+
+    def overtaken(self, asked: AskedOrder[Shown]) -> AskedOrder[Shown]:
+        """Return the order with who was faster, or what became of its transactions, and which of them changed."""
+        keys = [transaction.key for transaction in asked.target]
+        if going := order_under_way(keys):
+            return replace(asked, overtaken=going)
+        looked_at = asked.target[:MOST_WATCHED]
+        if not _has_changed(looked_at, _as_they_are_now(looked_at)):
+            return asked
+        now = _as_they_are_now(asked.target)
+        became = what_became(asked.target, now, collectors_time_ms())
+        by_order = order_since(keys, asked.shown_at_ms)
+        changed = el("details", el("summary", "What changed"), changes_table(asked.target, now))
+        return replace(asked, now=now, overtaken=el("div", by_order or became, changed, class_="order"))
+
+    def remark(self, asked: AskedOrder[Shown]) -> Html:
+        """Return that the time ran out. The form stays: until the coordinator's next look an order is in time."""
+        until_ms = TransactionGroup(transactions=asked.target).deadline_ms
+        if until_ms is None or collectors_time_ms() < until_ms:
+            return el("span")
+        return said(
+            el("b", "The time ran out ", ago(until_ms, UTC), "."),
+            " Kafka is about to abort: an order may still be in time.",
+        )
 
     def checked(self, asked: AskedOrder[Shown], result: OrderResult) -> Html:
         """Return a table of what would be sent."""
@@ -109,23 +156,42 @@ class TransactionsDialog(OrderDialog[Shown]):
 
     def put_away(self) -> None:
         """Close the dialog and keep a result for the page."""
-        asked = self._asked()
+        asked = self.asked()
         super().put_away()
         if asked is not None and asked.result is not None:
-            st.session_state[_LAST] = asked
+            st.session_state[shown_cluster.key(_LAST)] = asked
 
     def show_last_result(self) -> None:
         """Write the result of the last order until the user dismisses it."""
-        done: AskedOrder[Shown] | None = st.session_state.get(_LAST)
+        done: AskedOrder[Shown] | None = st.session_state.get(shown_cluster.key(_LAST))
         if done is None or done.result is None:
             return
         with st.container(key="last-order", horizontal=True, vertical_alignment="center"):
             live.write(result_line(done.action, self.name(done.target), done.result))
             dismiss = "last-order-dismiss"
-            st.button("Dismiss", key=dismiss, type="tertiary", on_click=lambda: st.session_state.pop(_LAST))
+            st.button(
+                "Dismiss",
+                key=dismiss,
+                type="tertiary",
+                on_click=lambda: st.session_state.pop(shown_cluster.key(_LAST), None),
+            )
 
 
 DIALOG = TransactionsDialog()
+
+
+def _waiting(shown: Shown) -> Sequence[str]:
+    """Return the consumer groups that wait behind these, the longest first; none where that cannot be asked."""
+    try:
+        parts = live.collector().parts([transaction.key for transaction in shown[:MOST_KEYS]])
+    except CollectorError:
+        return ()
+    return [group.group for part in parts[:1] for group in part.waits]
+
+
+def _has_changed(shown: Shown, now: Sequence[TransactionRow | None]) -> bool:
+    pairs = zip(shown, now, strict=False)
+    return any(after is None or after.revision != before.revision for before, after in pairs)
 
 
 def _as_they_are_now(shown: Shown) -> tuple[TransactionRow | None, ...]:

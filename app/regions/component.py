@@ -16,7 +16,8 @@ _prefetches: list[Prefetch] = []
 _component = components.component(
     "indoubt_live",
     js="\n".join(
-        (STATIC / name).read_text(encoding="utf-8") for name in ("vendor/idiomorph.min.js", "keys.js", "live.js")
+        (STATIC / name).read_text(encoding="utf-8")
+        for name in ("vendor/idiomorph.min.js", "palette.js", "keys.js", "dialogs.js", "live.js")
     ),
     isolate_styles=False,
 )
@@ -37,12 +38,13 @@ def show(
     why_not: str,
     zone: str,
     remember: Mapping[str, str],
+    cluster: str = "",
 ) -> None:
     """Write the region ``name`` for this query; ``on_click`` is called with the data-click of a clicked element.
 
     It runs before the page is written again, as a widget's callback does. Elements with the attribute data-order are off unless
     ``may_order``, buttons about a silence unless ``may_silence``; ``why_not`` is the title of what is off. The browser keeps
-    what is to ``remember`` in cookies of these names. ``zone``: of its times, by name.
+    what is to ``remember`` in cookies of these names. ``zone``: of its times, by name. ``cluster``: the page's, for its address.
     """
     key = f"live-{name}"
     for prefetch in _prefetches:
@@ -62,6 +64,7 @@ def show(
             "whyNot": why_not,
             "zone": zone,
             "remember": dict(remember),
+            "cluster": cluster,
         },
         on_clicked_change=on_clicked,
     )

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.components import shown_cluster
 from indoubt.app.components.markup import Html
 
 RegionContent = dict[str, Html]
@@ -26,7 +27,7 @@ def kept_for(seconds: float, render: Render) -> Render:
     kept: dict[object, tuple[float, RegionContent]] = {}
 
     def rendered(client: CollectorClient, query: Query) -> RegionContent:
-        asked, now_s = (client, frozenset(query.items())), time.monotonic()
+        asked, now_s = (client, shown_cluster.name(), frozenset(query.items())), time.monotonic()
         for old in [key for key, (until_s, _) in kept.items() if until_s <= now_s]:
             kept.pop(old, None)
         if asked not in kept:

@@ -7,16 +7,18 @@ import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Generic
 
-import httpx
-
-from indoubt.app.client.collector_client import CollectorClient, CollectorError
+from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.components import shown_cluster
 from indoubt.app.components.markup import el
-from indoubt.app.regions.region_content import Query, RegionContent, Render, changes
-from indoubt.app.settings import Settings
+from indoubt.app.regions.followed import ChangeStreamLost, Client, Followed
+from indoubt.app.regions.region_content import Query, RegionContent, changes
 from indoubt.lifecycle.errors import IndoubtError
+from indoubt.lifecycle.page_paths import CLUSTER
 
 log = logging.getLogger(__name__)
 
@@ -27,17 +29,11 @@ MAX_PAUSE_S, PAUSE_TIMES = 2.0, 4.0
 REFRESH_S = 5.0
 """Render at least this often while somebody watches: what changes by time alone has no event."""
 HEARTBEAT_S = 2.0
-SILENCE_LIMIT_S = 12.0
-"""The collector sends an event each 5 s at least."""
 RETRY_S = 1.0
 PREFETCHED_FOR_S = 10.0
 """A region that a page will show is kept ready for so long, until its viewer comes."""
 MAX_VIEWS = 200
 """Different regions and filters at once; a tab shows two or three."""
-
-
-class ChangeStreamLost(Exception):
-    """The stream ended, could not be opened, or was silent for 12 s; the message says why."""
 
 
 class TooManyViews(Exception):
@@ -48,8 +44,7 @@ class TooManyViews(Exception):
 class _View:
     """One region under one query; ``number`` counts its contents."""
 
-    render: Render
-    query: Query
+    render: Callable[[], RegionContent]
     content: RegionContent = field(default_factory=dict)
     number: int = 0
     viewers: int = 0
@@ -59,16 +54,16 @@ class _View:
     earlier: dict[int, RegionContent] = field(default_factory=dict)
 
 
-class RegionServer:
+class RegionServer(Generic[Client]):
     """For one event loop. ``start`` and ``stop`` are called by the web server; ``messages`` once per open WebSocket.
 
     It asks the collector only while somebody watches.
     """
 
-    def __init__(self, settings: Settings, regions: Mapping[str, Render]) -> None:
-        self._settings, self._regions = settings, dict(regions)
-        # The regions of one rendering share the collector's answers, which are forgotten before the next.
-        self._client = CollectorClient(settings, shared_for_s=REFRESH_S)
+    def __init__(
+        self, followed: Followed[Client], regions: Mapping[str, Callable[[Client, Query], RegionContent]]
+    ) -> None:
+        self._followed, self._regions = followed, dict(regions)
         self._views: dict[tuple[str, frozenset[tuple[str, str]]], _View] = {}
         self._changed = asyncio.Condition()
         self._watched, self._woken = asyncio.Event(), asyncio.Event()
@@ -95,7 +90,7 @@ class RegionServer:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._client.close()
+        self._followed.close()
 
     def prefetch(self, name: str, query: Query) -> None:
         """Render a region now that a page shows in a moment. Any thread may call it; it returns at once and raises nothing.
@@ -141,12 +136,18 @@ class RegionServer:
         if view is None:
             if len(self._views) >= MAX_VIEWS:
                 raise TooManyViews(f"{MAX_VIEWS} different regions are shown already: close some tabs")
-            view = self._views[key] = _View(self._regions[name], dict(query))
+            view = self._views[key] = _View(partial(self._rendered, name, dict(query)))
         view.viewers += 1
         self._watched.set()
         if view.is_new:
             self._woken.set()
         return view
+
+    def _rendered(self, name: str, query: Query) -> RegionContent:
+        # Its links lead where those of the page do that shows it.
+        own = {key: text for key, text in query.items() if key != CLUSTER}
+        with shown_cluster.rendering(query.get(CLUSTER, "")):
+            return self._regions[name](self._followed.client, own)
 
     def _leave(self, view: _View) -> None:
         view.viewers -= 1
@@ -181,10 +182,9 @@ class RegionServer:
         while True:
             await self._watched.wait()
             try:
-                self._client.forget()
-                status = await asyncio.to_thread(self._client.status)
-                self._ahead_s = status.now_ms / 1000 - time.time()
-                async with contextlib.aclosing(change_stream(self._settings)) as stream:
+                self._followed.forget()
+                self._ahead_s = await asyncio.to_thread(self._followed.now_ms) / 1000 - time.time()
+                async with contextlib.aclosing(self._followed.changes()) as stream:
                     async for has_changed in stream:
                         await self._answered()
                         if has_changed:
@@ -211,7 +211,7 @@ class RegionServer:
                 await self._render_views([view for view in self._views.values() if view.is_new])
                 continue
             self._is_due = False
-            self._client.forget()
+            self._followed.forget()
             await self._render_views(sorted(self._views.values(), key=lambda view: not view.is_new))
             took_s = now_s() - began_s
             after_pause_s = now_s() + max(MIN_PAUSE_S - took_s, min(MAX_PAUSE_S, PAUSE_TIMES * took_s))
@@ -223,7 +223,7 @@ class RegionServer:
 
     async def _render_view(self, view: _View) -> None:
         try:
-            content = await asyncio.to_thread(view.render, self._client, view.query)
+            content = await asyncio.to_thread(view.render)
             await self._answered()
         except CollectorError as error:
             if error.is_lost:
@@ -261,25 +261,3 @@ class RegionServer:
 
 def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
-
-
-async def change_stream(settings: Settings) -> AsyncGenerator[bool]:
-    """Yield True for each change and False for each sign of life, the first at once. Raises ChangeStreamLost."""
-    limits = httpx.Timeout(SILENCE_LIMIT_S, connect=2.0)
-    try:
-        # Proxies from the environment are left out: the token goes to the collector's address and nowhere else.
-        async with httpx.AsyncClient(
-            base_url=settings.collector_url, timeout=limits, trust_env=False, verify=settings.tls()
-        ) as http:
-            authorization = {"Authorization": f"Bearer {settings.token()}"}
-            async with http.stream("GET", "/api/v1/changes", headers=authorization) as answer:
-                if not answer.is_success:
-                    raise ChangeStreamLost(f"it answered with HTTP {answer.status_code}")
-                async for line in answer.aiter_lines():
-                    if line.startswith("event:"):
-                        yield line.removeprefix("event:").strip() == "changed"
-    except httpx.TimeoutException as error:
-        raise ChangeStreamLost("no answer in time") from error
-    except (httpx.HTTPError, OSError, asyncio.IncompleteReadError) as error:
-        raise ChangeStreamLost(str(error) or type(error).__name__) from error
-    raise ChangeStreamLost("it closed the connection")

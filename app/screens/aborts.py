@@ -9,15 +9,15 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_rows import Rows
-from indoubt.app.components import brush, downloads
-from indoubt.app.components.abort_bars import abort_bars
+from indoubt.app.components import brush, list_menu
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
-from indoubt.app.components.paging import after_in_address, first_page, go_further, page_of
+from indoubt.app.components.paging import after_in_address, choose_page, first_page, go_further, page_of
 from indoubt.app.components.sorting import Sorting
-from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import amount, duration, exact_time, written
-from indoubt.app.components.verdict_signs import Tone, badge, certainty_badge
+from indoubt.app.components.stacked_bars import Bars, stacked_bars
+from indoubt.app.components.tables import Moment, table
+from indoubt.app.components.time_text import amount, clock_time, day_of, duration
+from indoubt.app.components.verdict_signs import certainty_badge, undone_badge
 from indoubt.app.screens import new_rows
 from indoubt.app.screens.sections import search_field
 from indoubt.lifecycle import page_paths
@@ -32,12 +32,10 @@ _CAUSES = {
     AbortCause.OPERATOR: "operator: by an order",
     AbortCause.UNKNOWN: "unknown",
 }
-_LOST = badge("✖", "lost", Tone.URGENT, "commit was decided, but it was aborted")
-_ABORTED = badge("⊘", "aborted", Tone.WARNING)
 PATH = "/history"
 PIPELINE = "abort-pipeline"
 MAX_ROWS = 500
-ROWS_A_PAGE = 50
+ROWS_A_PAGE = 20
 _SORTING: Sorting[AbortRow] = Sorting(
     name="abort-sort",
     default="Ended",
@@ -58,10 +56,14 @@ def show() -> None:
 
 
 def _history() -> None:
-    pipeline = search_field(PIPELINE, "application, its whole name")
     after = after_in_address()
-    aborts = _newest(pipeline, after)
-    live.write(el("h3", "Aborted and lost transactions", el("small", _span(aborts))))
+    with list_menu.line("aborts"):
+        pipeline = search_field(PIPELINE, "application, its whole name")
+        aborts = _newest(pipeline, after)
+        found = _newest(pipeline, after, **brush.asked()) if brush.stretch() is not None else aborts
+        matches = _SORTING.ordered(found)
+        list_menu.show("aborts", lambda: matches, page_size=ROWS_A_PAGE)
+    live.write(el("h3", "Aborted and lost", el("small", _span(aborts))))
     if not after:
         new_rows.show("aborts", [abort.at_ms for abort in aborts], f"{','.join(_chosen())}|{pipeline}")
     if not aborts and not _chosen() and not after:
@@ -78,15 +80,36 @@ def _history() -> None:
         on_change=first_page,
     )
     with st.container(key="abort-chart"):
-        live.write(abort_bars(aborts, live.zone(), partial(brush.address, PATH)))
+        live.write(_picture(pipeline))
     brush.say("abort-time", live.zone())
-    found = _newest(pipeline, after, **brush.asked()) if brush.stretch() is not None else aborts
-    matches = _SORTING.ordered(found)
-    downloads.offer("aborts", lambda: matches)
-    shown = page_of(matches, page_size=ROWS_A_PAGE, key="abort-page")
     with st.container(key="abort-table"):
-        live.write(_table(shown))
+        live.write(_table(page_of(matches, page_size=ROWS_A_PAGE)))
+    choose_page(matches, page_size=ROWS_A_PAGE, key="abort-page")
     go_further(found.next, key="abort")
+
+
+def _picture(pipeline: str) -> Html:
+    """Return Kafka's aborts over all the time that is known, or over the chosen one, by the chosen causes."""
+    wanted = brush.asked() | ({"pipeline": pipeline} if pipeline else {})
+    found = live.collector().abort_counts(**wanted)
+    chosen = _chosen()
+    counts = {(one.bucket, one.cause.value): one.transactions for one in found.counts}
+    bars = Bars(
+        from_ms=found.from_ms,
+        length_ms=found.bucket_ms,
+        bars=found.buckets,
+        counts={key: number for key, number in counts.items() if not chosen or key[1] in chosen},
+    )
+    alt = "Aborted and lost transactions of Kafka over time by cause"
+    path = partial(brush.address, PATH)
+    return stacked_bars(
+        bars,
+        {cause.value: cause.value for cause in AbortCause},
+        what="transaction",
+        alt=alt,
+        zone=live.zone(),
+        path=path,
+    )
 
 
 def none_was_aborted(pipeline: str, following: str | None) -> str:
@@ -118,17 +141,18 @@ def _span(aborts: Rows[AbortRow]) -> str:
     if not aborts:
         return ""
     more = f", at least {counted(aborts.more, 'earlier one')} behind them" if aborts.more else ""
-    return f" {counted(len(aborts), 'transaction')} since {exact_time(aborts[-1].at_ms, live.zone())}{more}"
+    oldest_ms, zone = aborts[-1].at_ms, live.zone()
+    since = f"{day_of(oldest_ms, zone)[:10]} {clock_time(oldest_ms, zone)[:5]}"
+    return f" {counted(len(aborts), 'transaction')} since {since}{more}"
 
 
 def _table(aborts: Sequence[AbortRow]) -> Html:
-    zone = live.zone()
     return table(
         ["Ended", "Outcome", "Transaction", "Pipeline", "Batch · slot", "Cause", "Certainty", "Open for", "Rows"],
         [
             [
-                written(abort.at_ms, zone),
-                _LOST if abort.is_lost else _ABORTED,
+                Moment(abort.at_ms),
+                undone_badge(abort.verdict, abort.written_again_at_ms),
                 link(page_paths.transaction(abort.key), abort.transaction),
                 link(page_paths.pipeline(abort.pipeline), abort.pipeline),
                 _batch(abort),
@@ -140,4 +164,6 @@ def _table(aborts: Sequence[AbortRow]) -> Html:
             for abort in aborts
         ],
         sorting=_SORTING,
+        zone=live.zone(),
+        narrow=("Transaction", "Ended", "Outcome"),
     )  # fmt: skip

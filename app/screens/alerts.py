@@ -11,13 +11,13 @@ import streamlit as st
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_rows import Rows
-from indoubt.app.components import downloads
-from indoubt.app.components.attention_card import remedies
+from indoubt.app.components import list_menu
+from indoubt.app.components.incident_card import order_buttons
 from indoubt.app.components.links_and_buttons import card_with_buttons, link, silence_button
 from indoubt.app.components.markup import Html, el, widget_token
-from indoubt.app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
-from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import exact, since, written
+from indoubt.app.components.paging import after_in_address, go_further, rows_a_page
+from indoubt.app.components.tables import Moment, table
+from indoubt.app.components.time_text import exact, since
 from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.dialogs.order_text import fact_line
@@ -26,10 +26,10 @@ from indoubt.app.screens import new_rows
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
-from indoubt.lifecycle.rows.attention import Attention
+from indoubt.lifecycle.rows.incidents import Incident
 
 STANDING_SHOWN = 50
-ROWS_A_PAGE = 50
+ROWS_A_PAGE = 20
 _STATES = ("firing", "pending")
 SEVERITIES = {
     "critical": ("✖", Tone.URGENT, "rows are lost or invisible, or soon will be: act now"),
@@ -40,28 +40,26 @@ SEVERITIES = {
 
 def show() -> None:
     """Write the page: what stands as a live region, and the resolved alerts."""
-    downloads.offer("alerts", lambda: live.collector().alerts(over=False))
+    list_menu.show("alerts", lambda: live.collector().alerts(over=False))
     with st.container(key="alerts"):
         show_region("alerts")
     live.auto_refresh(_resolved, every_s=None)
 
 
 def render(client: CollectorClient, query: Query) -> RegionContent:
-    """Return a card for each batch or application that alerts are about, then silences and receivers."""
+    """Return a card for each incident that alerts are about, then silences and receivers."""
     # With thousands of transactions past their timeout there are as many alerts: all of them take long to read.
     standing = client.alerts(over=False, limit=STANDING_SHOWN)
     silences, receivers = client.silences(), client.receivers()
     active = {silence.silence: silence for silence in silences if silence.is_active}
-    needs = _needs(client, [alert.key for alert in standing])
+    incidents = {one.key: one for one in client.incidents()} if standing else {}
     content: RegionContent = {"head": el("h3", "Alerts", el("small", _how_many(client, standing)))}
     if not standing:
         content["none"] = el("p", "✔ No alert is firing or pending.", class_="quiet")
     for group, about in _by_group(standing).items():
-        content[f"group-{widget_token(group)}"] = _group_card(group, about, active, needs)
+        content[f"group-{widget_token(group)}"] = _group_card(group, about, active, incidents.get(group))
     if standing.more:
-        text = (
-            f"{counted(standing.more, 'less urgent alert')} not shown: python -m indoubt.collector alerts lists them."
-        )
+        text = f"{counted(standing.more, 'less urgent alert')} not shown: indoubt alerts lists them."
         content["more"] = el("p", text, class_="more")
     if active:
         why = " matching alerts stay visible, but send no notification"
@@ -75,26 +73,24 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
 def _resolved() -> None:
     after = after_in_address()
     resolved = live.collector().alerts(over=True, limit=rows_a_page(ROWS_A_PAGE), after=after)
-    live.write(el("h3", "Resolved", el("small", " newest first")))
+    if resolved or after:
+        list_menu.show("resolved-alerts", lambda: resolved, page_size=ROWS_A_PAGE)
+    live.write(el("h3", "Resolved", el("small", _how_far(resolved))))
     if not after:
         new_rows.show("alerts", [alert.since_ms for alert in resolved])
     if not resolved and not after:
         live.write(el("p", "No alert has been resolved yet.", class_="empty"))
         return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        behind = f"{resolved.more:,} older behind them" if resolved.more else "no older one"
-        live.write(el("p", f"{counted(len(resolved), 'alert')}, {behind}", class_="how-many"))
-        older_and_newest(resolved.next, key="resolved")
-        choose_rows(ROWS_A_PAGE)
-        downloads.offer("resolved-alerts", lambda: resolved)
     with st.container(key="resolved-table"):
         live.write(_table(resolved, live.zone()))
+    go_further(resolved.next, key="resolved")
 
 
-def _needs(client: CollectorClient, alerts: Sequence[str]) -> dict[str, Attention]:
-    """Return the cards of the overview that say the same as these alerts, by the alert's key."""
-    cards = client.attention(keys=alerts) if alerts else ()
-    return {key: item for item in cards for key in (*item.alerts, item.target)}
+def _how_far(resolved: Rows[AlertRow]) -> str:
+    if not resolved:
+        return ""
+    behind = f"{resolved.more:,} older behind them" if resolved.more else "no older one"
+    return f" {counted(len(resolved), 'alert')}, {behind}"
 
 
 def _how_many(client: CollectorClient, alerts: Rows[AlertRow]) -> str:
@@ -117,27 +113,32 @@ def _by_group(alerts: Sequence[AlertRow]) -> dict[str, list[AlertRow]]:
 
 
 def _group_card(
-    group: str, about: Sequence[AlertRow], silences: Mapping[int, SilenceRow], needs: Mapping[str, Attention]
+    group: str, about: Sequence[AlertRow], silences: Mapping[int, SilenceRow], incident: Incident | None
 ) -> Html:
-    """Return the card of a batch or application: its alerts, and what ends them."""
+    """Return the card of an incident: its alerts, one line a rule, and what ends it."""
     loud = [alert for alert in about if alert.silenced_by is None]
     _, tone, _ = _severity(min((alert.severity for alert in loud), default=""))
-    item = next((needs[alert.key] for alert in loud if alert.key in needs and _is_about(needs[alert.key], alert)), None)
     opening = link(_page_of(about[0]), "Open", class_="press", is_opening=True)
+    by_rule: dict[str, list[AlertRow]] = {}
+    for alert in about:
+        by_rule.setdefault(alert.rule, []).append(alert)
     said = el(
         "div",
         el("div", el("b", group, class_="name"), class_="title"),
-        *[_alert(alert, silences.get(alert.silenced_by or -1)) for alert in about],
+        *[_of_rule(of_it, silences) for of_it in by_rule.values()],
         class_="said",
     )
-    buttons = remedies(item) if item is not None else [opening]
-    return card_with_buttons(tone if loud else Tone.CALM, said, buttons=buttons)
+    orders = order_buttons(incident) if incident is not None and loud else []
+    return card_with_buttons(tone if loud else Tone.CALM, said, buttons=[*orders, opening])
 
 
-def _is_about(item: Attention, alert: AlertRow) -> bool:
-    """Say whether a card is about the alert's application: what holds a partition may be another one than what waits there."""
-    pipeline = alert.labels.get("pipeline")
-    return not pipeline or not item.pipeline or item.pipeline == pipeline
+def _of_rule(alerts: Sequence[AlertRow], silences: Mapping[int, SilenceRow]) -> Html:
+    """Return the most urgent alert of a rule, and folded behind it the others."""
+    first, *others = [_alert(alert, silences.get(alert.silenced_by or -1)) for alert in alerts]
+    if not others:
+        return first
+    more = el("details", el("summary", f"{alerts[0].name}: {len(others)} more"), *others, class_="unfolds")
+    return el("div", first, more)
 
 
 def _page_of(alert: AlertRow) -> str:
@@ -221,7 +222,7 @@ def _table(alerts: Sequence[AlertRow], zone: tzinfo) -> Html:
         ["Resolved", "Severity", "Rule", "Summary", "Labels"],
         [
             [
-                written(alert.since_ms, zone),
+                Moment(alert.since_ms),
                 badge(_severity(alert.severity)[0], alert.severity, Tone.CALM, _severity(alert.severity)[2]),
                 f"{alert.rule} {alert.name}",
                 link(_page_of(alert), alert.summary),
@@ -229,4 +230,6 @@ def _table(alerts: Sequence[AlertRow], zone: tzinfo) -> Html:
             ]
             for alert in alerts
         ],
+        zone=zone,
+        narrow=("Summary", "Resolved", "Severity"),
     )

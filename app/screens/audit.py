@@ -1,27 +1,29 @@
-"""Audit: every order, who gave it, why, on which evidence, and its result. No entry can be edited."""
+"""Audit: every order, when it was given and when it ended, who gave it, why, on which evidence. No entry can be edited."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import tzinfo
 
 import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.audit_entries import AuditEntry
-from indoubt.app.components import downloads
+from indoubt.app.components import list_menu
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import key_link
-from indoubt.app.components.paging import page_of
+from indoubt.app.components.paging import choose_page, page_of
 from indoubt.app.components.sorting import Sorting
-from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import written
-from indoubt.app.components.verdict_signs import Tone, badge
+from indoubt.app.components.stacked_bars import Bars, stacked_bars
+from indoubt.app.components.tables import Moment, table
+from indoubt.app.components.time_text import clock_time, duration
+from indoubt.app.components.verdict_signs import OUTCOMES, badge, outcome_sign
 from indoubt.app.screens import new_rows
 from indoubt.app.screens.sections import search_field
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import Action
 
-ROWS_A_PAGE = 50
+ROWS_A_PAGE = 20
 WORDS = "audit-words"
 _SORTING: Sorting[AuditEntry] = Sorting(
     name="audit-sort",
@@ -29,12 +31,8 @@ _SORTING: Sorting[AuditEntry] = Sorting(
     keys={"Who": lambda row: row.who, "Action": lambda row: row.action, "Outcome": lambda row: row.outcome},
     texts=frozenset({"Who", "Action", "Outcome"}),
 )
-_OUTCOMES = {
-    "accepted": ("✔", Tone.GOOD),
-    "dry_run": ("○", Tone.CALM),
-    "refused": ("⊘", Tone.WARNING),
-    "failed": ("✖", Tone.URGENT),
-}
+_SHORT_MS = 1_000
+"""What an order took is said where a person had to wait."""
 
 
 def show() -> None:
@@ -43,8 +41,11 @@ def show() -> None:
 
 
 def _audit() -> None:
-    words = search_field(WORDS, "/ search: who, action, reason, id …")
-    rows = live.collector().audit(words=words)
+    with list_menu.line("audit"):
+        words = search_field(WORDS, "who, action, reason, id …")
+        rows = live.collector().audit(words=words)
+        ordered = _SORTING.ordered(rows)
+        list_menu.show("audit", lambda: ordered, page_size=ROWS_A_PAGE)
     more = f", {counted(rows.more, 'earlier order')} not shown" if rows.more else ""
     live.write(
         el(
@@ -58,25 +59,28 @@ def _audit() -> None:
         none = "No order has this text in it." if words else "No order has been given yet."
         live.write(el("p", none, class_="empty"))
         return
-    ordered = _SORTING.ordered(rows)
-    downloads.offer("audit", lambda: ordered)
-    shown = page_of(ordered, page_size=ROWS_A_PAGE, key="audit-page")
+    given = Bars.of((row.at_ms if row.given_at_ms is None else row.given_at_ms, row.outcome) for row in rows)
+    words_of = {row.outcome: row.outcome.replace("_", " ") for row in rows} | {
+        name: word for name, (_, word, _) in OUTCOMES.items()
+    }
+    with st.container(key="audit-chart"):
+        live.write(stacked_bars(given, words_of, what="order", alt="Orders over time by outcome", zone=live.zone()))
     with st.container(key="audit-table"):
-        live.write(_table(shown))
+        live.write(_table(page_of(ordered, page_size=ROWS_A_PAGE)))
+    choose_page(ordered, page_size=ROWS_A_PAGE, key="audit-page")
 
 
 def _table(rows: Sequence[AuditEntry]) -> Html:
-    zone = live.zone()
     return table(
         ["Audit", "When", "Who", "Action", "Reason", "Outcome", "Detail", "Targets and evidence"],
         [
             [
                 str(row.audit),
-                written(row.at_ms, zone),
+                Moment(row.at_ms if row.given_at_ms is None else row.given_at_ms),
                 row.who,
                 row.action,
                 row.reason,
-                badge(*_outcome(row.outcome)),
+                _outcome(row, live.zone()),
                 [el("div", line) for line in row.detail],
                 _evidence(row),
             ]
@@ -84,12 +88,18 @@ def _table(rows: Sequence[AuditEntry]) -> Html:
         ],
         "rows audit",
         sorting=_SORTING,
+        zone=live.zone(),
     )
 
 
-def _outcome(outcome: str) -> tuple[str, str, Tone]:
-    sign, tone = _OUTCOMES.get(outcome, ("?", Tone.NOTICE))
-    return sign, outcome.replace("_", " "), tone
+def _outcome(row: AuditEntry, zone: tzinfo) -> list[Html]:
+    """Return how an order ended, after how long, and when."""
+    sign, word, tone = outcome_sign(row.outcome)
+    took_ms = row.at_ms - row.given_at_ms if row.given_at_ms is not None else 0
+    if took_ms < _SHORT_MS:
+        return [badge(sign, word, tone)]
+    took = f"{word} in {duration(took_ms)}" if row.outcome == "accepted" else f"{word} after {duration(took_ms)}"
+    return [badge(sign, took, tone), el("small", " at ", clock_time(row.at_ms, zone))]
 
 
 def _evidence(row: AuditEntry) -> Html:

@@ -10,18 +10,18 @@ import streamlit as st
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_rows import Rows
-from indoubt.app.components import downloads
+from indoubt.app.components import list_menu
 from indoubt.app.components.attention_card import left_of, remedy_buttons
 from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
 from indoubt.app.components.markup import Html, el, widget_token
-from indoubt.app.components.paging import after_in_address, choose_rows, older_and_newest, rows_a_page
-from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import ago, amount, exact
-from indoubt.app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
+from indoubt.app.components.paging import after_in_address, go_further, rows_a_page
+from indoubt.app.components.tables import Moment, table
+from indoubt.app.components.time_text import ago, amount
+from indoubt.app.components.verdict_signs import Tone, WordSigns, sign_of, when, word_badge, words_there
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.dialogs.target_dialogs import COMMIT
 from indoubt.app.regions.region_content import Query, RegionContent
-from indoubt.app.screens import new_rows
+from indoubt.app.screens import new_rows, over_time
 from indoubt.app.screens.lost_batches import needs_of_lost
 from indoubt.app.screens.sections import in_address, search_field
 from indoubt.lifecycle import page_paths
@@ -33,14 +33,15 @@ from indoubt.lifecycle.verdicts import Verdict
 
 PIPELINE = "batch-pipeline"
 STANDING_SHOWN = 50
-ROWS_A_PAGE = 50
+ROWS_A_PAGE = 20
 VERDICTS: WordSigns = {
     "one side only": ("◧", Tone.URGENT, "committed in one resource manager and not in another: their readers see different data"),
-    "lost": ("✖", Tone.URGENT, "commit was decided, but a part was rolled back: only a replay restores its rows"),
-    "in doubt": ("◐", Tone.WARNING, "commit was decided, and a part is not committed yet"),
-    "undecided": ("○", Tone.CALM, "no decision about it counts, and a part is open"),
-    "aborted": ("⊘", Tone.CALM, "never decided, and every part was rolled back: the next run replays it"),
-    "replayed": ("↻", Tone.GOOD, "a later attempt wrote again what was rolled back"),
+    "lost": ("✖", Tone.URGENT, "decided, but a part was rolled back: a restart writes its rows again"),
+    "in doubt": ("◐", Tone.WARNING, "decided, but not all of it is committed yet: commit it"),
+    "undecided": ("○", Tone.CALM, "not decided yet: its driver still writes, or is gone"),
+    "aborted": ("⊘", Tone.CALM, "never decided, and every part was rolled back: the next run writes it again"),
+    "lost, then written again": ("↻", Tone.CALM, "decided, then rolled back; a later attempt wrote its rows again"),
+    "aborted, then written again": ("↻", Tone.CALM, "never decided and rolled back; a later attempt wrote its rows"),
     "complete": ("●", Tone.GOOD, "every part is committed"),
 }  # fmt: skip
 """Sign, tone and meaning of a batch's verdict (docs/api.md), the most urgent first."""
@@ -48,9 +49,11 @@ VERDICTS: WordSigns = {
 
 def show() -> None:
     """Write the section: what is not over as a live region, and the ended batches of history."""
-    search_field(PIPELINE, "/ search: prefix of a pipeline")
+    with list_menu.line("batch-search"):
+        search_field(PIPELINE, "prefix of a pipeline")
     with st.container(key="batches"):
         show_region("batches", in_address(PIPELINE))
+    over_time.picture()
     live.auto_refresh(_ended, every_s=None)
 
 
@@ -59,7 +62,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     standing = client.batches(pipeline=query.get(PIPELINE, ""), over=False)
     content: RegionContent = {"head": el("h3", "Batches", el("small", _how_many(standing)))}
     if not standing:
-        content["none"] = el("p", "✔ No batch is open, in doubt or on one side only.", class_="quiet")
+        content["none"] = el("p", "✔ No batch is open or in doubt.", class_="quiet")
     shown = standing[:STANDING_SHOWN]
     lost = (next((one.key for one in batch.transactions if one.verdict is Verdict.LOST), "") for batch in shown)
     needs = needs_of_lost(client, [key for key in lost if key])
@@ -67,7 +70,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
         content[f"batch-{widget_token(batch.key)}"] = _card(batch, needs.get((batch.pipeline, batch.batch)))
     if less_urgent := max(0, len(standing) - STANDING_SHOWN) + standing.more:
         hidden = counted(less_urgent, "less urgent batch", "less urgent batches")
-        text = f"{hidden} not shown: python -m indoubt.collector batches lists them."
+        text = f"{hidden} not shown: indoubt batches lists them."
         content["more"] = el("p", text, class_="more")
     return content
 
@@ -75,20 +78,18 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
 def _ended() -> None:
     pipeline, after = in_address(PIPELINE).get(PIPELINE, ""), after_in_address()
     ended = live.collector().batches(pipeline=pipeline, over=True, limit=rows_a_page(ROWS_A_PAGE), after=after)
-    live.write(el("h3", "Ended", el("small", " newest first")))
+    if ended or after:
+        list_menu.show("batches", lambda: ended, page_size=ROWS_A_PAGE)
+    live.write(el("h3", "Ended", el("small", f" {_how_far(ended)}")))
     if not after:
         new_rows.show("batches", [batch.updated_at_ms for batch in ended], pipeline)
     if not ended and not after:
         none = f"No ended batch is of {pipeline}." if pipeline else "The history has no ended batch."
         live.write(el("p", none, class_="empty"))
         return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        live.write(el("p", _how_far(ended), class_="how-many"))
-        older_and_newest(ended.next, key="batch")
-        choose_rows(ROWS_A_PAGE)
-        downloads.offer("batches", lambda: ended)
     with st.container(key="batch-table"):
         live.write(_table(ended))
+    go_further(ended.next, key="batch")
 
 
 def _how_many(standing: Sequence[BatchRow]) -> str:
@@ -99,6 +100,8 @@ def _how_many(standing: Sequence[BatchRow]) -> str:
 
 
 def _how_far(ended: Rows[BatchRow]) -> str:
+    if not ended:
+        return ""
     behind = f"{ended.more:,} older behind them" if ended.more else "no older one"
     return f"{counted(len(ended), 'batch', 'batches')}, {behind}"
 
@@ -108,7 +111,7 @@ def _card(batch: BatchRow, needs: Attention | None) -> Html:
     number = f" batch {batch.batch}, run {batch.attempt}"
     name = link(page_paths.pipeline(batch.pipeline), el("b", batch.pipeline, class_="name"))
     title = el("div", word_badge(VERDICTS, batch.verdict), name, number, class_="title")
-    held = counted(batch.rows, "row") if batch.rows is not None else "unknown number of rows"
+    held = counted(batch.rows, "row") if batch.rows is not None else "rows unknown"
     decided = batch.decided_at_ms is not None and el(
         "span", f"decided by {batch.decided_by} ", ago(batch.decided_at_ms, UTC)
     )
@@ -139,8 +142,8 @@ def _table(batches: Sequence[BatchRow]) -> Html:
         ["Opened", "Verdict", "Pipeline", "Batch · run", "Transactions", "Rows", "Decided by"],
         [
             [
-                exact(batch.opened_at_ms),
-                word_badge(VERDICTS, batch.verdict),
+                Moment(batch.opened_at_ms),
+                [word_badge(VERDICTS, batch.verdict), *when(batch.written_again_at_ms)],
                 link(page_paths.pipeline(batch.pipeline), batch.pipeline),
                 link(page_paths.batch(batch.pipeline, batch.batch), f"{batch.batch} · {batch.attempt}"),
                 [el("div", side_text(side)) for side in batch.sides],
@@ -149,4 +152,6 @@ def _table(batches: Sequence[BatchRow]) -> Html:
             ]
             for batch in batches
         ],
+        zone=live.zone(),
+        narrow=("Pipeline", "Batch · run", "Opened", "Verdict"),
     )

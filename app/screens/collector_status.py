@@ -10,9 +10,9 @@ import streamlit as st
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_rows import Rows
-from indoubt.app.components import downloads
+from indoubt.app.components import list_menu
 from indoubt.app.components.markup import Html, el
-from indoubt.app.components.paging import page_of
+from indoubt.app.components.paging import choose_page, page_of
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import amount, duration, since, written
 from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
@@ -23,7 +23,7 @@ from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.records import QuarantinedRow
 from indoubt.lifecycle.rows.status import ObserverRow, Status
 
-ROWS_A_PAGE = 50
+ROWS_A_PAGE = 20
 
 
 def show() -> None:
@@ -38,7 +38,7 @@ def show() -> None:
 def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return the state of the collector and of each of its observers."""
     status = client.status()
-    why = " each reads one source; a failure of one does not affect the others"
+    why = " each reads one source; where one fails, the others go on"
     return {
         "facts": el("section", el("h3", "Collector"), _facts(status)),
         "observers": el("section", el("h3", "Observers", el("small", why)), _observers(status.observers)),
@@ -48,21 +48,21 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
 def _rights() -> None:
     # Of this session: a live region is the same for all who look.
     status = live.collector().status()
-    may = live.why_no_orders(status) or f"{status.name} may give orders."
+    why_not = live.why_no_orders(status)
     if live.asking_person() is not None:
         who = f"You are signed in as {status.name} ({status.role.value})."
+        said = f"{who} {why_not or f'{status.name} may give orders.'}"
     else:
         # Without a sign-in the audit cannot tell persons apart.
-        who = (
-            f"These pages have no sign-in: the audit has {status.name} ({status.role.value}) for every order from here."
-        )
-    live.write(el("p", f"{who} {may}", class_="more"))
+        who = f"the audit has {status.name} ({status.role.value}) for every order from here"
+        said = why_not or f"These pages have no sign-in: {who}. {status.name} may give orders."
+    live.write(el("p", said, class_="more"))
 
 
 def _facts(status: Status) -> Html:
     history = status.history
     written = (
-        badge("✖", f"cannot be written: {history.error}", Tone.URGENT, "orders are refused until it can be written")
+        badge("✖", f"cannot be written: {history.error}", Tone.URGENT, "no order is accepted until it can be written")
         if history.error
         else badge("✔", "written", Tone.GOOD)
     )
@@ -111,15 +111,16 @@ def _sign(observer: ObserverRow) -> tuple[str, str, Tone]:
 
 def _quarantined() -> None:
     records, zone = live.collector().quarantined(), live.zone()
+    if records:
+        list_menu.show("quarantined", lambda: records, page_size=ROWS_A_PAGE)
     live.write(el("h3", "Quarantined records", el("small", _how_many(records))))
     new_rows.show("quarantined", [record.at_ms for record in records])
     if not records:
         live.write(el("p", "✔ The collector understood every record.", class_="quiet"))
         return
-    downloads.offer("quarantined", lambda: records)
-    shown = page_of(records, page_size=ROWS_A_PAGE, key="quarantined-page")
     with st.container(key="quarantined-table"):
-        live.write(_records(shown, zone))
+        live.write(_records(page_of(records, page_size=ROWS_A_PAGE), zone))
+    choose_page(records, page_size=ROWS_A_PAGE, key="quarantined-page")
 
 
 def _how_many(records: Rows[QuarantinedRow]) -> str:

@@ -11,8 +11,9 @@ import httpx
 import streamlit as st
 
 from indoubt.app import live
+from indoubt.app.client.collector_client import CollectorError
 from indoubt.app.components.markup import Html, el, plain_label
-from indoubt.app.components.time_text import clock_time
+from indoubt.app.components.time_text import clock_time, since
 from indoubt.app.components.viewer_choices import TOUR, TOUR_CLOSED, TOUR_OPEN
 
 EVERY_S = 1.5
@@ -20,6 +21,7 @@ LIMIT_S = 10.0
 SAME_CLICK_S = 1.0
 """A second click within this time after the answer counts as the same click."""
 TOUR_STEP = "tour_step"
+ORDERS_LOOKED_AT = 20
 
 
 @st.cache_resource(on_release=lambda client: client.close())
@@ -47,9 +49,10 @@ def show() -> None:
         # The button is always there: one that comes and goes would move the others away from the pointer.
         waits = bool(state.get("start_pipeline"))
         _button("Start the pipeline again", "/start-pipeline", key="start-pipeline", ready=waits)
+        live.write(_waits(state.get("waits")))
         for fault in faults:
             _fault(fault)
-        live.write(_answer(st.session_state.get("fault_answer")))
+        live.write(_answer(st.session_state.get("fault_answer"), log))
         with st.container(key="fault-log"):
             live.write(_log(log))
 
@@ -66,6 +69,7 @@ def _tour(steps: Sequence[dict[str, Any]]) -> None:
         return
     at = min(st.session_state.get(TOUR_STEP, 0), len(steps) - 1)
     step = steps[at]
+    done_ms = _done_ms(step)
     with st.container(key="tour", border=True):
         live.write(
             el(
@@ -73,13 +77,31 @@ def _tour(steps: Sequence[dict[str, Any]]) -> None:
                 el("small", f"Tour · {at + 1} of {len(steps)}"),
                 el("h4", str(step.get("title") or "")),
                 el("p", str(step.get("text") or "")),
+                done_ms is not None
+                and el("p", el("b", "✔ Done"), f" at {clock_time(done_ms, live.zone())}", role="status"),
                 class_="tour",
             )
         )
         with st.container(horizontal=True):
             st.button("Back", key="tour-back", disabled=at == 0, on_click=_go_to_step, args=(at - 1,))
-            st.button("Next", key="tour-next", disabled=at == len(steps) - 1, on_click=_go_to_step, args=(at + 1,))
+            st.button("Next", key="tour-next", disabled=at == len(steps) - 1, on_click=_go_to_step, args=(at + 1,),
+                      type="primary" if done_ms is not None else "secondary")  # fmt: skip
             st.button("Close", key="tour-close", on_click=_close_tour, args=(True,), type="tertiary")
+
+
+def _done_ms(step: dict[str, Any]) -> int | None:
+    """Return when a step's fault struck, or the order was given that it asks for, or None."""
+    order, since_ms = step.get("order"), step.get("since_ms")
+    if step.get("done_ms") is not None or order is None or since_ms is None:
+        return step.get("done_ms")
+    try:
+        given = live.collector().audit(limit=ORDERS_LOOKED_AT)
+    except CollectorError:
+        return None
+    fitting = (
+        row.at_ms for row in given if row.action == order and row.outcome == "accepted" and row.at_ms >= since_ms
+    )
+    return min(fitting, default=None)
 
 
 def _go_to_step(step: int) -> None:
@@ -119,10 +141,29 @@ def _press(path: str) -> None:
     st.session_state["fault_clicked"] = (path, time.monotonic())
 
 
-def _answer(answer: tuple[bool, str] | None) -> Html:
+def _waits(waits: dict[str, Any] | None) -> Html:
+    """Return why buttons are off, and for how long they have been."""
+    if not waits:
+        return el("p", "", class_="what-happens", role="status")
+    return el(
+        "p",
+        el("b", "… "),
+        str(waits.get("why") or ""),
+        " So far ",
+        since(int(waits.get("since_ms") or 0), live.zone()),
+        ".",
+        class_="what-happens",
+        role="status",
+    )
+
+
+def _answer(answer: tuple[bool, str] | None, log: Sequence[dict[str, Any]]) -> Html:
+    """Return what became of the press: the newest line of the log, where it was accepted."""
     if answer is None:
         return el("p", "Press a button and watch the page.", class_="what-happens")
     accepted, message = answer
+    if accepted and log:
+        message = str(log[-1].get("text") or "")
     return el("p", el("b", "✔ " if accepted else "✖ "), message, class_="said-line", role="status")
 
 

@@ -9,5 +9,5 @@ from indoubt.lifecycle.rows.attention import Attention
 
 
 def needs_of_lost(client: CollectorClient, keys: Sequence[str]) -> dict[tuple[str, int | None], Attention]:
-    """Return the cards about these lost transactions (keys), by pipeline and batch; nothing is asked where there are none."""
-    return {(item.pipeline, item.batch): item for item in client.attention(keys=list(keys))} if keys else {}
+    """Return the parts of incidents about these lost transactions, by pipeline and batch; without ``keys`` nothing is asked."""
+    return {(item.pipeline, item.batch): item for item in client.parts(keys)} if keys else {}

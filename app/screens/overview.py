@@ -1,4 +1,4 @@
-"""Overview: whatever needs attention comes first, in one list by deadline, each with its remedy; then what goes on by itself."""
+"""Overview: the incidents come first, by deadline, each with the steps that end it; then what goes on by itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC
 import streamlit as st
 
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.components.attention_card import card
+from indoubt.app.components.incident_card import incident_card
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, join, widget_token
 from indoubt.app.components.pipeline_standing import restart_under_way
@@ -19,6 +19,7 @@ from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import over_time
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.incidents import IncidentState, StepState
 from indoubt.lifecycle.rows.overview import AwaitedPipeline, Overview
 from indoubt.lifecycle.rows.status import ObserverRow, Status
 
@@ -34,45 +35,58 @@ def show() -> None:
 
 
 def render(client: CollectorClient, query: Query) -> RegionContent:
-    """Return the cards that need attention, one block each, then what goes on, the counters and the sources."""
+    """Return a card for each incident, one block each, then what goes on, the counters and the sources."""
     overview, status = client.overview(MAX_CARDS), client.status()
     content: RegionContent = {"headline": _headline(overview, status)}
-    for item in overview.attention:
-        content[f"card-{widget_token(item.key)}"] = card(item)
-    if (more := overview.attention_total - len(overview.attention)) > 0:
+    for one in overview.incidents:
+        content[f"incident-{widget_token(one.key)}"] = incident_card(one)
+    shown = sum(1 for one in overview.incidents if not one.is_over)
+    if (more := overview.incidents_total - shown) > 0:
         content["more"] = _more(more)
-    if overview.attention and overview.awaited:
-        # Without a card the headline says it.
+    if overview.incidents_total and overview.awaited:
+        # Without an incident the headline says it.
         listed = [piece for one in overview.awaited for piece in (_awaited(one), " · ")][:-1]
         content["awaited"] = el("p", *listed, class_="goes-on")
-    content["in-progress"] = _in_progress(overview)
-    content["counters"] = _counters(overview)
+    if overview.in_progress:
+        content["in-progress"] = _in_progress(overview)
+    if overview.incidents_total:
+        # In health they say nothing that the line above does not.
+        content["counters"] = _counters(overview)
     content["sources"] = _sources(status)
     return content
 
 
 def _more(number: int) -> Html:
-    """Return how many cards are not shown, and the lists that have them."""
-    verb = "needs" if number == 1 else "need"
+    """Return how many incidents are not shown, and the lists that have them."""
     lists = [link(f"/{name.lower()}", name) for name in ("Transactions", "Readers", "Pipelines", "Alerts")]
     listed = join(_separated(lists))
-    return el("p", f"{counted(number, 'more thing')} {verb} attention, listed in ", listed, class_="more")
+    return el("p", f"{counted(number, 'more incident')}, listed in ", listed, class_="more")
 
 
 def _headline(overview: Overview, status: Status) -> Html:
-    if not overview.attention:
+    if not overview.incidents_total:
         return _nothing_in_doubt(overview)
-    number = overview.attention_total
-    deadlines = [(item.deadline_ms, item) for item in overview.attention if item.deadline_ms is not None]
+    if not overview.to_act:
+        number = overview.incidents_total
+        is_, are = ("goes on by itself", "is not over") if number == 1 else ("go on by themselves", "are not over")
+        steps = [step.state for one in overview.incidents for step in one.steps if not one.is_over]
+        # A driver that is silent may stand still: somebody looks again before the page is left.
+        text = (
+            f"{are}: see whether its driver goes on."
+            if StepState.UNDER_WAY not in steps
+            else f"{is_}: nothing to do now."
+        )
+        return el("div", el("b", "◌ ", f"{counted(number, 'incident')} {text}"), class_="awaited", role="status")
+    deadlines = [one for one in overview.incidents if one.deadline_ms is not None and one.state is IncidentState.ACT]
     first: list[object] = []
     if deadlines:
-        deadline_ms, item = min(deadlines, key=lambda pair: pair[0])
-        first = ["first deadline ", time_left(deadline_ms, UTC), " (", at(deadline_ms), ")"]
-        first += [": ", item.consequence]
+        next_one = min(deadlines, key=lambda one: one.deadline_ms or 0)
+        first = ["first deadline ", time_left(next_one.deadline_ms, UTC), " (", at(next_one.deadline_ms), ")"]
+    number = overview.to_act
     return el(
         "h2",
         el("span", "✖ ", aria_hidden="true"),
-        f"{counted(number, 'thing')} {'needs' if number == 1 else 'need'} attention",
+        f"{counted(number, 'incident')} {'needs' if number == 1 else 'need'} you",
         el("span", *first, class_="split"),
         class_="headline",
     )
@@ -85,8 +99,8 @@ def _nothing_in_doubt(overview: Overview) -> Html:
         "no reader waits" if not overview.counts.waiting_groups else "readers wait only for transactions in progress"
     )
     parts: list[object] = [
-        f"{counted(overview.counts.open, 'transaction')} in progress",
-        f"{counted(overview.pipelines_alive, 'pipeline')} alive",
+        f"{counted(overview.pipelines_alive, 'pipeline')} alive" if overview.pipelines_alive else None,
+        f"{counted(overview.counts.committed_per_minute, 'transaction')} committed in the last minute",
         waiting,
         f"{overview.observers_up} of {counted(overview.observers, 'source')} up",
     ]
@@ -95,7 +109,7 @@ def _nothing_in_doubt(overview: Overview) -> Html:
     else:
         head = ["△ Nothing in doubt. "]
         parts = [*map(_awaited, overview.awaited), *parts]
-    listed = [piece for part in parts for piece in (part, ", ")][:-1]
+    listed = [piece for part in parts if part is not None for piece in (part, ", ")][:-1]
     return el("div", el("b", *head), *listed, ".", class_="quiet" if since_ms is not None else "awaited", role="status")
 
 
@@ -108,9 +122,6 @@ def _awaited(pipeline: AwaitedPipeline) -> Html:
 
 
 def _in_progress(overview: Overview) -> Html:
-    if not overview.in_progress:
-        other = "other " if overview.counts.open else ""
-        return el("p", f"No {other}transaction is in progress.", class_="more")
     parts = []
     for row in overview.in_progress:
         of_timeout = f" of {duration(row.timeout_ms)}" if row.timeout_ms is not None else ""
@@ -138,7 +149,7 @@ def _counters(overview: Overview) -> Html:
         tile("prepared, in doubt", amount(counts.prepared), "prepared or decided, but not ended"),
         tile("groups waiting", amount(counts.waiting_groups), "consumer groups that wait behind an open transaction"),
         tile("committed / min", amount(counts.committed_per_minute), "in the last minute"),
-        tile("aborted / min", amount(counts.aborted_per_minute), "in the last minute, including lost ones"),
+        tile("aborted / min", amount(counts.aborted_per_minute), "aborted in the last minute, lost ones too"),
         tile("oldest open", since(overview.oldest_open_at_ms, UTC), "the age of the oldest open transaction"),
         class_="tiles",
     )

@@ -12,19 +12,20 @@ import streamlit as st
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_rows import Rows
-from indoubt.app.components import downloads
+from indoubt.app.components import list_menu
 from indoubt.app.components.attention_card import remedy_buttons
 from indoubt.app.components.links_and_buttons import chip, link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import cut
 from indoubt.app.components.order_buttons import filter_order_buttons, order_buttons
-from indoubt.app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
+from indoubt.app.components.paging import PAGE, ROWS, page_in_address, page_links, rows_a_page, size_of
 from indoubt.app.components.time_text import amount, since, time_left, time_left_bar
 from indoubt.app.components.transaction_groups import TransactionGroup, grouped
-from indoubt.app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
+from indoubt.app.components.verdict_signs import VERDICT_SIGNS, card_tone, state_text, verdict_badge
 from indoubt.app.dialogs import filter_order_dialog
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens import over_time
 from indoubt.app.screens.lost_batches import needs_of_lost
 from indoubt.app.screens.sections import in_address, search_field
 from indoubt.lifecycle import page_paths
@@ -50,13 +51,13 @@ def show() -> None:
     """Write the section: the search and the list."""
     query = in_address(WORDS, VERDICT, SETTLED, PAGE)
     client = live.collector()
-    filter_order_dialog.show_lines()
-    with st.container(horizontal=True, vertical_alignment="center"):
-        search_field(WORDS, "/ search: pipeline, id, topic …")
-        choose_rows(GROUPS_A_PAGE)
-        downloads.offer("transactions", lambda: _shown(client, query))
+    filter_order_dialog.DIALOG.show_lines()
+    with list_menu.line("transactions"):
+        search_field(WORDS, "pipeline, id, topic …")
+        list_menu.show("transactions", lambda: _shown(client, query), page_size=GROUPS_A_PAGE)
     with st.container(key="pending"):
         show_region("pending", query | {ROWS: str(rows_a_page(GROUPS_A_PAGE))})
+    over_time.picture()
 
 
 def _shown(client: CollectorClient, query: Query) -> list[TransactionRow]:
@@ -164,7 +165,10 @@ def _how_many(
 ) -> Html:
     count = sum(_count(group, matches, counts) for group in matches)
     unlisted = count - len(transactions)
-    size = f"{counted(count, 'transaction')} in {counted(len(matches), 'batch or application', 'batches and applications')}"
+    is_open = not any(group.verdict in (Verdict.LOST, Verdict.SETTLED) for group in matches)
+    size = counted(count, "open transaction" if is_open else "transaction")
+    if len(matches) > 1:
+        size += f" in {len(matches):,} batches or applications"
     left_out = max(0, transactions.more - unlisted)
     hidden = sum(row.transactions for row in whole.values()) - count - left_out
     return el(
@@ -262,7 +266,7 @@ def _row(
         el("div", *cells, class_="line"),
         el("div", *orders, opening, class_="remedies"),
         _parts(group, count, is_whole=is_whole),
-        class_=f"row {VERDICT_SIGNS[group.verdict][1].value}",
+        class_=f"row {card_tone(group.verdict, group.deadline_ms).value}",
         data_item="",
         tabindex="-1",
     )
@@ -314,7 +318,9 @@ def _reach(group: TransactionGroup, count: int) -> Html | None:
     buttons = filter_order_buttons(group, {"pipeline": group.first.pipeline, "verdict": group.verdict.value}, count)
     if not buttons:
         return None
-    listed = f"The orders above reach the {len(group.transactions):,} that are listed. An order by filter reaches all: "
+    listed = (
+        f"The buttons above reach the {len(group.transactions):,} that are listed. An order by filter reaches all: "
+    )
     return el("p", listed, *buttons, class_="more")
 
 

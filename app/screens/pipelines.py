@@ -9,24 +9,31 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.components import downloads
+from indoubt.app.components import list_menu
+from indoubt.app.components.application_plots import COLUMNS, application_row, is_quiet
 from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
 from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.pipeline_standing import PipelineStanding
+from indoubt.app.components.small_plots import axis_line
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import ago, amount, duration, exact
 from indoubt.app.dialogs.button_clicks import show_region
-from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.regions.region_content import Query, RegionContent, kept_for
+from indoubt.app.screens.over_time import KEPT_S, WINDOWS, first_window
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.attention import Attention, Remedy
 from indoubt.lifecycle.rows.pipelines import JobRow, PipelineRow
 
+MOST_SERIES = 100
+_AXIS = ""
+"""No pipeline is called so."""
+
 
 def show() -> None:
     """Write the section."""
-    downloads.offer("pipelines", live.collector().pipelines)
+    list_menu.show("pipelines", live.collector().pipelines)
     with st.container(key="pipelines"):
         show_region("pipelines")
 
@@ -34,23 +41,44 @@ def show() -> None:
 def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return a card for each pipeline, one block each, then Flink's jobs."""
     rows = client.pipelines()
-    # Of every kind: a batch that waits for a frozen driver is known before its silence is long enough to call it frozen.
-    cards = client.attention()
+    # A batch that waits for a frozen driver is known before its silence is long enough to call it frozen.
+    incidents = client.incidents()
     content: RegionContent = {
         "head": el("h3", "Pipelines", el("small", f" {counted(len(rows), 'pipeline')}" if rows else ""))
     }
     if not rows:
-        text = "No run of a pipeline is in the decision log. Other applications have no supervisor, so indoubt cannot restart them."
+        text = "No pipeline of yours has ever run here. Other applications have no supervisor here: indoubt cannot restart them."
         content["none"] = el("p", text, class_="empty")
+    plots = _kept_plots(client, {}) if rows else {}
     for pipeline in rows:
-        content[f"pipeline-{widget_token(pipeline.key)}"] = _card(PipelineStanding.of(pipeline, cards))
+        token = widget_token(pipeline.key)
+        content[f"pipeline-{token}"] = _card(PipelineStanding.of(pipeline, incidents))
+        if pipeline.pipeline in plots:
+            content[f"plots-{token}"] = plots[pipeline.pipeline]
+    if plots:
+        content["axis"] = plots[_AXIS]
     if rows.more:
         content["more"] = el("p", f"{counted(rows.more, 'other pipeline')} not shown.", class_="more")
     return content | _jobs(client)
 
 
-def pipeline_buttons(pipeline: PipelineRow, needs: Attention | None, *, is_main: bool) -> list[Html]:
-    """Return the buttons of the orders about a pipeline; ``is_main``: it needs one of them.
+def _plots(client: CollectorClient, query: Query) -> RegionContent:
+    """Return the plots by pipeline, and the axis of them all."""
+    series = client.series(window_ms=WINDOWS[first_window(client)], limit=MOST_SERIES)
+    gaps = {row.pipeline: row for row in client.checkpoint_gaps()}
+    plots = {
+        row.pipeline: application_row(series, row, gaps.get(row.pipeline))
+        for row in series.applications
+        if row.managed and not is_quiet(row, series)
+    }
+    return plots | {_AXIS: axis_line(series, COLUMNS)} if plots else {}
+
+
+_kept_plots = kept_for(KEPT_S, _plots)
+
+
+def pipeline_buttons(pipeline: PipelineRow, needs: Attention | None) -> list[Html]:
+    """Return the buttons of the orders about a pipeline; blue is the one that it needs.
 
     What does not run may be started; a frozen driver's supervisor reads an order to restart, as ``needs`` says. One that
     restarts already is offered no second restart, which would begin it anew.
@@ -61,7 +89,7 @@ def pipeline_buttons(pipeline: PipelineRow, needs: Attention | None, *, is_main:
     is_restarted = needs is not None and needs.remedy is Remedy.RESTART
     first = Action.START if pipeline.may_start and not is_restarted else Action.RESTART
     return [
-        order_button(first.value.capitalize(), first, "pipeline", [pipeline.key], is_main=is_main),
+        order_button(first.value.capitalize(), first, "pipeline", [pipeline.key], is_main=needs is not None),
         stop,
     ]
 
@@ -84,7 +112,7 @@ def _card(standing: PipelineStanding) -> Html:
         class_="said",
     )
     buttons = [
-        *pipeline_buttons(pipeline, standing.needs, is_main=standing.needs is not None),
+        *pipeline_buttons(pipeline, standing.needs),
         link(page_paths.pipeline(pipeline.pipeline), "Open", class_="press", is_opening=True),
     ]
     return card_with_buttons(standing.tone, text, buttons=buttons)

@@ -1,4 +1,4 @@
-"""Readers: open transactions that hide records from read_committed readers, and the groups that wait for them."""
+"""Readers: open transactions that hide records from read_committed readers, who waits for them, and every group's lag."""
 
 from __future__ import annotations
 
@@ -11,57 +11,48 @@ import streamlit as st
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_rows import Rows
-from indoubt.app.components import downloads
+from indoubt.app.components import list_menu
 from indoubt.app.components.links_and_buttons import card_with_buttons, chip, link
 from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.object_names import application_name, cut
 from indoubt.app.components.order_buttons import order_buttons
-from indoubt.app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
+from indoubt.app.components.paging import PAGE, ROWS, page_in_address, page_links, rows_a_page, size_of
+from indoubt.app.components.partition_plot import partition_plot
 from indoubt.app.components.time_text import amount, since
 from indoubt.app.components.transaction_groups import TransactionGroup
-from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, VERDICT_SIGNS, Tone, badge, verdict_badge
+from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge, card_tone, verdict_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.dialogs.order_text import fact_line
 from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens.groups import KINDS
 from indoubt.app.screens.sections import in_address
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.durations import MINUTE_MS
 from indoubt.lifecycle.rows.partitions import BlockedRow, GroupRow
 from indoubt.lifecycle.rows.transactions import TransactionRow
 
 ROWS_A_PAGE = 50
 PATH, ALL = "/readers", "all"
-KINDS = {
-    "waiting": ("‖", Tone.URGENT, "it has read every visible record, and waits for the hidden ones"),
-    "stalled": (
-        "✖",
-        Tone.WARNING,
-        "it has visible records to read, but has not moved for long: the group itself is stuck",
-    ),
-    "markers only": (
-        "●",
-        Tone.GOOD,
-        "its lag is only transaction markers and aborted records: it has read everything",
-    ),
-    "reads uncommitted": ("▸", Tone.CALM, "it has read past the last stable offset: open transactions do not block it"),
-    "reading": ("▸", Tone.CALM, "it has records to read, and moved recently"),
-}
-"""Sign, tone and meaning of a group's state (docs/api.md)."""
+MOST_PLOTS, QUARTER_HOUR_MS = 2, 15 * MINUTE_MS
+SHORT_MS = 5_000
+"""A partition is held back for so long by each transaction in progress: that is health."""
 
 
 def show() -> None:
     """Write the page."""
     query, client = in_address(ALL, PAGE), live.collector()
-    with st.container(horizontal=True, vertical_alignment="center"):
-        choose_rows(ROWS_A_PAGE)
-        downloads.offer("readers", lambda: client.blocked(lagging_too=ALL in query))
+    list_menu.show("readers", lambda: client.blocked(lagging_too=ALL in query), page_size=ROWS_A_PAGE)
     with st.container(key="readers"):
         show_region("readers", query | {ROWS: str(rows_a_page(ROWS_A_PAGE))})
+    with st.container(key="groups"):
+        show_region("groups")
 
 
 def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return a card for each hanging transaction, then a row for each partition, one block each."""
-    hanging, blocked = client.hanging(), client.blocked(lagging_too=ALL in query)
+    hanging, held = client.hanging(), client.blocked(lagging_too=ALL in query)
+    blocked = held if ALL in query else Rows((row for row in held if not _is_short(row)), held.more)
     content: RegionContent = {}
     if hanging:
         why = " no coordinator will end them: their readers wait until you do"
@@ -70,21 +61,31 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
         content[f"hanging-{widget_token(transaction.key)}"] = _card(transaction)
     if hanging.more:
         content["more-hanging"] = el("p", f"{counted(hanging.more, 'younger transaction')} not shown.", class_="more")
-    content["head"] = _head(blocked)
-    content["filters"] = _filters(query)
     if not blocked:
-        text = "✔ No record is hidden from read_committed readers, and no group has stopped."
-        content["none"] = el("p", text, class_="quiet")
+        content["none"] = el("p", "✔ No reader waits.", class_="quiet")
+        content["filters"] = _filters(query)
         return content
-    return content | _partitions(blocked, {transaction.key for transaction in hanging}, query)
+    content["head"], content["filters"] = _head(blocked), _filters(query)
+    return content | _partitions(client, blocked, {transaction.key for transaction in hanging}, query)
 
 
-def _partitions(blocked: Rows[BlockedRow], hanging: set[str], query: Query) -> RegionContent:
+def _is_short(row: BlockedRow) -> bool:
+    """Say whether a partition is held back for a moment only, and nobody has stopped on it."""
+    is_stalled = any(reader.kind == "stalled" for reader in row.groups)
+    return not is_stalled and row.held_since_ms is not None and row.seen_at_ms - row.held_since_ms < SHORT_MS
+
+
+def _partitions(client: CollectorClient, blocked: Rows[BlockedRow], hanging: set[str], query: Query) -> RegionContent:
     shown, number, pages = page_in_address(blocked, query, page_size=size_of(query, ROWS_A_PAGE))
     most_hidden = max(partition.hidden for partition in blocked)
     content: RegionContent = {"columns": _COLUMN_NAMES}
     for partition in shown:
         content[f"partition-{widget_token(partition.topic_partition)}"] = _row(partition, hanging, most_hidden)
+    for partition in [row for row in shown if row.hidden][:MOST_PLOTS]:
+        series = client.series_of_partition(partition.topic, partition.partition, window_ms=QUARTER_HOUR_MS)
+        if any(end is not None for end in series.high_watermark):
+            name = el("h4", f"{partition.topic_partition}, the last 15 min")
+            content[f"plot-{widget_token(partition.topic_partition)}"] = el("section", name, partition_plot(series))
     if links := page_links(PATH, query, number, pages):
         content["pages"] = links
     if blocked.more:
@@ -93,8 +94,6 @@ def _partitions(blocked: Rows[BlockedRow], hanging: set[str], query: Query) -> R
 
 
 def _head(blocked: Sequence[BlockedRow]) -> Html:
-    if not blocked:
-        return el("h3", "Blocked partitions")
     waiting = {reader.group for partition in blocked for reader in partition.groups if reader.kind == "waiting"}
     hidden = sum(partition.hidden for partition in blocked)
     waits = "waits" if len(waiting) == 1 else "wait"
@@ -135,7 +134,7 @@ def _card(transaction: TransactionRow) -> Html:
     opening = link(_page_of(name), "Open", class_="press", is_opening=True)
     buttons = order_buttons(TransactionGroup(transactions=(transaction,)))
     said = el("div", title, open_for, facts, class_="said facts")
-    return card_with_buttons(VERDICT_SIGNS[transaction.verdict][1], said, buttons=[*buttons, opening])
+    return card_with_buttons(card_tone(transaction.verdict, transaction.deadline_ms), said, buttons=[*buttons, opening])
 
 
 def _page_of(topic_partition: str) -> str:
@@ -161,15 +160,15 @@ def _row(partition: BlockedRow, hanging: set[str], most_hidden: int) -> Html:
     where = page_paths.partition(partition.topic, partition.partition)
     name = link(where, cut(partition.topic_partition, "b"), is_opening=True)
     offsets = f"{amount(partition.last_stable_offset)} → {amount(partition.high_watermark)}"
+    is_urgent = any(reader.kind == "waiting" for reader in partition.groups)
     cells = [
         el("span", name, class_="name"),
         el("span", offsets, data_name="visible to"),
-        el("span", _hidden(partition.hidden, most_hidden), data_name="hidden"),
+        el("span", _hidden(partition.hidden, most_hidden, "low" if is_urgent else None), data_name="hidden"),
         el("span", _holder(partition, hanging), class_="name", data_name="behind"),
         el("span", since(partition.held_since_ms, UTC), data_name="blocked for"),
         el("span", *([_reader(reader) for reader in partition.groups] or [_NO_GROUP]), class_="name"),
     ]
-    is_urgent = any(reader.kind == "waiting" for reader in partition.groups)
     return el(
         "article",
         el("div", *cells, class_="line partition"),
@@ -179,16 +178,16 @@ def _row(partition: BlockedRow, hanging: set[str], most_hidden: int) -> Html:
     )
 
 
-def _hidden(hidden: int, most: int) -> Html:
-    """Return the number of hidden offsets, with a bar that compares it with the other partitions."""
+def _hidden(hidden: int, most: int, level: str | None) -> Html:
+    """Return the number of hidden offsets, with a bar that compares it with the other partitions; ``level``: its colour."""
     width = 100 * hidden / most if most else 0
-    bar = el("span", el("i", data_level="low", style=f"width:{width:.0f}%"), class_="bar", aria_hidden="true")
+    bar = el("span", el("i", data_level=level, style=f"width:{width:.0f}%"), class_="bar", aria_hidden="true")
     return el("span", amount(hidden), bar, class_="hidden-part")
 
 
 def _holder(partition: BlockedRow, hanging: set[str]) -> Html:
     if not partition.holder:
-        return el("span", "unknown yet" if partition.hidden else "–")
+        return el("span", "–")
     name = cut(partition.holder, "code")
     if partition.holder_key in hanging:
         return el("span", name, " ", el("small", "hanging: see above"))

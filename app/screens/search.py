@@ -10,19 +10,18 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_rows import FoundPage
-from indoubt.app.components import downloads
+from indoubt.app.components import list_menu
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
-from indoubt.app.components.object_names import partition_links
+from indoubt.app.components.object_names import topics_of
 from indoubt.app.components.paging import (
     AFTER,
     after_in_address,
-    choose_rows,
     first_page,
-    older_and_newest,
+    go_further,
     rows_a_page,
 )
-from indoubt.app.components.tables import table
+from indoubt.app.components.tables import Moment, table
 from indoubt.app.components.time_text import amount, duration, moment_ms, since, written
 from indoubt.app.components.verdict_signs import certainty_badge, state_text
 from indoubt.lifecycle import page_paths
@@ -35,12 +34,12 @@ from indoubt.lifecycle.visible_text import actual
 ANY = "any"
 SPANS = {"1 h": HOUR_MS, "24 h": DAY_MS, "7 days": 7 * DAY_MS, "all": None}
 SPAN = "24 h"
-ROWS_A_PAGE = 100
+ROWS_A_PAGE = 20
 _TEXTS = {
-    "transaction": "transactional id, or a part of it",
-    "pipeline": "application, its whole name",
-    "topic": "topic that it wrote to",
-    "group": "consumer group that reads there",
+    "transaction": "id, or a part of it",
+    "pipeline": "its whole name",
+    "topic": "written to",
+    "group": "reading there",
 }
 
 
@@ -53,31 +52,29 @@ def _search() -> None:
     filters = _filters()
     after = after_in_address()
     found = live.collector().search(limit=rows_a_page(ROWS_A_PAGE), **filters, **({AFTER: after} if after else {}))
-    with st.container(horizontal=True, vertical_alignment="center", key="search-head"):
-        live.write(el("p", *_how_many(found, filters, is_first=not after), class_="how-many"))
-        older_and_newest(found.next, key="search")
-        choose_rows(ROWS_A_PAGE)
-        downloads.offer("search", lambda: found)
+    list_menu.show("search", lambda: found, page_size=ROWS_A_PAGE)
+    live.write(el("p", *_how_many(found, filters, is_first=not after), class_="how-many"))
     if found:
         with st.container(key="search-table"):
             live.write(_table(found, live.zone()))
+    go_further(found.next, key="search")
 
 
 def _filters() -> dict[str, str]:
     """Return what is looked for as the API's parameters; the address has the choice."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="search-filters"):
         texts = {
-            name: st.text_input(name.capitalize(), placeholder=hint, key=f"search-{name}", width=230, bind="query-params",
+            name: st.text_input(name.capitalize(), placeholder=hint, key=f"search-{name}", width=150, bind="query-params",
                                 on_change=first_page)
             for name, hint in _TEXTS.items()
         }  # fmt: skip
-        outcome = st.selectbox("Outcome", [ANY, *(one.value for one in SearchOutcome)], key="search-outcome", width=130,
+        outcome = st.selectbox("Outcome", [ANY, *(one.value for one in SearchOutcome)], key="search-outcome", width=120,
                                bind="query-params", on_change=first_page)  # fmt: skip
-        cause = st.selectbox("Cause of an abort", [ANY, *(one.value for one in AbortCause)], key="search-cause", width=150,
+        cause = st.selectbox("Cause of an abort", [ANY, *(one.value for one in AbortCause)], key="search-cause", width=140,
                              bind="query-params", on_change=first_page)  # fmt: skip
         span = st.segmented_control("Opened in the last", list(SPANS), default=SPAN, required=True, key="search-span",
                                     bind="query-params", on_change=first_page)  # fmt: skip
-        before = st.text_input("Before", placeholder="now, or 2026-11-21 14:00", key="search-until", width=190,
+        before = st.text_input("Before", placeholder="now, or 2026-11-21 14:00", key="search-until", width=180,
                                bind="query-params", on_change=first_page)  # fmt: skip
     wanted = {name: actual((text or "").strip()) for name, text in texts.items()}
     wanted |= {"outcome": outcome if outcome != ANY else "", "cause": cause if cause != ANY else ""}
@@ -124,21 +121,24 @@ def _of_all_time() -> str:
 
 def _table(found: Sequence[FoundTransactionRow], zone: tzinfo) -> Html:
     return table(
-        ["Opened", "Transaction", "Application", "Batch", "State", "Cause", "Open for", "Rows", "Partitions"],
+        ["Opened", "Transaction", "Application", "Batch", "State", "Cause", "Open for", "Rows", "Topics"],
         [
             [
-                written(row.opened_at_ms, zone),
+                Moment(row.opened_at_ms),
                 link(page_paths.transaction(row.key), row.transaction),
                 link(page_paths.pipeline(row.pipeline), row.pipeline),
                 link(page_paths.batch(row.pipeline, row.batch), str(row.batch)) if row.batch is not None else "–",
-                state_text(row.state),
+                state_text(row.state, row.written_again_at_ms),
                 [row.cause.value, " ", certainty_badge(row.certainty or "")] if row.cause is not None else "–",
                 duration(row.open_ms)
                 if row.open_ms is not None or row.state.is_final
                 else since(row.opened_at_ms, zone),
                 amount(row.rows),
-                el("small", partition_links(row.partitions)),
+                topics_of(row.partitions),
             ]
             for row in found
         ],
+        zone=zone,
+        narrow=("Transaction", "Opened", "State"),
+        may_drop=("Batch", "Cause", "Rows"),
     )

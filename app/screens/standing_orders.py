@@ -33,7 +33,7 @@ def show() -> None:
     with st.container(key="standing-orders"):
         live.write(el("h3", "Standing orders", el("small", _headline(rows, zone))))
         live.write(_table(rows, zone))
-        standing_orders_dialog.switch_button(stopped=stopped)
+        standing_orders_dialog.DIALOG.switch_button(stopped=stopped)
 
 
 def _headline(rows: Sequence[StandingOrderRow], zone: tzinfo) -> str:

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
 
-import streamlit as st
-
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_rows import Rows
-from indoubt.app.components import downloads
+from indoubt.app.components import list_menu
 from indoubt.app.components.links_and_buttons import card_with_buttons, link
 from indoubt.app.components.markup import Html, el, join, widget_token
-from indoubt.app.components.paging import PAGE, ROWS, choose_rows, page_in_address, page_links, rows_a_page, size_of
+from indoubt.app.components.paging import PAGE, ROWS, page_in_address, page_links, rows_a_page, size_of
+from indoubt.app.components.restart_plot import restart_plot
 from indoubt.app.components.time_text import duration, since, time_left
 from indoubt.app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
 from indoubt.app.dialogs.button_clicks import show_region
@@ -25,20 +24,18 @@ from indoubt.lifecycle.rows.pipelines import TimeoutRow
 
 CARDS_A_PAGE = 20
 _RISKS: WordSigns = {
-    "timed out": ("✖", Tone.URGENT, "it has aborted transactions"),
-    "too short": ("△", Tone.WARNING, "after a usual transaction (p99), less time is left than a restart takes"),
-    "tight": ("≈", Tone.NOTICE, "it leaves time for one restart, but not for a second"),
-    "enough": ("✔", Tone.GOOD, "it leaves time for two restarts"),
+    "timed out": ("✖", Tone.WARNING, "it has aborted transactions"),
+    "too short": ("△", Tone.WARNING, "a restart takes longer than is left"),
+    "tight": ("≈", Tone.NOTICE, "enough for one restart, too short for two"),
+    "not measured": ("?", Tone.CALM, "no restart was seen yet: how long one takes is assumed"),
+    "enough": ("✔", Tone.GOOD, "enough for two restarts"),
 }  # fmt: skip
 """Sign, tone and meaning of a timeout's risk (docs/api.md), the worst first."""
 
 
 def show() -> None:
     """Write the section."""
-    client = live.collector()
-    with st.container(horizontal=True, vertical_alignment="center"):
-        choose_rows(CARDS_A_PAGE)
-        downloads.offer("timeouts", client.timeouts)
+    list_menu.show("timeouts", live.collector().timeouts, page_size=CARDS_A_PAGE)
     show_region("timeouts", in_address(SHOW, PAGE) | {ROWS: str(rows_a_page(CARDS_A_PAGE))})
 
 
@@ -68,9 +65,8 @@ def _card(timeout: TimeoutRow, zone: tzinfo) -> Html:
     counts = f" · timeout {duration(timeout.timeout_ms)} · {counted(timeout.transactions, 'transaction')}"
     name = link(page_paths.pipeline(timeout.pipeline), el("b", timeout.pipeline, class_="name"))
     title = el("div", word_badge(_RISKS, timeout.risk), name, counts, class_="title")
-    text = el(
-        "div", title, el("div", timeout.advice, class_="why"), _strip(timeout), _facts(timeout, zone), class_="said"
-    )
+    why = el("div", timeout.advice, class_="why")
+    text = el("div", title, why, _strip(timeout), restart_plot(timeout), _facts(timeout, zone), class_="said")
     oldest = timeout.oldest_key and link(
         page_paths.transaction(timeout.oldest_key), "Oldest open", class_="press", is_opening=True
     )
@@ -100,7 +96,8 @@ def _strip(timeout: TimeoutRow) -> Html:
     ]
     restart = el("i", class_="restart", style=f"width:{_share(timeout.recovery_ms, timeout.timeout_ms):.2f}%",
                  title=f"a restart takes {timeout.recovery}")  # fmt: skip
-    ends = el("div", el("span", "opened"), el("span", f"a restart takes {duration(timeout.recovery_ms)}"),
+    takes = "a restart takes" if timeout.restarts else "a restart, assumed:"
+    ends = el("div", el("span", "opened"), el("span", f"{takes} {duration(timeout.recovery_ms)}"),
               el("span", f"aborted after {duration(timeout.timeout_ms)}", class_="edge-text"), class_="ruler-ends")  # fmt: skip
     ruler = el("div", usual, restart, *ticks, el("i", class_="edge"), class_="ruler", aria_hidden="true")
     return el("div", ruler, ends, class_="life")

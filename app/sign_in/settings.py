@@ -71,7 +71,7 @@ class SignIn:
         return self.public_url.startswith("https://")
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
     """Add the options of the sign-in; each has a line in docs/settings.md."""
 
     def repeatable(option: str, metavar: str, words: str) -> None:

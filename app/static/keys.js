@@ -1,33 +1,16 @@
-// Keys on every page: / searches, j and k move between cards and rows, Enter opens one, c and a open the dialog of an order.
+// Keys on every page: / and Ctrl-K search, j and k move between cards and rows, Enter opens one, c and a open the dialog of an order.
 // No key gives an order: that takes a reason and a press in the dialog.
 const keys = (window.indoubtKeys ??= { block: null, listens: false });
-const SEARCH = "[data-testid='stMain'] [data-testid='stTextInput'] input";
 
 function pressedKey(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.closest?.("input, textarea, select, [contenteditable='true'], [role='dialog']")) return;
-  if (document.querySelector("[role='dialog']")) return;
-  const act = { "/": search, j: () => move(1), k: () => move(-1), Enter: openItem, c: () => order("commit"), a: () => order("abort") }[event.key];
+  const isSearch = (event.ctrlKey || event.metaKey) && event.key === "k";
+  if (!isSearch && (event.ctrlKey || event.metaKey || event.altKey)) return;
+  if (!isSearch && event.target.closest?.("input, textarea, select, [contenteditable='true']")) return;
+  if (document.querySelector("[role='dialog'], dialog[open]")) return;
+  const act = isSearch ? openPalette : { "/": openPalette, j: () => move(1), k: () => move(-1), Enter: openItem, c: () => order("commit"), a: () => order("abort") }[event.key];
   if (!act || !act()) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-}
-
-function search() {
-  if (focusSearch()) return true;
-  // This page has nothing to search in: all of history has.
-  const region = document.querySelector(".live-region")?.indoubt;
-  region?.go("/history?show=search");
-  const until = Date.now() + 5000;
-  const waiting = setInterval(() => (focusSearch() || Date.now() > until) && clearInterval(waiting), 100);
-  return Boolean(region);
-}
-
-function focusSearch() {
-  const field = document.querySelector(SEARCH);
-  field?.focus();
-  field?.select();
-  return Boolean(field);
 }
 
 const items = () => [...document.querySelectorAll("[data-item]")];
@@ -74,4 +57,5 @@ function order(action) {
 if (!keys.listens) {
   keys.listens = true;
   window.addEventListener("keydown", pressedKey, true);
+  window.addEventListener("click", (event) => event.target.closest?.("[data-find]") && openPalette());
 }

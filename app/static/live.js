@@ -40,12 +40,14 @@ function absolute(ms, withDate) {
   return withDate ? `${part.year}-${part.month}-${part.day} ${time} ${part.timeZoneName}` : time;
 }
 
-// A link copied from the address bar shows its reader the same times. This is no step back for the browser, as a push would be.
-function keepZoneInAddress() {
+// A link copied from the address bar shows its reader the same cluster and times. This is no step back for the browser, as a push would be.
+function keepInAddress() {
   const { pathname, search, hash } = location;
-  if (!clock.zone || new URLSearchParams(search).has("zone")) return;
-  const zone = `zone=${encodeURIComponent(clock.zone)}`;
-  history.replaceState(history.state, "", `${pathname}${search ? `${search}&` : "?"}${zone}${hash}`);
+  const there = new URLSearchParams(search);
+  const lacks = Object.entries({ zone: clock.zone, cluster: clock.cluster }).filter(([name, value]) => value && !there.has(name));
+  if (!lacks.length) return;
+  const added = lacks.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+  history.replaceState(history.state, "", `${pathname}${search ? `${search}&` : "?"}${added}${hash}`);
 }
 
 const write = (element, text) => {
@@ -61,9 +63,28 @@ function followTheme() {
   if (scheme && document.documentElement.style.colorScheme !== scheme) document.documentElement.style.colorScheme = scheme;
 }
 
+// Streamlit's header ends where the rest of the bar begins: what has no room there goes into its menu of more pages.
+function makeRoomInBar() {
+  const rest = document.querySelector(".st-key-topline");
+  const width = rest ? `${Math.ceil(rest.getBoundingClientRect().width)}px` : "";
+  const root = document.documentElement.style;
+  if (width && root.getPropertyValue("--bar") !== width) root.setProperty("--bar", width);
+}
+
+// A menu of the bar is left by a press beside it, or Escape.
+function closeMenus(event) {
+  if (event.type === "keydown" && event.key !== "Escape") return;
+  each(".menu[open]", (menu) => {
+    if (event.type === "click" && menu.contains(event.target)) return;
+    menu.open = false;
+    if (event.type === "keydown") menu.querySelector("summary").focus();
+  });
+}
+
 function tick() {
   followTheme();
-  keepZoneInAddress();
+  makeRoomInBar();
+  keepInAddress();
   const now = Date.now() + clock.offsetMs;
   each("[data-until]", (element) => {
     const left = number(element, "until") - now;
@@ -159,8 +180,8 @@ class Region {
   constructor(parent) {
     this.root = document.createElement("div");
     this.root.className = "stHtml live-region";
-    this.root.innerHTML = "<p class='region-lost' role='alert' hidden></p><div class='region-blocks'></div>";
-    [this.note, this.blocks] = this.root.children;
+    this.root.innerHTML = "<p class='region-lost' role='alert' hidden></p><p class='region-off' hidden></p><div class='region-blocks'></div>";
+    [this.note, this.off, this.blocks] = this.root.children;
     this.root.indoubt = this;
     this.root.addEventListener("click", (event) => this.clicked(event));
     this.receivedMs = 0;
@@ -179,6 +200,7 @@ class Region {
     this.report = report;
     this.data = data;
     showTimesIn(data.zone);
+    clock.cluster = data.cluster;
     this.remember();
     if (this.path !== data.path) this.open(data.path);
     this.root.querySelectorAll("[aria-busy]").forEach((element) => element.removeAttribute("aria-busy"));
@@ -194,7 +216,7 @@ class Region {
     socket.onmessage = (event) => this.received(JSON.parse(event.data));
     socket.onclose = (event) => {
       if (this.socket !== socket) return;
-      this.lost = event.reason || "the app does not answer";
+      this.lost = event.reason || "The app does not answer";
       this.showAge();
       checkSession(path);
       setTimeout(() => this.root.isConnected && this.socket === socket && this.open(path), RETRY_MS);
@@ -252,13 +274,18 @@ class Region {
   allow() {
     const old = this.isOld() ? "This picture is old: orders are off until the collector answers." : "";
     const { mayOrder, maySilence, whyNot } = this.data;
+    let said = "";
     this.root.querySelectorAll("[data-order]").forEach((button) => {
       const may = button.dataset.order === "silence" ? maySilence : mayOrder;
       const why = old || (may ? "" : whyNot || "This needs an operator.");
       button.disabled = why !== "";
       if (why) button.title = why;
       else button.removeAttribute("title");
+      if (!old) said ||= why;
     });
+    // A finger finds no title: once above the buttons it is text. While the picture is old, the note says it.
+    this.off.hidden = said === "";
+    write(this.off, said);
   }
 
   isOld() {
@@ -271,12 +298,13 @@ class Region {
       this.root.classList.toggle("old", old);
       this.allow();
     }
-    const now = Date.now() + clock.offsetMs;
-    const of = this.asOfMs ? `As of ${absolute(this.asOfMs, false)}, ${duration(now - this.asOfMs)} ago` : "No data yet";
-    this.note.hidden = !old || (this.receivedMs === 0 && this.lost === "");
-    write(this.note, `✖ ${of}: ${this.lost || "no update arrives"}. Orders are off. It goes on by itself.`);
+    // One of a page's regions says it for all.
+    const isFirst = document.querySelector("[data-testid='stMain'] .live-region:not(.st-key-topline *)") === this.root;
+    this.note.hidden = !old || !isFirst || (this.receivedMs === 0 && this.lost === "");
+    const shown = this.asOfMs ? `You see ${absolute(this.asOfMs, false)}, ${duration(Date.now() + clock.offsetMs - this.asOfMs)} ago. ` : "";
+    write(this.note, `✖ ${this.lost || "No news comes from the app"}. ${shown}You cannot order now; this page reconnects by itself.`);
     this.root.querySelectorAll("[data-live]").forEach((element) => {
-      write(element, old ? `✖ ${of}` : "live");
+      write(element, old ? (this.asOfMs ? `as of ${absolute(this.asOfMs, false)}` : "no data yet") : "live");
       element.classList.toggle("stale", old);
     });
   }
@@ -314,12 +342,31 @@ function followLink(event) {
   region.report({ click: link.dataset.click, at: Date.now() });
 }
 
+// One crosshair for all plots of a page: they have one time axis. Each says the time and its value there.
+function showCrosshair(event) {
+  const over = event.target.closest?.(".area[data-values]");
+  const box = over?.getBoundingClientRect();
+  const share = over ? Math.min(0.9999, Math.max(0, (event.clientX - box.left) / box.width)) : -1;
+  if (share < 0 && !clock.crosshair) return;
+  clock.crosshair = share >= 0;
+  document.documentElement.style.setProperty("--cross", share);
+  each(".area[data-values]", (area) => {
+    const values = area.dataset.values.split("|");
+    const at = number(area, "axisFrom") + share * (number(area, "axisUntil") - number(area, "axisFrom"));
+    const says = share < 0 ? "" : `${absolute(at, false)} ${values[Math.floor(share * values.length)]}`;
+    write(area.closest(".plot").querySelector(".at-cross"), says);
+  });
+}
+
 export default function ({ parentElement, data, setTriggerValue }) {
   const region = (parentElement.indoubtRegion ??= new Region(parentElement));
   region.show({ data, report: (click) => setTriggerValue("clicked", click) });
   if (!clock.timer) {
     clock.timer = setInterval(tick, 250);
     document.addEventListener("click", followLink);
+    document.addEventListener("pointermove", showCrosshair);
+    document.addEventListener("click", closeMenus);
+    document.addEventListener("keydown", closeMenus);
   }
   return () => {
     region.close();

@@ -8,8 +8,8 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.components.attention_card import remedy_buttons
 from indoubt.app.components.facts import evidence_list
+from indoubt.app.components.incident_card import order_buttons
 from indoubt.app.components.incident_note import alert_note
 from indoubt.app.components.links_and_buttons import card_with_buttons, link, silence_button
 from indoubt.app.components.markup import Html, el
@@ -21,7 +21,7 @@ from indoubt.app.screens.alerts import SEVERITIES
 from indoubt.app.screens.objects.object_sections import alert_list, link_to, not_there, page_address, share
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.rows.alerts import AlertRow, SilenceRow
-from indoubt.lifecycle.rows.attention import Attention
+from indoubt.lifecycle.rows.incidents import Incident
 
 
 def show() -> None:
@@ -47,20 +47,20 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     alerts = client.alerts()
     alert = next((row for row in alerts if row.key == query.get("key", "")), None)
     if alert is None:
-        return {"none": not_there("the collector has no such alert: it was resolved long ago")}
+        return {"none": not_there("there is no such alert any more: it was resolved long ago")}
     silence = next((row for row in client.silences() if row.silence == alert.silenced_by), None)
     same = [row for row in alerts if row.group == alert.group and row.key != alert.key and not row.is_over]
     labels = [el("li", name, ": ", el("code", text)) for name, text in alert.labels.items()]
     return {
-        "head": _head(alert, silence, next(iter(client.attention(keys=[alert.key], limit=1)), None)),
+        "head": _head(alert, silence, next(iter(client.incidents(keys=[alert.key], limit=1)), None)),
         "evidence": el("section", el("h3", "What it rests on"), evidence_list(alert.evidence)),
         "labels": el("section", el("h3", "Labels"), el("ul", *labels)),
         "same": alert_list(same) if same else el("section"),
     }
 
 
-def _head(alert: AlertRow, silence: SilenceRow | None, card: Attention | None) -> Html:
-    """Return its card; ``card``: that of the overview which says the same, with the remedy."""
+def _head(alert: AlertRow, silence: SilenceRow | None, incident: Incident | None) -> Html:
+    """Return its card; ``incident``: that it is a part of, with the orders that end it."""
     sign, tone, meaning = SEVERITIES.get(alert.severity, UNKNOWN_SIGN)
     fired = alert.fired_at_ms is not None and el("span", "fired ", at(alert.fired_at_ms))
     until = silence is not None and at(silence.ends_at_ms)
@@ -75,7 +75,7 @@ def _head(alert: AlertRow, silence: SilenceRow | None, card: Attention | None) -
         el("div", el("small", "what ends it: "), alert.remedy, class_="consequence"),
         class_="said",
     )  # fmt: skip
-    orders = remedy_buttons(card) if card is not None else []
+    orders = order_buttons(incident) if incident is not None else []
     opening = link(alert.path, "Open what it is about", class_="press" if orders else "press main", is_opening=True)
     buttons = [*orders, opening]
     if alert.silenced_by is None and not alert.is_over:

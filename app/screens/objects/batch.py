@@ -9,12 +9,13 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.components.batch_line import batch_line
 from indoubt.app.components.incident_note import batch_note
 from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import amount, at, duration, since
-from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, badge, sign_of, word_badge
+from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, badge, sign_of, when, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens.batches import VERDICTS, side_text
@@ -34,7 +35,7 @@ from indoubt.app.screens.objects.object_sections import (
 )
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
-from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.orders import PIPELINE_KEY, Action
 from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.rows.batches import BatchRow
 from indoubt.lifecycle.rows.pipelines import CheckpointRow
@@ -95,8 +96,11 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
                    class_="object-path", aria_label="Where this is")
     }  # fmt: skip
     content |= cards_of(client, lambda item: item.pipeline == pipeline and item.batch == int(number))
+    orders = orders_about(client, _keys(attempts))
     if attempts:
         content["under-way"] = under_way(client, _keys(attempts))
+        about_pipeline = orders_about(client, [f"{PIPELINE_KEY}{pipeline}"])
+        content["life"] = batch_line(attempts, [*orders, *about_pipeline]) or el("section")
     for attempt in attempts:
         content[f"attempt-{attempt.attempt}"] = _attempt(attempt)
     written = [] if attempts else _of_checkpoint(client, pipeline, int(number))
@@ -110,7 +114,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     if checkpoints:
         content["checkpoint"] = _checkpoints(checkpoints)
     if attempts:
-        content["orders"] = order_list(orders_about(client, _keys(attempts)))
+        content["orders"] = order_list(orders)
     path = page_paths.batch(pipeline, int(number))
     content["alerts"] = alert_list(_alerts(client, path, attempts))
     return content
@@ -131,7 +135,14 @@ def _attempt(batch: BatchRow) -> Html:
     how_many = counted(batch.rows, "row") if batch.rows is not None else "rows unknown"
     said = el(
         "div",
-        el("div", word_badge(VERDICTS, batch.verdict), el("b", f"run {batch.attempt}", class_="name"), class_="title"),
+        el(
+            "div",
+            word_badge(VERDICTS, batch.verdict),
+            when(batch.written_again_at_ms),
+            " ",
+            el("b", f"run {batch.attempt}", class_="name"),
+            class_="title",
+        ),
         el("div", batch.explanation, class_="why"),
         el("div", opened, decided, el("span", how_many), class_="facts-line"),
         el("ul", *[el("li", side_text(side)) for side in batch.sides]),

@@ -11,14 +11,16 @@ import streamlit as st
 from indoubt.app import live
 from indoubt.app.client.audit_entries import AuditEntry
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.components import viewer_choices
+from indoubt.app.components import shown_cluster, viewer_choices
 from indoubt.app.components.attention_card import card
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.object_names import key_link, key_text, partition_links
+from indoubt.app.components.order_buttons import order_buttons
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import ago, amount, at, duration, since, time_left, written
-from indoubt.app.components.verdict_signs import state_text, verdict_badge
+from indoubt.app.components.transaction_groups import grouped
+from indoubt.app.components.verdict_signs import badge, outcome_sign, state_text, verdict_badge
 from indoubt.app.regions.region_content import RegionContent
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.rows.alerts import AlertRow
@@ -31,7 +33,7 @@ from indoubt.lifecycle.verdicts import Verdict
 
 MOST_KEYS, ORDERS_SHOWN = 100, 20
 """So many keys takes GET /audit; so many of the newest orders are shown."""
-_LEVELS = {"committed": "high", "aborted": "middle", "lost": "low"}
+_LEVELS = {"committed": "high", "aborted": "middle", "lost, then written again": "middle", "lost": "low"}
 """The colour of a bar by how the transaction ended (style.css); the state's word stands beside it."""
 
 
@@ -53,14 +55,20 @@ def transaction_cells(transaction: BatchTransactionRow, shown: str = "") -> list
 
 def alerts_of(detail: TransactionDetailRow, alerts: Sequence[AlertRow]) -> list[AlertRow]:
     """Return the alerts about a transaction or its batch that stand, or were found while it was open."""
-    # An alert may have named it before its start was known.
+    # An alert may have named it before its start was known; one about readers has the page of their partition.
     paths = {page_paths.transaction(detail.key), page_paths.transaction(detail.key.rpartition("@")[0] or detail.key)}
     return [
         alert
         for alert in alerts
         if alert.path in paths
         or (detail.batch is not None and alert.path == page_paths.batch(detail.pipeline, detail.batch))
+        or (alert.labels.get("transaction") == detail.transaction and _was_open_at(detail, alert.found_at_ms))
     ]
+
+
+def _was_open_at(detail: TransactionDetailRow, at_ms: int) -> bool:
+    ended_ms = max((step.at_ms for step in detail.timeline), default=at_ms) if detail.state.is_final else at_ms
+    return (detail.opened_at_ms or at_ms) <= at_ms <= ended_ms
 
 
 def alert_list(alerts: Sequence[AlertRow]) -> Html:
@@ -76,8 +84,8 @@ def alert_list(alerts: Sequence[AlertRow]) -> Html:
 
 
 def cards_of(client: CollectorClient, is_about: Callable[[Attention], bool]) -> RegionContent:
-    """Return the cards of the overview about an object, one block each: who waits, the time left, the remedy."""
-    return {f"needs-{widget_token(item.key)}": card(item) for item in client.attention() if is_about(item)}
+    """Return the parts of incidents about an object, one block each: who waits, the time left, the remedy."""
+    return {f"needs-{widget_token(item.key)}": card(item) for item in client.parts() if is_about(item)}
 
 
 def under_way(client: CollectorClient, keys: Sequence[str]) -> Html:
@@ -105,7 +113,7 @@ def orders_about(client: CollectorClient, keys: Sequence[str]) -> Sequence[Audit
 def order_list(orders: Sequence[AuditEntry]) -> Html:
     """Return orders and their results."""
     rows = [
-        [at(row.at_ms), row.action, row.who, row.reason, row.outcome.replace("_", " "), f"audit {row.audit}"]
+        [at(row.at_ms), row.action, row.who, row.reason, badge(*outcome_sign(row.outcome)), f"audit {row.audit}"]
         for row in orders
     ]
     none = el("p", "No order was given about it.", class_="empty")
@@ -118,24 +126,34 @@ def not_there(error: str, *, search: str = page_paths.SEARCH) -> Html:
     return el("p", error[:1].upper() + error[1:], ". ", link(search, "Search the history"), class_="empty")
 
 
-def open_table(transactions: Sequence[TransactionRow]) -> Html:
-    """Return open transactions, each with a link to its page."""
+def open_table(transactions: Sequence[TransactionRow], known: Sequence[TransactionRow] = ()) -> Html:
+    """Return open transactions, each with a link to its page; the first of a batch or application has its orders.
+
+    ``known``: also those that are not shown, with which they are ordered.
+    """
+    groups = grouped({row.key: row for row in (*known, *transactions)}.values())
+    of_group = {row.key: group for group in groups for row in group.transactions}
+    firsts = {id(of_group[row.key]): row.key for row in reversed(transactions)}
     rows = [
         [
             verdict_badge(row.verdict, row.certainty),
             link(page_paths.transaction(row.key), row.transaction),
             link(page_paths.pipeline(row.pipeline), row.pipeline),
-            state_text(row.state),
+            state_text(row.state, row.written_again_at_ms),
             "ended" if row.state.is_final else since(row.opened_at_ms, UTC),
             time_left(row.deadline_ms, UTC),
             amount(row.rows),
+            order_buttons(of_group[row.key]) if firsts[id(of_group[row.key])] == row.key else [],
         ]
         for row in transactions
     ]
-    return table(["Verdict", "Transaction", "Application", "State", "Open for", "Time left", "Rows"], rows)
+    head = ["Verdict", "Transaction", "Application", "State", "Open for", "Time left", "Rows", "Orders"]
+    if not any(row[-1] for row in rows):
+        head, rows = head[:-1], [row[:-1] for row in rows]
+    return table(head, rows)
 
 
-def ended_table(ended: Sequence[EndedTransactionRow], zone: tzinfo) -> Html:
+def ended_table(ended: Sequence[EndedTransactionRow], zone: tzinfo, *, with_partitions: bool = True) -> Html:
     """Return transactions with bars for how long they were open; colour and word say how each ended."""
     longest = max((row.open_ms or 0 for row in ended), default=0)
     rows = [
@@ -143,14 +161,15 @@ def ended_table(ended: Sequence[EndedTransactionRow], zone: tzinfo) -> Html:
             link(page_paths.transaction(row.key), written(row.opened_at_ms, zone)),
             row.transaction,
             link(page_paths.batch(row.pipeline, row.batch), str(row.batch)) if row.batch is not None else "–",
-            state_text(row.state),
+            state_text(row.state, row.written_again_at_ms),
             _open_for(row, longest),
             amount(row.rows),
-            el("small", partition_links(row.partitions)),
+            *([el("small", partition_links(row.partitions))] if with_partitions else []),
         ]
         for row in ended
     ]
-    return table(["Opened", "Transaction", "Batch", "State", "Open for", "Rows", "Partitions"], rows)
+    head = ["Opened", "Transaction", "Batch", "State", "Open for", "Rows", *(["Partitions"] if with_partitions else [])]
+    return table(head, rows)
 
 
 def _open_for(row: EndedTransactionRow, longest_ms: int) -> Html:
@@ -164,7 +183,7 @@ def _open_for(row: EndedTransactionRow, longest_ms: int) -> Html:
 
 def page_address(path: str) -> str:
     """Return the whole address of a page of this app, as the browser has it: whoever opens it reads times in the same zone."""
-    parts = urlsplit(st.context.url or "")
+    parts, path = urlsplit(st.context.url or ""), shown_cluster.within(path)
     path = f"{path}{'&' if '?' in path else '?'}{urlencode({viewer_choices.ZONE.name: live.zone_name()})}"
     return f"{parts.scheme}://{parts.netloc}{path}" if parts.netloc else path
 

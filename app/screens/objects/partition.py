@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC
+from urllib.parse import urlencode
 
 import streamlit as st
 
@@ -11,14 +12,17 @@ from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
 from indoubt.app.components.facts import evidence_list
 from indoubt.app.components.incident_note import partition_note
-from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
+from indoubt.app.components.links_and_buttons import card_with_buttons, chip, link, order_button
 from indoubt.app.components.markup import Html, el
-from indoubt.app.components.object_names import application_name
+from indoubt.app.components.object_names import application_name, cut
+from indoubt.app.components.partition_plot import partition_plot
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import amount, at, duration, since
 from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge, verdict_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
+from indoubt.app.screens import over_time
+from indoubt.app.screens.groups import KINDS
 from indoubt.app.screens.objects.object_sections import (
     alert_list,
     cards_of,
@@ -31,19 +35,22 @@ from indoubt.app.screens.objects.object_sections import (
     page_address,
     share,
 )
-from indoubt.app.screens.readers import KINDS
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
+from indoubt.lifecycle.rows.transactions import TransactionRow
 from indoubt.lifecycle.verdicts import Verdict
+
+MOST_GROUPS, MOST_ENDED = 20, 20
 
 
 def show() -> None:
     """Write the page."""
     topic, number = st.query_params.get("topic", ""), st.query_params.get("partition", "")
     with st.container(key="partition"):
-        show_region("partition", {"topic": topic, "partition": number})
+        window = st.query_params.get("window", over_time.WINDOW)
+        show_region("partition", {"topic": topic, "partition": number, "window": window})
     if topic and number.isdigit():
         live.auto_refresh(_share, every_s=live.CHARTS_EVERY_S)
 
@@ -75,14 +82,22 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
         client,
         lambda item: item.verdict is not Verdict.HANGING and (name in item.partitions or item.target == name),
     )
-    content["readers"] = _readers(row.readers)
+    window = query.get("window", "") if query.get("window") in over_time.WINDOWS else over_time.WINDOW
+    series = client.series_of_partition(topic, int(number), window_ms=over_time.WINDOWS[window])
+    content["windows"] = _windows(path, window)
+    content["plot"] = partition_plot(series)
+    content["readers"] = _readers(row.readers, row.read_by)
     for hanging in row.hanging:
         content[f"hanging-{hanging.key}"] = _hanging(hanging)
     nothing = el("p", "No transaction is open on it.", class_="empty")
-    content["open"] = el("section", el("h3", "Open on it"), open_table(row.open) if row.open else nothing)
+    content["open"] = el(
+        "section", el("h3", "Open on it"), open_table(row.open, _of_batches(client, row.open)) if row.open else nothing
+    )
     none_ended = el("p", "None in the collector's memory.", class_="empty")
-    ended = ended_table(row.ended, UTC) if row.ended else none_ended
-    content["ended"] = el("section", el("h3", "Ended", el("small", f" the newest {len(row.ended)}")), ended)
+    ended = ended_table(row.ended[:MOST_ENDED], UTC, with_partitions=False) if row.ended else none_ended
+    content["ended"] = el(
+        "section", el("h3", "Ended", el("small", f" the newest {min(MOST_ENDED, len(row.ended))}")), ended
+    )
     content["orders"] = order_list(
         orders_about(client, [*(each.key for each in row.hanging), *(each.key for each in row.open)])
     )
@@ -90,9 +105,31 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     return content
 
 
-def _readers(row: BlockedRow | None) -> Html:
+def _windows(path: str, window: str) -> Html:
+    chips = [chip(f"{path}&{urlencode({'window': name})}", name, is_on=name == window) for name in over_time.WINDOWS]
+    return el("nav", *chips, class_="chips", aria_label="Time shown")
+
+
+def _of_batches(client: CollectorClient, shown: Sequence[TransactionRow]) -> Sequence[TransactionRow]:
+    """Return the transactions of the batches of these: an order is about a whole batch, also where it wrote elsewhere."""
+    pipelines = {row.pipeline for row in shown if row.managed and row.batch is not None}
+    return [row for name in sorted(pipelines) for row in client.transactions(pipeline=name) if row.batch is not None]
+
+
+def _readers(row: BlockedRow | None, read_by: Sequence[str]) -> Html:
+    if row is None and read_by:
+        names = [piece for group in read_by[:MOST_GROUPS] for piece in (cut(group, "code"), ", ")][:-1]
+        more = len(read_by) - MOST_GROUPS
+        verb = "has" if len(read_by) == 1 else "have"
+        return el(
+            "p",
+            "✔ Nothing is hidden, and ",
+            *names,
+            f" and {more} more" if more > 0 else "",
+            f" {verb} read all of it.",
+        )
     if row is None:
-        return el("p", "No consumer group that the collector watches reads it.", class_="empty")
+        return el("p", "No watched consumer group reads it.", class_="empty")
     head = f"Last stable offset {amount(row.last_stable_offset)}, end {amount(row.high_watermark)}"
     hides = (
         f": {counted(row.hidden, 'offset')} hidden from read_committed readers" if row.hidden else ": nothing is hidden"
@@ -139,5 +176,5 @@ def _hanging(row: HangingRow) -> Html:
     if row.may_commit:
         buttons.append(order_button("Commit", Action.COMMIT, "transactions", [row.key], is_main=True))
     if row.may_abort:
-        buttons.append(order_button("Abort", Action.ABORT, "transactions", [row.key]))
+        buttons.append(order_button("Abort", Action.ABORT, "transactions", [row.key], loses_data=row.loses_data))
     return card_with_buttons(Tone.URGENT, said, buttons=buttons)

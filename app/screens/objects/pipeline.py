@@ -72,7 +72,7 @@ class _Known:
         """Ask the collector. Raises CollectorError."""
         managed = next((row for row in client.pipelines() if row.pipeline == name), None)
         return cls(
-            managed=PipelineStanding.of(managed, client.attention()) if managed is not None else None,
+            managed=PipelineStanding.of(managed, client.incidents(keys=[name])) if managed is not None else None,
             jobs=[row for row in client.jobs() if row.pipeline == name],
             timeout=next((row for row in client.timeouts() if row.pipeline == name), None),
             running=client.transactions(pipeline=name, limit=MOST_OPEN),
@@ -111,12 +111,12 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     for job in known.jobs:
         content[f"job-{job.cluster}-{job.job}"] = _job(job)
     if known.managed is None and not known.jobs:
-        text = "It has no supervisor of indoubt and is no job of a watched Flink: only its owner can restart it."
+        text = "indoubt cannot restart it: it has no supervisor here, and no watched Flink runs it. Ask its owner."
         content["foreign"] = el("p", text, class_="empty")
     running = known.running
     more = f" and {running.more:,} more" if running.more else ""
     heading = el("h3", "Not settled", el("small", f" {counted(len(running), 'transaction')}{more}"))
-    nothing = el("p", "All of its transactions have ended as they should.", class_="empty")
+    nothing = el("p", "✔ Nothing of it is open or lost.", class_="empty")
     content["open"] = el("section", heading, open_table(running) if running else nothing)
     if known.managed is not None:
         content["orders"] = order_list(known.orders)
@@ -139,7 +139,7 @@ def _pipeline(standing: PipelineStanding) -> Html:
            class_="facts-line"),
         class_="said",
     )  # fmt: skip
-    buttons = pipeline_buttons(row, standing.needs, is_main=True)
+    buttons = pipeline_buttons(row, standing.needs)
     return card_with_buttons(standing.tone, said, buttons=buttons)
 
 
@@ -163,7 +163,7 @@ def _timeout(row: TimeoutRow | None) -> Html:
     if row is None:
         return el("section")
     lengths = f"p50 {duration(row.p50_ms)}, p99 {duration(row.p99_ms)}, longest {duration(row.longest_ms)}"
-    text = f"Timeout {duration(row.timeout_ms)}: {row.risk}. {row.advice}"
+    text = f"Timeout {duration(row.timeout_ms)}. {row.advice}"
     return el("section", el("h3", "Its timeout"), el("p", text),
               el("p", f"Open in the last 24 hours: {lengths}; {row.timed_out} of {row.transactions:,} timed out."))  # fmt: skip
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_rows import Rows
-from indoubt.app.components import downloads
+from indoubt.app.components import list_menu
 from indoubt.app.components.incident_note import transaction_note
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.tables import table
@@ -30,7 +30,7 @@ def show() -> None:
     client = live.collector()
     detail = client.transaction(key)
     events, earlier = client.events(key, limit=EVENTS_SHOWN), client.earlier(key)
-    needs, alerts = client.attention(keys=[key], limit=1), alerts_of(detail, client.alerts())
+    needs, alerts = client.parts([key]), alerts_of(detail, client.alerts())
     address = page_address(page_paths.transaction(key))
     note = transaction_note(
         detail,
@@ -56,7 +56,7 @@ def _events(events: Rows[RawEventRow], zone: tzinfo) -> None:
         chosen = st.segmented_control("Source", [ALL, *kinds], default=ALL, required=True, key="event-kind",
                                       label_visibility="collapsed", bind="query-params")  # fmt: skip
         shown = [event for event in events if chosen in (ALL, event.kind.value)]
-        downloads.offer("events", lambda: shown)
+        list_menu.show("events", lambda: shown)
     rows = [
         [
             written(event.at_ms, zone),

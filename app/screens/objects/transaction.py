@@ -16,7 +16,7 @@ from indoubt.app.components.markup import Html, el, join
 from indoubt.app.components.object_names import key_link, partition_link
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import amount, at, duration, since, time_left
-from indoubt.app.components.verdict_signs import VERDICT_SIGNS, state_text, verdict_badge
+from indoubt.app.components.verdict_signs import VERDICT_SIGNS, card_tone, state_text, verdict_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens.objects import records
@@ -52,14 +52,22 @@ def show() -> None:
         return
     with st.container(key="transaction"):
         if _is_over(detail):
-            live.write(join(_content(live.collector(), detail).values()))
+            content = _content(live.collector(), detail)
+            live.write(join(block for name, block in content.items() if name != "alerts"))
+            # An alert about it may outlast it.
+            live.auto_refresh(_alerts, every_s=live.CHARTS_EVERY_S)
         else:
             show_region("transaction", {"key": key})
     live.auto_refresh(records.show, every_s=None if _is_over(detail) else live.CHARTS_EVERY_S)
 
 
+def _alerts() -> None:
+    detail = live.collector().transaction(st.query_params.get("key", ""))
+    live.write(alert_list(alerts_of(detail, live.collector().alerts())))
+
+
 def _is_over(detail: TransactionDetailRow) -> bool:
-    # One that was lost is not: it waits for its batch to be replayed.
+    # One that was lost is not: it waits for its batch to be written again.
     return detail.state.is_final and detail.verdict is Verdict.SETTLED
 
 
@@ -83,7 +91,7 @@ def _name(key: str) -> str:
 
 def _content(client: CollectorClient, detail: TransactionDetailRow) -> RegionContent:
     blocked = client.blocked(lagging_too=True)
-    needs = next(iter(client.attention(keys=[detail.key], limit=1)), None)
+    needs = next(iter(client.parts([detail.key])), None)
     same_batch = _same_batch(client, detail)
     return {
         "path": _path(detail, same_batch),
@@ -129,7 +137,7 @@ def _head(detail: TransactionDetailRow, needs: Attention | None) -> Html:
             "div",
             verdict_badge(detail.verdict, detail.certainty),
             " ",
-            state_text(detail.state),
+            state_text(detail.state, detail.written_again_at_ms),
             " ",
             *left,
             class_="title",
@@ -138,7 +146,7 @@ def _head(detail: TransactionDetailRow, needs: Attention | None) -> Html:
         el("div", *_times(detail), class_="facts-line"),
         needs is not None and el("div", el("small", "without action: "), needs.consequence, class_="consequence"),
     ]
-    tone = VERDICT_SIGNS[detail.verdict][1]
+    tone = card_tone(detail.verdict, detail.deadline_ms)
     return card_with_buttons(tone, el("div", *said, class_="said"), buttons=_buttons(detail, needs))
 
 
@@ -165,7 +173,7 @@ def _buttons(detail: TransactionDetailRow, needs: Attention | None) -> list[Html
     if detail.may_abort and not detail.state.is_final:
         # What loses rows is ordered one by one.
         buttons.append(order_button(f"Abort{'' if detail.loses_data else of}", Action.ABORT, "transactions",
-                                    [detail.key] if detail.loses_data else keys))  # fmt: skip
+                                    [detail.key] if detail.loses_data else keys, loses_data=detail.loses_data))  # fmt: skip
     if needs is not None and needs.remedy in (Remedy.RESTART, Remedy.START):
         action = Action(needs.remedy.value)
         buttons.append(order_button(action.value.capitalize(), action, "pipeline", [needs.target], is_main=True))
@@ -216,8 +224,8 @@ def _not_known(detail: TransactionDetailRow, ranges: Mapping[str, OffsetRange]) 
     if all(name in ranges for name in detail.partitions):
         return el("p", "; ".join(sorted({found.how for found in ranges.values()})), class_="empty")
     text = (
-        "Its offsets are not known: the collector asks a partition's leader while a transaction is open for 5 s, "
-        "or for a quarter of a shorter timeout, and looks by time for those that were lost."
+        "Its offsets are not known: it was open for less than 5 s (or a quarter of its timeout). The collector asks "
+        "for offsets of longer ones, and of those that were lost."
     )
     return el("p", text, class_="empty")
 

@@ -1,0 +1,73 @@
+"""A look at all clusters at once: one that is slow or does not answer holds up none of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+from indoubt.app.client.collector_client import CollectorClient, CollectorError
+from indoubt.lifecycle.clock import now_ms
+from indoubt.lifecycle.rows.overview import Overview
+from indoubt.lifecycle.rows.status import Status
+
+WAITED_FOR_S = 1.0
+MOST_INCIDENTS = 30
+"""So many incidents are asked of each cluster: the most urgent."""
+_SLOW = "The collector does not answer in time"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What one cluster answered. While it does not: ``lost`` says why, and ``since_ms`` since when (epoch ms)."""
+
+    overview: Overview | None = None
+    status: Status | None = None
+    lost: str = ""
+    since_ms: int = 0
+
+
+class AllClusters:
+    """Asks the collectors of all clusters, by their names, each in a thread of its own; for one caller at a time."""
+
+    def __init__(self, clients: Mapping[str, CollectorClient]) -> None:
+        self._clients = clients
+        self._threads = ThreadPoolExecutor(len(clients), thread_name_prefix="all clusters")
+        self._asked: dict[str, Future[Look]] = {}
+        self._looks: dict[str, Look] = {}
+        self._is_fresh = False
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for client in self._clients.values():
+            client.close()
+
+    def forget(self) -> None:
+        """Have the next look ask anew."""
+        self._is_fresh = False
+
+    def look(self) -> Mapping[str, Look]:
+        """Return what each cluster answers within a second; one that does not is asked no second time before it has."""
+        if self._is_fresh:
+            return dict(self._looks)
+        for name, client in self._clients.items():
+            if name not in self._asked:
+                self._asked[name] = self._threads.submit(_look, client)
+        wait(self._asked.values(), WAITED_FOR_S)
+        for name in self._clients:
+            is_there = self._asked[name].done()
+            look = self._asked.pop(name).result() if is_there else Look(lost=_SLOW, since_ms=now_ms())
+            before = self._looks.get(name)
+            if look.lost and before is not None and before.lost:
+                look = Look(lost=look.lost, since_ms=before.since_ms)
+            self._looks[name] = look
+        self._is_fresh = True
+        return dict(self._looks)
+
+
+def _look(client: CollectorClient) -> Look:
+    try:
+        return Look(overview=client.overview(MOST_INCIDENTS), status=client.status())
+    except CollectorError as error:
+        return Look(lost=str(error), since_ms=now_ms())

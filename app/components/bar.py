@@ -1,0 +1,63 @@
+"""The end of the bar above every page that is of this session: the search, the zone of its times, and who looks at it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from indoubt.app.components import shown_cluster, viewer_choices
+from indoubt.app.components.links_and_buttons import ZONE
+from indoubt.app.components.markup import Html, el
+
+SEARCH = el(
+    "button",
+    el("span", "Search"),
+    el("kbd", "/"),
+    type="button",
+    class_="find",
+    data_find="",
+    aria_label="Search everything",
+    aria_keyshortcuts="/ Control+K",
+)
+"""static/keys.js answers a press of it with static/palette.js."""
+
+
+def menu(zones: Sequence[str], shown: str, who: str, rights: Html | None) -> Html:
+    """Return the menu of what holds for this viewer; ``shown``: the zone of times, ``who``: a name, ``rights``: what it may."""
+    return el(
+        "details",
+        el(
+            "summary",
+            el("span", shown, class_="zone"),
+            who and el("b", who, class_="who"),
+            title="Time zone, and who this is",
+        ),
+        el(
+            "div",
+            el("small", "Times in"),
+            el("ul", *[el("li", _zone(zone, is_shown=zone == shown)) for zone in zones]),
+            rights,
+            class_="menu-body",
+        ),
+        class_="menu",
+    )
+
+
+def _zone(name: str, *, is_shown: bool) -> Html:
+    others = [
+        (key, text)
+        for key in st.query_params
+        if key != viewer_choices.ZONE.name
+        for text in st.query_params.get_all(key)
+    ]
+    return el(
+        "a",
+        name,
+        href=shown_cluster.within(f"?{urlencode([*others, (viewer_choices.ZONE.name, name)])}"),
+        target="_self",
+        aria_current="true" if is_shown else None,
+        data_click=json.dumps({ZONE: name}),
+    )
