@@ -45,7 +45,8 @@ from indoubt.collector.assess.assessment import Surroundings
 from indoubt.collector.assess.assessor import Assessor
 from indoubt.collector.assess.rules.losses import RecentLosses
 from indoubt.collector.config.databases import managers
-from indoubt.collector.config.settings import Settings, TransactionSource
+from indoubt.collector.config.settings import Settings
+from indoubt.collector.config.variables import TransactionSource
 from indoubt.collector.history import retention
 from indoubt.collector.history.retention import Maintenance
 from indoubt.collector.history.store import Store
@@ -145,6 +146,7 @@ def serve(
             losses=losses.at,
             standing=lambda: standing.report(),
             history_error=lambda: store.error,
+            runs=lambda: order_runs.under_way(),
             startable=settings.start_commands.keys(),
         ),
     )
@@ -197,6 +199,7 @@ def serve(
         foreign_recovery_ms=tunable.alert.foreign_recovery_ms,
         is_ready=ready.is_set,
         cluster=lambda: cluster.name,
+        cluster_name=settings.cluster,
         observers=statuses,
         limits=RequestLimits(requests_per_second=tunable.requests_per_second),
         partitions=lambda: partitions.findings,
@@ -219,6 +222,7 @@ def serve(
         tunable,
         settings.receivers,
         public_url=settings.public_url,
+        cluster=settings.cluster,
     )
     samples = TimeSamples(current, store, dependencies.partitions, dependencies.observers)
     app = application(dependencies)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from indoubt.collector.config import settings as collector_settings
 from indoubt.collector.config import tls
 from indoubt.collector.config.settings import Settings
+from indoubt.collector.config.variables import KAFKA_PROPERTIES
 from indoubt.collector.history.store import Store, StoreFailed
 from indoubt.collector.runtime import logs
 from indoubt.collector.serve.api.auth import token_store
@@ -44,7 +45,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         settings = collector_settings.read(arguments, os.environ)
         logs.set_level(settings.tunable.log_level)
-        connection = KafkaConnection.from_environment(os.environ, settings.bootstrap_servers)
+        connection = KafkaConnection.from_environment(
+            {**os.environ, KAFKA_PROPERTIES: settings.kafka_properties}, settings.bootstrap_servers
+        )
         tokens = KnownTokens.given(settings.tokens) if settings.tokens else _kept_tokens(settings)
         if settings.tls is not None:
             tls.check(settings.tls)

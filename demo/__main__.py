@@ -32,7 +32,7 @@ CHECK_EVERY_S = 0.5
 
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the command line; each option has a line in docs/settings.md."""
-    parser = argparse.ArgumentParser(prog="python -m demo", description="Run all of indoubt on this machine.")
+    parser = argparse.ArgumentParser(prog="indoubt demo", description="Run all of indoubt on this machine.")
     parser.add_argument("--directory", type=Path, help="directory for data and logs (default: .run/demo-<pid>)")
     parser.add_argument("--keep", action="store_true", help="keep the data at the end (logs are always kept)")
     parser.add_argument("--rate", type=float, help="records per second (default: 200, headless 500)")

@@ -20,9 +20,9 @@ from uuid import uuid4
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from demo.children import die_with_parent
 from demo.ports import free_port, listens
 from demo.prerequisites import ARCHIVE_LOG_OFF, BROKER_CLASSES, JARS, java_home
+from indoubt.lifecycle.child_processes import die_with_parent
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 20.0

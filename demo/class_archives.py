@@ -24,10 +24,11 @@ from pathlib import Path
 
 from demo import topics
 from demo.broker import Broker
-from demo.children import die_with_parent
 from demo.prerequisites import ARCHIVE_LOG_OFF, BROKER_CLASSES, JARS, java_home, say
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.pipeline.config.settings import SPARK_CLASSES, PipelineSettings
 from indoubt.pipeline.run import spark_home
+from indoubt.pipeline.source.committed_topic import CommittedTopic
 
 BATCHES = 3
 """This many batches load every class that a pipeline needs from start to commit."""
@@ -62,10 +63,10 @@ def main() -> int:
 
 
 def _digest() -> str:
-    """Return a digest of all that an archive depends on: this Java, Spark's and the broker's jars."""
+    """Return a digest of all that an archive depends on: this Java, Spark's and the broker's jars, what loads the classes."""
     release = Path(java_home()) / "release"
     parts = [java_home(), release.read_text() if release.exists() else "", sys.executable, str(spark_home.HOME)]
-    parts += [(JARS / ".locked").read_text(), version("pyspark")]
+    parts += [(JARS / ".locked").read_text(), version("pyspark"), CommittedTopic.name()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

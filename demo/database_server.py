@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from demo.children import die_with_parent
 from demo.ports import free_port, listens
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.resource_managers.database.connection import DatabaseConnection
 
 START_LIMIT_S = 60.0

@@ -1,7 +1,8 @@
 """Causes faults in a running demo, and serves their state to the page over loopback HTTP.
 
 GET /faults -> {"faults": [{"name", "title", "what_happens", "ready"}], "log": [{"at_ms", "text"}], "start_pipeline",
-"tour": [{"title", "text"}]}
+"waits": {"why", "since_ms"} or null, "tour": [{"title", "text", "order", "since_ms", "done_ms"}]}: why faults of the driver are
+not ready; of a step: the order that ends it since then, or when its fault struck (epoch ms).
 POST /faults/<name>, POST /start-pipeline -> {"accepted", "message"}
 """
 
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import asdict
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ class FaultDesk:
         self._lock = threading.Lock()
         self._log: list[tuple[int, str]] = []
         self._armed: Fault | None = None
+        self._armed_ms = 0
+        self._struck: dict[Fault, int] = {}
+        self._waits: dict[str, Any] | None = None
         self._abandoned = 0
         self._start_is_asked = False
 
@@ -44,11 +48,7 @@ class FaultDesk:
         with self._lock:
             self._observe()
             if not self._ready(fault):
-                return (
-                    False,
-                    f"{fault.value} is not possible now: the pipeline does not run or has not committed a batch yet, or another "
-                    "fault is in progress",
-                )
+                return False, f"Not now. {self._why_not()}"
             point = DESCRIPTIONS[fault].crash_point
             if point is None:
                 return self._abandon()
@@ -56,16 +56,16 @@ class FaultDesk:
             draft = self._run.crash_points / ".armed"
             draft.write_text(point.how)
             draft.rename(self._run.crash_points / point.point)
-            self._armed = fault
-            return True, self._note(f"{DESCRIPTIONS[fault].title}: armed, strikes at the next checkpoint (within 5 s)")
+            self._armed, self._armed_ms = fault, now_ms()
+            return True, self._note(f"{DESCRIPTIONS[fault].title}: pressed. It strikes at the next checkpoint")
 
     def start_pipeline(self) -> tuple[bool, str]:
         """Let the main thread start a pipeline again that an order stopped, as its owner would."""
         with self._lock:
             if not self._run.pipeline_is_stopped:
-                return False, "the pipeline already runs"
+                return False, "The pipeline runs already"
             self._start_is_asked = True
-            return True, self._note("The pipeline starts again from its checkpoint (about 10 s)")
+            return True, self._note("The pipeline starts again from its checkpoint, usually within 90 s")
 
     def start_if_asked(self) -> None:
         """Start the pipeline if the page asked for it. Only for the main thread: a process dies with the thread that starts it."""
@@ -99,8 +99,42 @@ class FaultDesk:
                 "faults": faults,
                 "log": log,
                 "start_pipeline": self._run.pipeline_is_stopped,
-                "tour": [asdict(step) for step in STEPS],
+                "waits": self._waiting(),
+                "tour": list(self._tour()),
             }
+
+    def _tour(self) -> Iterator[dict[str, Any]]:
+        since_ms = None
+        for step in STEPS:
+            done_ms = self._struck.get(step.fault) if step.fault is not None else None
+            since_ms = done_ms if step.fault is not None else since_ms
+            yield {
+                "title": step.title,
+                "text": step.text,
+                "order": step.order.value if step.order is not None else None,
+                "since_ms": since_ms,
+                "done_ms": done_ms,
+            }
+
+    def _waiting(self) -> dict[str, Any] | None:
+        """Return why no fault of the driver can be caused now, and since when that is so."""
+        why = self._why_not()
+        if not why:
+            self._waits = None
+        elif self._waits is None or self._waits["why"] != why:
+            self._waits = {"why": why, "since_ms": self._armed_ms if self._armed is not None else now_ms()}
+        return self._waits
+
+    def _why_not(self) -> str:
+        if self._run.pipeline_is_stopped:
+            return "The pipeline is stopped: start it again first."
+        if self._armed is not None:
+            return "A fault is on its way: it strikes at the next checkpoint, usually within 5 s."
+        if self._frozen():
+            return "The driver is frozen: restart it on Overview first."
+        if self._run.pipeline_status().state != "running" or not self._run.pipeline_commits:
+            return "The driver starts. It can fail again after its first batch, usually within 90 s."
+        return ""
 
     def _ready(self, fault: Fault) -> bool:
         if fault not in DESCRIPTIONS:
@@ -108,16 +142,24 @@ class FaultDesk:
         if DESCRIPTIONS[fault].crash_point is None:
             return True
         # Before its first batch is through, which takes Spark long, the next checkpoint is further away than the page says.
-        runs = self._run.pipeline_status().state == "running" and self._run.pipeline_commits
-        return self._armed is None and not self._frozen() and runs
+        return not self._why_not()
 
     def _observe(self) -> None:
-        """Log once that the driver has reached the armed crash point."""
-        if self._armed is not None and self._file(self._armed, "reached").exists():
-            point = DESCRIPTIONS[self._armed].crash_point
-            effect = "is frozen" if point is not None and point.how == "freeze" else "is dead (kill -9)"
-            self._armed = None
-            self._note(f"The driver {effect}")
+        """Log once that the driver has reached the armed crash point, and when."""
+        if self._armed is None:
+            return
+        try:
+            reached_ms = self._file(self._armed, "reached").stat().st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            return
+        point = DESCRIPTIONS[self._armed].crash_point
+        effect = "is frozen" if point is not None and point.how == "freeze" else "is dead (kill -9)"
+        # A file's time may lag behind the clock by some milliseconds.
+        struck_ms = max(reached_ms, self._armed_ms)
+        after_s = (struck_ms - self._armed_ms) / 1000
+        self._log.append((struck_ms, f"Struck, {after_s:.1f} s after the press: the driver {effect}"))
+        self._struck[self._armed] = struck_ms
+        self._armed = None
 
     def _frozen(self) -> bool:
         status = self._run.pipeline_status()
@@ -131,6 +173,7 @@ class FaultDesk:
         if done.returncode != -signal.SIGKILL:
             return False, f"{name} could not abandon its transaction: {done.stderr.strip()[-300:]}"
         self._abandoned += 1
+        self._struck[Fault.ABANDONED_PRODUCER] = now_ms()
         return True, self._note(f"{name} opened a transaction on {topics.SINK}, wrote to every partition, and died")
 
     def _file(self, fault: Fault, suffix: str) -> Path:

@@ -17,9 +17,9 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from demo.children import die_with_parent
 from demo.database_server import DATABASE, START_LIMIT_S, USER, DatabaseFailed, DatabaseServer
 from demo.prerequisites import find_postgres
+from indoubt.lifecycle.child_processes import die_with_parent
 
 RUN_AS = ("postgres", "nobody")
 """PostgreSQL refuses to run as root. As root, the first of these users that exists runs it."""

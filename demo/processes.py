@@ -10,10 +10,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from demo.children import die_with_parent
 from demo.guard import MARK
 from demo.prerequisites import ROOT
 from demo.waiting import DemoFailed
+from indoubt.lifecycle.child_processes import die_with_parent
 
 LOG_TAIL_LINES = 12
 STOP_LIMIT_S = 20.0

@@ -19,6 +19,10 @@ from demo.prerequisites import ROOT, VENV, Missing, say
 LOCKS = ROOT / "requirements"
 ALL, COLLECTOR, DEVELOPMENT = (LOCKS / f"{name}.lock" for name in ("all", "collector", "development"))
 UV = LOCKS / "uv.lock"
+PROGRAM = """#!/bin/sh
+exec "${0%/*}/python" -P -m indoubt "$@"
+"""
+"""Without -P an ``indoubt`` in the working directory would run in its place."""
 STORED = "--build-option=--compression=stored"
 """For PySpark, the only package that is built here: compressing 485 MB that are unpacked at once takes 20 s."""
 PROGRESS = re.compile(r"\s*(Resolved|Building|Built|Prepared|Collecting|Installing|Installed|Successfully)")
@@ -26,14 +30,23 @@ TAIL = 20
 
 
 def make_virtual_environment(lock: Path) -> None:
-    """Make .venv, install the packages of ``lock``, and make the project importable from anywhere. Raises Missing.
+    """Make .venv, install the packages of ``lock``, and the project as .venv/bin/indoubt, run from anywhere. Raises Missing.
 
-    Does nothing if .venv is up to date.
+    Installs nothing if .venv is up to date.
     """
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()
     stamp = VENV / f".installed-{lock.stem}"
-    if stamp.exists() and stamp.read_text() == digest:
-        return
+    if not stamp.exists() or stamp.read_text() != digest:
+        _install(lock)
+        stamp.write_text(digest)
+    site_packages = next((VENV / "lib").glob("python*/site-packages"))
+    (site_packages / "indoubt.pth").write_text(f"{ROOT}\n")
+    program = VENV / "bin" / "indoubt"
+    program.write_text(PROGRAM)
+    program.chmod(0o755)
+
+
+def _install(lock: Path) -> None:
     if not (VENV / "bin" / "python").exists():
         say("making .venv …")
         try:
@@ -43,9 +56,6 @@ def make_virtual_environment(lock: Path) -> None:
     say(f"installing the packages of {lock.relative_to(ROOT)} …")
     if not _install_by_uv(lock):
         _install_by_pip(lock)
-    site_packages = next((VENV / "lib").glob("python*/site-packages"))
-    (site_packages / "indoubt.pth").write_text(f"{ROOT}\n")
-    stamp.write_text(digest)
 
 
 def _install_by_uv(lock: Path) -> bool:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from demo.faults import DESCRIPTIONS, Fault
+from indoubt.lifecycle.orders import Action
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step: a few words, and what to do in two or three sentences."""
+    """One step: a few words, and what to do in two or three sentences; it is done once its fault struck, or its order was given."""
 
     title: str
     text: str
+    fault: Fault | None = None
+    order: Action | None = None
 
 
 def _button(fault: Fault) -> str:
@@ -22,33 +25,36 @@ def _button(fault: Fault) -> str:
 STEPS: tuple[Step, ...] = (
     Step(
         title="All is well",
-        text="Page Overview says what goes on: a pipeline that writes in transactions, and that no reader waits. "
-        "Each batch opens transactions, prepares them, decides, and commits.",
+        text="Overview shows a pipeline that writes in transactions. Each batch opens transactions, prepares them, decides, "
+        "and commits. No reader waits.",
     ),
     Step(
         title="A batch in doubt",
-        text=f"Press {_button(Fault.FREEZE_AFTER_DECISION)} below. Within seconds Overview has a card: the batch, which is "
-        "decided and not committed, with the time left until the broker aborts it. Half a minute later it has a second "
-        "one: its driver, which has given no sign of life for that long.",
+        text=f"Press {_button(Fault.FREEZE_AFTER_DECISION)} below. Within seconds Overview has a card: a batch is decided and "
+        "not committed, and its time runs out.",
+        fault=Fault.FREEZE_AFTER_DECISION,
     ),
     Step(
         title="Commit it",
-        text="Press Commit on the card of the batch. The dialog shows why it is safe. Give a reason and commit. Page Audit "
-        "has a row with your order. Had you waited 60 s, the batch would be lost until the pipeline starts again.",
+        text="Press Commit on the card. The dialog says why it is safe. Give a reason and commit; Audit then has your order. "
+        "After 60 s the broker would have aborted the batch.",
+        order=Action.COMMIT,
     ),
     Step(
         title="Restart the driver",
-        text="Press Restart on the card of the driver. The pipeline goes on where it stood, and Overview is well again.",
+        text="The driver is still frozen. Press Restart on its card: the pipeline goes on where it stood.",
+        order=Action.RESTART,
     ),
     Step(
         title="A transaction of others",
-        text=f"Press {_button(Fault.ABANDONED_PRODUCER)} below. Page Readers shows which group waits behind it, on which "
+        text=f"Press {_button(Fault.ABANDONED_PRODUCER)} below. Readers shows which group waits behind it, and on which "
         "partitions. Only its owner knows whether it may be aborted, so the dialog has you type its id.",
+        fault=Fault.ABANDONED_PRODUCER,
     ),
     Step(
         title="What was it?",
-        text="Page History lists what was aborted, why, and whether data was lost. A click on a transaction opens its own "
-        "page. The other faults below heal by themselves: watch Overview while they do.",
+        text="History lists what was aborted, why, and whether data was lost. A click on a transaction opens its page. The "
+        "other faults below heal by themselves: watch Overview while they do.",
     ),
 )
 """In the order of the tour."""

@@ -57,6 +57,30 @@ class EventType(Enum):
     __hash__ = object.__hash__
 
 
+_SIGNS = {
+    EventType.TRANSACTION_OPENED: "a transaction was opened",
+    EventType.TRANSACTION_PREPARED: "a transaction was prepared",
+    EventType.TRANSACTION_COMMIT_DECIDED: "a commit was decided",
+    EventType.TRANSACTION_COMMITTED: "a transaction was committed",
+    EventType.TRANSACTION_ABORTED: "a transaction was aborted",
+    EventType.TRANSACTION_LOST: "a transaction was lost",
+    EventType.TRANSACTION_TIMEOUT_NEAR: "the timeout of a transaction was near",
+    EventType.CHECKPOINT_STARTED: "a checkpoint began",
+    EventType.CHECKPOINT_COMPLETED: "a checkpoint was completed",
+    EventType.CHECKPOINT_FAILED: "a checkpoint failed",
+    EventType.PIPELINE_STARTED: "the driver started",
+    EventType.PIPELINE_ALIVE: "the driver was alive",
+    EventType.PIPELINE_RESTARTING: "the supervisor restarted the driver",
+    EventType.PIPELINE_STOPPED: "the supervisor ended",
+}
+
+
+def sign_in_words(heartbeat: str) -> str:
+    """Return what a heartbeat told, ``a commit was decided``; one of another name as it is."""
+    words = {f"event {kind.value}": said for kind, said in _SIGNS.items()}
+    return words.get(heartbeat, heartbeat)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifecycleEvent:
     """One event: ``source`` is ``/pipeline/<prefix>``, ``subject`` the transaction's key or the checkpoint, ``at_ms`` epoch ms."""

@@ -24,6 +24,8 @@ class TransactionState(Enum):
     """Undone before any decision to commit it; its rows will be replayed."""
     LOST = "lost"
     """Undone after it was decided; only a replay of its batch brings the rows back."""
+    WRITTEN_AGAIN = "lost, then written again"
+    """Lost, and its batch was completed since: its rows are there."""
     ENDED = "ended"
     """Its coordinator has gone on to something else under its id: it was committed or aborted, and which was not seen."""
 
@@ -38,5 +40,6 @@ class TransactionState(Enum):
         return self in IN_DOUBT
 
 
-FINAL = frozenset({TransactionState.COMMITTED, TransactionState.ABORTED, TransactionState.LOST, TransactionState.ENDED})
+ROLLED_BACK = frozenset({TransactionState.ABORTED, TransactionState.LOST, TransactionState.WRITTEN_AGAIN})
+FINAL = ROLLED_BACK | {TransactionState.COMMITTED, TransactionState.ENDED}
 IN_DOUBT = frozenset({TransactionState.PREPARED, TransactionState.DECIDED})

@@ -1,3 +1,3 @@
 """Which version this is; the build and every ``--version`` take it from here."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from indoubt.collector.assess.attention.listing import attention, in_progress
+from indoubt.collector.assess.attention.listing import in_progress, parts
 from indoubt.collector.assess.attention.pipelines import awaited
+from indoubt.collector.assess.incidents import incidents
 from indoubt.collector.assess.rules.observers import existing, up
-from indoubt.collector.assess.situation import Situation, no_losses, no_standing_orders
+from indoubt.collector.assess.situation import RunUnderWay, Situation, no_losses, no_standing_orders
 from indoubt.collector.assess.transaction_groups import required
 from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.facts import transaction_join
+from indoubt.collector.facts.state import State
 from indoubt.collector.observe.source import ObserverStatus
 from indoubt.collector.records.facts import CheckpointFacts
 from indoubt.collector.records.standing_orders import StandingReport
@@ -25,10 +28,12 @@ from indoubt.collector.views.application_names import applications_of_hanging
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.checkpoints import CheckpointState
 from indoubt.lifecycle.rows.alerts import AlertRow
-from indoubt.lifecycle.rows.attention import Attention
+from indoubt.lifecycle.rows.incidents import Incident
 from indoubt.lifecycle.rows.overview import AwaitedPipeline, InProgress
 from indoubt.lifecycle.states import TransactionState
 from indoubt.lifecycle.verdicts import Verdict
+
+_LOST = (TransactionState.LOST, TransactionState.WRITTEN_AGAIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +48,7 @@ class Surroundings:
     """What others' transactions lost of late."""
     standing: Callable[[], StandingReport] = no_standing_orders
     history_error: Callable[[], str] = str
+    runs: Callable[[], Sequence[RunUnderWay]] = tuple
     startable: Collection[str] = ()
     """Prefixes of the pipelines that an order may start."""
 
@@ -65,9 +71,10 @@ class Assessment:
     cases: tuple[Case, ...]
     """What the rules read of each transaction in ``judged``, in the same order."""
     situation: Situation
-    attention: tuple[Attention, ...]
-    """The cards of what needs attention, most urgent first."""
+    incidents: tuple[Incident, ...]
+    """Those that last, the most urgent first; behind them those that ended of late, the newest first."""
     awaited: tuple[AwaitedPipeline, ...]
+    """Of no incident."""
     all_well_since_ms: int | None
     """Since when nothing needs attention, every pipeline shows life and every observer sees its source; None: that is not so."""
 
@@ -85,7 +92,7 @@ class Assessment:
     def running(self) -> Running:
         """Return the counts of the transactions whose timeout's clock runs, and when others were lost."""
         running = [item.view for item in self.judged if item.view.is_running]
-        lost = [item.view.ended_ms for item in self.judged if item.view.state is TransactionState.LOST]
+        lost = [item.view.ended_ms for item in self.judged if item.view.state in _LOST]
         return Running(
             open=len(running),
             prepared=sum(1 for view in running if view.state.is_in_doubt),
@@ -108,17 +115,19 @@ def assess(
 ) -> Assessment:
     """Return what is open as it is at ``now_ms``; ``before``: the last assessment, which knows since when all was well."""
     # Before it is read: what changes meanwhile is seen in the next one.
-    version, observers, partitions = current.version, tuple(around.observers()), around.partitions()
+    version, observers, seen = current.version, tuple(around.observers()), around.partitions()
     cases = tuple(current.cases(at_ms=now_ms))
     judged = judging.judged(cases)
     with current.reading() as state:
-        applications = applications_of_hanging(state, partitions.hanging)
+        applications = applications_of_hanging(state, seen.hanging)
+        partitions = _still_held(seen, judged, state)
     situation = Situation(
         now_ms=now_ms,
         limits=limits,
         current=current,
         judged=judged,
         required=required(judged, partitions, applications, now_ms, current.limits.foreign_old_ms),
+        applications=applications,
         partitions=partitions,
         drivers=drivers(current, judged, now_ms),
         jobs=current.jobs(),
@@ -128,18 +137,31 @@ def assess(
         standing=around.standing,
         history_error=around.history_error(),
         startable=around.startable,
+        runs=around.runs(),
     )
-    cards, missing = attention(situation), awaited(situation)
-    is_all_well = not (cards or missing) and len(up(situation)) == len(existing(situation))
+    found = incidents(situation, parts(situation), before.incidents if before is not None else ())
+    open_of = {incident.application for incident in found if not incident.is_over}
+    missing = tuple(one for one in awaited(situation) if one.pipeline not in open_of)
+    is_all_well = not (open_of or missing) and len(up(situation)) == len(existing(situation))
     well_since_ms = before.all_well_since_ms if before is not None else None
     return Assessment(
         version=version,
         cases=cases,
         situation=situation,
-        attention=cards,
+        incidents=found,
         awaited=missing,
         all_well_since_ms=_first(well_since_ms, now_ms) if is_all_well else None,
     )
+
+
+def _still_held(seen: PartitionFindings, judged: Sequence[Judged], state: State) -> PartitionFindings:
+    """Return what brokers said without the partitions whose transaction has ended: they are asked once a second only."""
+    running = {one.view.key for one in judged if one.view.is_running}
+    others = {one.holder.key for one in seen.blocked if one.holder is not None} - running - {""}
+    found = {key: transaction_join.find(state, key) for key in others}
+    ended = {key for key, view in found.items() if view is not None and not view.is_running}
+    kept = tuple(one for one in seen.blocked if one.holder is None or one.holder.key not in ended)
+    return replace(seen, blocked=kept)
 
 
 def _first(since_ms: int | None, now_ms: int) -> int:

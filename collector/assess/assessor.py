@@ -101,7 +101,10 @@ class Assessor:
                 self._tick = found
                 self._ticked.notify_all()
             verdicts = {item.view.key: item.judgement.verdict for item in found.judged}
-            cards = [(card.key, card.severity, card.keys, card.alerts, card.remedy) for card in found.attention]
-            if (verdicts, cards, found.awaited) != before:
-                before = (verdicts, cards, found.awaited)
+            incidents = [
+                (one.key, one.state, one.severity, one.steps, one.alerts, [(part.key, part.keys) for part in one.parts])
+                for one in found.incidents
+            ]
+            if (verdicts, incidents, found.awaited) != before:
+                before = (verdicts, incidents, found.awaited)
                 self._current.changed()

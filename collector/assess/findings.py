@@ -42,20 +42,21 @@ MAX_FINDINGS = 1_000
 """Per rule: a broker with a hundred thousand open transactions is one problem, not a hundred thousand alerts."""
 SOURCES_GROUP = "what the collector reads"
 STANDING_ORDERS_GROUP = "standing orders"
-
-
-def batch_group(pipeline: str, batch: int) -> str:
-    """Return the name under which pages show all alerts about one batch."""
-    return f"batch {batch} of {pipeline}"
+_APPLICATION = "application "
 
 
 def application_group(application: str) -> str:
-    """Return the group of all alerts about one pipeline or other application, its batches' too."""
-    return f"application {application}"
+    """Return the incident of one pipeline or other application, its batches' too."""
+    return f"{_APPLICATION}{application}"
+
+
+def application_of(group: str) -> str:
+    """Return the application of an incident, empty where it is about something else."""
+    return group.removeprefix(_APPLICATION) if group.startswith(_APPLICATION) else ""
 
 
 def topic_group(topic: str) -> str:
-    """Return the group of all alerts about a topic's partitions whose application is not known."""
+    """Return the incident of a topic's partitions whose application is not known."""
     return f"topic {topic}"
 
 
@@ -63,10 +64,10 @@ def topic_group(topic: str) -> str:
 class Finding:
     """One thing that one rule holds against the present snapshot.
 
-    ``subject`` names it within its rule and stays while it lasts; ``group`` says in words what it is about, and alerts of one
-    group are one notification, so that a hundred lost batches are no hundred messages; ``batch_group`` is the batch that it
-    is about, empty where it is about none; ``for_ms`` is how long it must hold before it fires; ``subject_labels`` holds the
-    labels besides rule and severity; ``object_path`` is the page of what it is about, empty where only the alert has one.
+    ``subject`` names it within its rule and stays while it lasts; ``group`` is the incident that it is a part of, in words: its
+    alerts are one card and one notification, so that a hundred lost batches are no hundred messages; ``for_ms`` is how long it
+    must hold before it fires; ``subject_labels`` holds the labels besides rule and severity; ``object_path`` is the page of what
+    it is about, empty where only the alert has one.
     """
 
     rule: str
@@ -79,17 +80,11 @@ class Finding:
     for_ms: int = 0
     remedy: Remedy = Remedy.OPEN
     object_path: str = ""
-    batch_group: str = ""
 
     @property
     def key(self) -> str:
         """Return the text that names the alert: rule and subject."""
         return f"{self.rule}|{self.subject}"
-
-    @property
-    def shown_group(self) -> str:
-        """Return the batch, else the application, topic or part of the collector, that pages show it with."""
-        return self.batch_group or self.group
 
     @property
     def path(self) -> str:
@@ -101,11 +96,6 @@ class Finding:
         """Return every label, in the order of LABELS."""
         found = {"rule": self.rule, "severity": self.severity.value, **self.subject_labels}
         return {name: found[name] for name in LABELS if name in found}
-
-
-def batch_of(t: TransactionView) -> str:
-    """Return the group of a transaction's batch, empty where it belongs to none."""
-    return batch_group(t.pipeline, t.batch_attempt.batch) if t.batch_attempt is not None else ""
 
 
 def of_transaction(
@@ -124,7 +114,6 @@ def of_transaction(
         rule=rule,
         subject=t.key,
         group=application_group(t.pipeline),
-        batch_group=batch_of(t),
         severity=severity,
         summary=summary,
         evidence=evidence,

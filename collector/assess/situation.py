@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from indoubt.collector.verdicts.driver_state import DriverState
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
 from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.application import Application
 from indoubt.lifecycle.rows.alerts import AlertRow
 
 T = TypeVar("T")
@@ -32,11 +33,22 @@ def no_standing_orders() -> StandingReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunUnderWay:
+    """An order that is carried out now: for how many it is done, of how many, since when (epoch ms)."""
+
+    keys: frozenset[str]
+    who: str
+    done: int
+    transactions: int
+    begun_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
     """Everything known at ``now_ms``. ``alerts``: those that fire unsilenced; ``history_error``: empty while it is written.
 
     ``current`` has what single rules ask for (``read``). ``losses``: what others' transactions lost of late; of ours the
-    verdict says so. ``startable``: prefixes of the pipelines that an order may start.
+    verdict says so. ``startable``: prefixes of the pipelines that an order may start. ``runs``: orders that are carried out now.
     """
 
     now_ms: int
@@ -44,6 +56,8 @@ class Situation:
     current: CurrentState
     judged: Sequence[Judged] = ()
     required: Sequence[TransactionGroup] = ()
+    applications: Mapping[str, Application] = field(default_factory=dict)
+    """Of what hangs, by its keys."""
     partitions: PartitionFindings = NOTHING_SEEN
     drivers: Sequence[DriverState] = ()
     jobs: Sequence[FlinkJobFacts] = ()
@@ -53,6 +67,7 @@ class Situation:
     standing: Callable[[], StandingReport] = no_standing_orders
     history_error: str = ""
     startable: Collection[str] = ()
+    runs: Sequence[RunUnderWay] = ()
     known: dict[Callable[[Situation], Any], Any] = field(default_factory=dict)
     """What was read of it, by what read it."""
 

@@ -14,8 +14,6 @@ from indoubt.resource_managers.registry import make_database_resource_manager
 
 OPTION = "--database-properties"
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)=(?P<file>.+)")
-PASSWORDS = frozenset(kind.password_variable for kind in DATABASES.values())
-"""Variables that hold passwords: they win over every file."""
 
 
 def read_databases(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, DatabaseConnection]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection
 
-from indoubt.collector.facts.replayed_batches import replayed_ms
 from indoubt.collector.facts.state import State, of_handle, take_from_older
 from indoubt.collector.facts.transaction_join import at_coordinator, find, is_quiet
 from indoubt.collector.facts.transaction_view import TransactionView
@@ -194,16 +193,16 @@ def awaits_replay(state: State, identity: BrokerIdentity) -> bool:
     """Say whether a transaction that has ended at its coordinator was decided and undone, and its batch not completed since."""
     if identity not in state.aborted or is_quiet(state, state.broker[identity]):
         return False
-    return _is_waiting(state, at_coordinator(state, identity))
+    return _is_waiting(at_coordinator(state, identity))
 
 
 def elsewhere_awaiting_replay(state: State) -> list[TransactionView]:
     """Return those that no coordinator was seen to have, such as branches in databases; oldest end first."""
     keys = {key for key, branch in state.branches.items() if branch.proof is BranchProof.TOMBSTONE}
     found = (find(state, key) for key in keys | state.ledger.lost_keys())
-    views = {view.key: view for view in found if view is not None and view.broker is None and _is_waiting(state, view)}
+    views = {view.key: view for view in found if view is not None and view.broker is None and _is_waiting(view)}
     return sorted(views.values(), key=lambda view: (view.ended_ms or 0, view.key))
 
 
-def _is_waiting(state: State, view: TransactionView) -> bool:
-    return view.state is TransactionState.LOST and replayed_ms(state, view) is None
+def _is_waiting(view: TransactionView) -> bool:
+    return view.state is TransactionState.LOST

@@ -164,7 +164,7 @@ def put_transaction(state: State, new: BrokerTransaction) -> None:
         state.log_end_of.pop(identity, None)
         put_settled(state, after, before)
         if before is None or not before.is_final:
-            state.ends.put(identity.transaction, is_commit=after.is_committing)
+            state.ends.put(identity.transaction, is_commit=after.is_committing, ended_ms=after.ended_ms or 0)
     else:
         state.open.add(identity)
         if after.gone_ms is not None:
@@ -249,7 +249,7 @@ def put_reported(state: State, new: ReportedTransaction) -> None:
 
 
 def _checkpoint_report(state: State, report: CheckpointReport) -> None:
-    type_, pipeline, number, at_ms, rows, duration_ms, reason = report
+    type_, pipeline, attempt, number, at_ms, rows, duration_ms, reason = report
     known = state.checkpoints.get((pipeline, number)) or CheckpointFacts(pipeline=pipeline, number=number)
     sources = known.sources if _REPORTED_IN in known.sources else known.sources | {_REPORTED_IN}
     match type_:
@@ -264,6 +264,11 @@ def _checkpoint_report(state: State, report: CheckpointReport) -> None:
         case _:
             known = replace(known, sources=sources)
     state.checkpoints[pipeline, number] = known
+    if type_ is EventType.CHECKPOINT_COMPLETED and attempt is not None and attempt >= 0:
+        # The batch that a new run repeats first may have been committed before: then its end is all that is seen of it.
+        facts = state.pipelines.get(pipeline) or PipelineFacts(pipeline=pipeline)
+        runs = with_sign(facts.runs, attempt, at_ms, commits=True, opened_ms=at_ms - (duration_ms or 0))
+        state.pipelines[pipeline] = replace(facts, runs=runs)
 
 
 def _checkpoint_file(state: State, file: CheckpointFile) -> None:

@@ -72,8 +72,10 @@ class EndCounts:
     rolled_back: int = 0
     of_forms: dict[str, list[int]] = field(default_factory=dict)
     """Both by the form of ids (``form_of``), since they were taken last."""
+    newest_commit_ms: dict[str, int] = field(default_factory=dict, compare=False)
+    """When the newest committed transaction of a form ended, also of what history held; by what was known of its end then."""
 
-    def put(self, transaction: str, *, is_commit: bool) -> None:
+    def put(self, transaction: str, *, is_commit: bool, ended_ms: int) -> None:
         """Count that a transaction of an id ended, once and for all: nothing that leaves memory takes it back."""
         self.committed += is_commit
         self.rolled_back += not is_commit
@@ -84,6 +86,9 @@ class EndCounts:
             form = form if len(self.of_forms) < MOST_FORMS else NO_FORM
             counts = self.of_forms.setdefault(form, [0, 0])
         counts[not is_commit] += 1
+        newest_ms = self.newest_commit_ms.get(form, -1 if len(self.newest_commit_ms) < MOST_FORMS else ended_ms)
+        if is_commit and ended_ms > newest_ms:
+            self.newest_commit_ms[form] = ended_ms
 
     def take(self) -> dict[str, list[int]]:
         """Return how many were committed and rolled back since the last time, by the form of their ids."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from indoubt.collector.facts import applications, attempts, branch_view
 from indoubt.collector.facts.attempts import OurId
+from indoubt.collector.facts.replayed_batches import replayed_ms
 from indoubt.collector.facts.state import State, of_handle
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.branches import BranchFacts
@@ -33,6 +35,7 @@ from indoubt.lifecycle.identity import TransactionalId, transaction_key
 from indoubt.lifecycle.states import TransactionState
 
 PARSED_KEPT = 4_096
+_UNDONE = (TransactionState.ABORTED, TransactionState.ABORTING)
 _KEY_PATTERN = re.compile(
     r"[^:]*:(?P<id>.*):(?P<producer_id>[0-9]{1,19}):(?P<epoch>-?[0-9]{1,19})(?:@(?P<start>[0-9]{1,19}))?", re.DOTALL
 )
@@ -257,7 +260,7 @@ def _view(
     superseded = _superseded(identity, broker, state.latest_of_id.get(identity.transaction), state)
     # Only its coordinator reports a transaction that is not ours.
     reported = reported if own_id is not None or listing is not None else None
-    return TransactionView(
+    view = TransactionView(
         transaction=identity.transaction,
         producer_id=identity.producer_id,
         producer_epoch=identity.producer_epoch,
@@ -282,6 +285,17 @@ def _view(
         log_end=state.log_end_of.get(broker.identity) if broker is not None else None,
         flink_checkpoint=_flink_checkpoint(state, broker, branch) if own_id is None else None,
     )
+    is_lost = view.state is TransactionState.LOST or (view.state in _UNDONE and listing is not None)
+    return _written_again(state, view) if is_lost else view
+
+
+def _written_again(state: State, view: TransactionView) -> TransactionView:
+    """Return a transaction that was decided and undone with when its batch was completed since, where it was."""
+    at_ms = replayed_ms(state, view)
+    if at_ms is None:
+        return view
+    is_lost = view.state is TransactionState.LOST
+    return replace(view, state=TransactionState.WRITTEN_AGAIN if is_lost else view.state, written_again_ms=at_ms)
 
 
 def _flink_checkpoint(state: State, broker: BrokerTransaction | None, branch: BranchFacts | None) -> int | None:

@@ -57,6 +57,8 @@ class TransactionView:
     """Where the decision log ended when it was asked for after this one was seen open: a run from there on is newer."""
     flink_checkpoint: int | None = None
     """The first checkpoint whose ``_metadata`` lists it, where it is Flink's."""
+    written_again_ms: int | None = None
+    """When its batch was completed after it was undone, or None."""
 
     @property
     def pipeline(self) -> str:

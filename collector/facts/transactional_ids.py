@@ -144,11 +144,15 @@ class KnownIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixReport:
-    """What there is to say about one prefix. ``growth_per_hour``: new ids less expired ones, over the last day at most."""
+    """What there is to say about one prefix. ``growth_per_hour``: new ids less expired ones, over the last day at most.
+
+    ``ids_by_hour``: how many there were at the end of each of the last 24 hours, the oldest first; the last one is not over.
+    """
 
     prefix: str
     ids: int
     growth_per_hour: float
+    ids_by_hour: tuple[int, ...]
     stale_ids: int
     newest_ms: int
     oldest_ms: int
@@ -206,6 +210,7 @@ def _report(found: PrefixIds, checkpoint_ids: tuple[str, ...], fenced: int, at_m
         prefix=found.prefix,
         ids=found.ids,
         growth_per_hour=growth,
+        ids_by_hour=_by_hour(found, hour),
         stale_ids=stale,
         newest_ms=found.newest_ms,
         oldest_ms=min(found.last_used, default=0) * HOUR_MS,
@@ -237,6 +242,15 @@ def _growth(found: PrefixIds, hour: int) -> float:
     made = sum(count for at, count in found.created.items() if since <= at)
     gone = sum(count for at, count in found.expired.items() if since <= at)
     return round((made - gone) / hours, 1)
+
+
+def _by_hour(found: PrefixIds, hour: int) -> tuple[int, ...]:
+    """Return how many ids there were at the end of each hour of the last day: what came since then is taken away again."""
+    number, backwards = found.ids, []
+    for end in range(hour, hour - GROWTH_HOURS, -1):
+        backwards.append(max(0, number))
+        number += found.expired.get(end, 0) - found.created.get(end, 0)
+    return tuple(reversed(backwards))
 
 
 def _hour(at_ms: int) -> int:

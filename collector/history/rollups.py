@@ -51,9 +51,6 @@ COUNTS: dict[str, tuple[str, ...]] = {
         from ended where timeout_ms > 0 group by all""",
     ),
     "lifecycle_events": (
-        f"""insert into transaction_counts
-        select {_MINUTE.format("at_ms")}, {_PIPELINE}, 'lost', count(*)
-        from arrived where type = 'transaction.lost' group by all""",
         # A database has no log of its own: what became of its branches is known from the events alone.
         f"""insert into transaction_counts
         select {_MINUTE.format("at_ms")}, {_PIPELINE}, {BRANCH_OUTCOME}, count(*)
@@ -81,7 +78,10 @@ COUNTS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-_MOST = "max(waiting), max(longest_wait_ms), max(hidden)"
+SAMPLES_KEPT_MS = 25 * HOUR_MS
+"""Of groups and partitions: a day is shown at most."""
+_MOST = "max(waiting), max(longest_wait_ms), max(hidden), max(lag)"
+_SAMPLES = ("group_lags", "partition_ends")
 _MERGED = (
     ("transaction_counts", MINUTES_KEPT_MS, HOUR_MS, "application, outcome", "sum(transactions)"),
     ("abort_counts", MINUTES_KEPT_MS, HOUR_MS, "application, cause", "sum(transactions)"),
@@ -101,12 +101,16 @@ _MERGED = (
     ),
     ("reader_waits", WAITS_PER_TEN_SECONDS_MS, MINUTE_MS, "application", _MOST),
     ("reader_waits", MINUTES_KEPT_MS, HOUR_MS, "application", _MOST),
+    ("group_lags", WAITS_PER_TEN_SECONDS_MS, MINUTE_MS, "consumer_group", "max(lag), max(hidden)"),
+    ("partition_ends", WAITS_PER_TEN_SECONDS_MS, MINUTE_MS, "topic, partition", "max(high_watermark), max(hidden)"),
 )
 """Of each table how long its rows are kept apart, into what spans they go then, its keys, and what its rows become together."""
 
 
 def _merge_of(table: str, kept_ms: int, into_ms: int, keys: str, sums: str) -> tuple[str, str, str]:
     """Return the statements that note what is to be merged, delete its parts, and put the sums in their place."""
+    # What is sampled here never comes late.
+    begin = f"greatest($from, $before - {2 * HOUR_MS})" if table in _SAMPLES else "$from"
     old = f"begin_ms < ($today - {kept_ms}) // {into_ms} * {into_ms}"
     same = " and ".join(f"t.{key} = m.{key}" for key in keys.split(", "))
     return (
@@ -114,7 +118,7 @@ def _merge_of(table: str, kept_ms: int, into_ms: int, keys: str, sums: str) -> t
         select first_ms as begin_ms, length_ms as span_ms, {keys}, {sums}
         from (select *, if({old} and span_ms < {into_ms}, begin_ms // {into_ms} * {into_ms}, begin_ms) as first_ms,
                      if({old}, greatest(span_ms, {into_ms}), span_ms) as length_ms
-              from {table} where begin_ms >= $from and begin_ms < $before)
+              from {table} where begin_ms >= {begin} and begin_ms < $before)
         group by all having count(*) > 1 or min(span_ms) < length_ms""",
         f"""delete from {table} t using merged m
         where t.begin_ms >= m.begin_ms and t.begin_ms < m.begin_ms + m.span_ms and {same}""",
@@ -123,6 +127,7 @@ def _merge_of(table: str, kept_ms: int, into_ms: int, keys: str, sums: str) -> t
 
 
 _MERGES = [_merge_of(*how) for how in _MERGED]
+_LEAVING = [f"delete from {table} where begin_ms < $before" for table in _SAMPLES]
 _TO_EXPLAIN = "select *, rowid from aborts_to_explain where ended_ms <= ? order by rowid limit ?"
 
 Aborted = tuple[str, int, int]
@@ -140,6 +145,8 @@ def count(cursor: duckdb.DuckDBPyConnection, table: str) -> None:
 def merge(cursor: duckdb.DuckDBPyConnection, from_ms: int, before_ms: int, today_ms: int) -> None:
     """Make one row of the rows of each minute from ``from_ms`` until ``before_ms``, one an hour of those that are old.
 
+    Samples of groups and partitions leave after a day.
+
     Raises duckdb.Error.
     """
     values = {"today": today_ms, "from": from_ms, "before": before_ms}
@@ -148,6 +155,8 @@ def merge(cursor: duckdb.DuckDBPyConnection, from_ms: int, before_ms: int, today
         cursor.execute(note, values)
         cursor.execute(delete)
         cursor.execute(insert)
+    for leaving in _LEAVING:
+        cursor.execute(leaving, {"before": before_ms - SAMPLES_KEPT_MS})
     cursor.commit()
 
 

@@ -159,10 +159,22 @@ create table transaction_lengths (
 -- of time. Ten seconds each, later a minute and an hour (span_ms says which); of rows with the same key the largest values
 -- count. application: who holds the last stable offsets back; empty while that is unknown. waiting: consumer groups.
 -- longest_wait_ms: of the one that waited longest, 0 without any. hidden: high watermark less last stable offset, of the
--- partition that hides most.
+-- partition that hides most. lag: most records that a group had not read on the partitions that the application writes.
 create table reader_waits (
     begin_ms bigint not null, span_ms bigint not null, application varchar not null, waiting bigint not null,
-    longest_wait_ms bigint not null, hidden bigint not null);
+    longest_wait_ms bigint not null, hidden bigint not null, lag bigint not null);
+
+-- What consumer groups had not read, where it was anything: the most of a stretch of time, ten seconds, later a minute;
+-- it leaves after a day. lag: up to the last stable offset, hidden: behind it, both over all partitions of the group.
+create table group_lags (
+    begin_ms bigint not null, span_ms bigint not null, consumer_group varchar not null, lag bigint not null,
+    hidden bigint not null);
+
+-- Ends of partitions that are read or hide records, where they moved, in the same stretches: the largest high watermark, and
+-- the most offsets that were hidden, between it and the last stable offset.
+create table partition_ends (
+    begin_ms bigint not null, span_ms bigint not null, topic varchar not null, partition integer not null,
+    high_watermark bigint not null, hidden bigint not null);
 
 -- When each source was observed, one row for each uninterrupted time; source 'collector': when the collector itself ran.
 -- What is in no row was not looked at: no value there is a gap, and no zero.

@@ -142,7 +142,8 @@ where outcome in ('accepted', 'failed', 'pending') order by audit desc limit ?""
 LAST_AUDIT = "select coalesce(max(audit), 0) from audit"
 ADD_AUDIT = "insert into audit values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 AUDIT = """
-select a.*, r.refers_to from audit a left join order_results r using (audit)
+select a.*, r.refers_to, i.at_ms as given_at_ms from audit a left join order_results r using (audit)
+left join order_intents i using (intent)
 where a.audit < ? order by a.audit desc limit ?"""
 AUDIT_FROM_NEWEST = (2**62,)
 AUDIT_BEFORE = "select count(*) from audit where audit < ?"
@@ -153,7 +154,8 @@ contains(lower(concat_ws(chr(10), a.who, a.action, a.reason, a.outcome, a.detail
 and (len(?::varchar[]) = 0 or exists (select 1 from unnest(?::varchar[]) as asked(name) where contains(a.keys, asked.name)))
 and a.audit < ?"""
 AUDIT_FOUND = f"""
-select a.*, r.refers_to from audit a left join order_results r using (audit)
+select a.*, r.refers_to, i.at_ms as given_at_ms from audit a left join order_results r using (audit)
+left join order_intents i using (intent)
 where {AUDIT_FITS} order by a.audit desc limit ?"""
 AUDIT_FOUND_BEFORE = f"select count(*) from audit a where {AUDIT_FITS}"
 
@@ -228,14 +230,40 @@ from (select (update_ms - ?) // ? as bucket, transaction_id, status, count(*) as
       group by all)
 group by all"""
 SERIES_OF_EVENTS = f"""
-select (at_ms - ?) // ?, {APPLICATION_FORM}(pipeline || '-0-0'), if(type = 'transaction.lost', 'lost', {BRANCH_OUTCOME}), count(*)
-from lifecycle_events where at_ms >= ? and at_ms < ? and (type = 'transaction.lost' or {BRANCH_ENDED}) group by all"""
+select (at_ms - ?) // ?, {APPLICATION_FORM}(pipeline || '-0-0'), {BRANCH_OUTCOME}, count(*)
+from lifecycle_events where at_ms >= ? and at_ms < ? and {BRANCH_ENDED} group by all"""
+# Aborts by cause, over any time. Bound: from, length of a bucket, from, until (epoch ms).
+ABORTS_BY_CAUSE = """
+select (begin_ms - ?) // ?, application, cause, sum(transactions)::bigint
+from abort_counts where begin_ms >= ? and begin_ms < ? group by all"""
+FIRST_ABORT = "select min(begin_ms) from abort_counts"
 SERIES_OF_WAITS = """
-select (begin_ms - ?) // ?, application, max(waiting), max(longest_wait_ms), max(hidden)
+select (begin_ms - ?) // ?, application, max(waiting), max(longest_wait_ms), max(hidden), max(lag)
 from reader_waits where begin_ms >= ? and begin_ms < ? and span_ms <= 60000 group by all"""
+SERIES_OF_CHECKPOINTS = """
+select (begin_ms - ?) // ?, pipeline, max(duration_most_ms) from checkpoint_counts
+where begin_ms >= ? and begin_ms < ? and span_ms <= 60000 and seen_in <> 'flink' group by all"""
+SERIES_OF_GROUPS = """
+select consumer_group, list(bucket), list(lag), list(hidden)
+from (select (begin_ms - ?) // ? as bucket, consumer_group, max(lag) as lag, max(hidden) as hidden from group_lags
+      where begin_ms >= ? and begin_ms < ? group by all)
+group by all"""
+# Of one partition; what was before stands in the bucket -1. Bound: from, length of a bucket, topic, partition, until.
+SERIES_OF_ENDS = """
+select greatest((begin_ms - $1) // $2, -1), arg_max(high_watermark, begin_ms), max(hidden)
+from partition_ends where topic = $3 and partition = $4 and begin_ms < $5 group by all"""
+# Lengths count by the minute, later by the hour. Bound: from, until.
+SERIES_OF_LENGTHS = """
+select begin_ms, span_ms, application, max(timeout_ms), max(longest_ms) from transaction_lengths
+where begin_ms + span_ms > ? and begin_ms < ? group by all order by begin_ms"""
 
 ADD_READER_WAITS = """
 insert into reader_waits select unnest(?::bigint[]), ?, unnest(?::varchar[]), unnest(?::bigint[]), unnest(?::bigint[]),
+       unnest(?::bigint[]), unnest(?::bigint[])"""
+ADD_GROUP_LAGS = """
+insert into group_lags select unnest(?::bigint[]), ?, unnest(?::varchar[]), unnest(?::bigint[]), unnest(?::bigint[])"""
+ADD_PARTITION_ENDS = """
+insert into partition_ends select unnest(?::bigint[]), ?, unnest(?::varchar[]), unnest(?::integer[]), unnest(?::bigint[]),
        unnest(?::bigint[])"""
 KEEP_SOURCE_WATCHES = """
 insert or replace into source_watches select unnest(?::varchar[]), unnest(?::bigint[]), unnest(?::bigint[])"""

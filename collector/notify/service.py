@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from indoubt.collector.assess.assessor import Assessor
 from indoubt.collector.config.alerts import AlertSettings
 from indoubt.collector.config.receivers import Notifier, ReceiverSettings
-from indoubt.collector.config.settings import TunableSettings
+from indoubt.collector.config.variables import TunableSettings
 from indoubt.collector.history.store import Store
 from indoubt.collector.notify.evaluator import AlertEvaluator
 from indoubt.collector.notify.notifiers.alertmanager import Alertmanager
@@ -29,11 +29,12 @@ class AlertService:
         tunable: TunableSettings,
         receivers: ReceiverSettings,
         public_url: str = "",
+        cluster: str = "",
     ) -> None:
         self._kept = AlertStore(store)
         settings = alert_settings(tunable)
         told = notifiers(receivers, settings.repeat_ms)
-        self.dispatcher = NotificationDispatcher(self._kept, told, RetryPolicy(), public_url)
+        self.dispatcher = NotificationDispatcher(self._kept, told, RetryPolicy(), public_url, cluster)
         self.evaluator = AlertEvaluator(
             self._kept,
             assessor.follow,

@@ -154,7 +154,7 @@ def alert_json(alert: Alert) -> dict[str, Any]:
         "summary": finding.summary,
         "evidence": [{"fact": e.fact, "source": e.source, "at_ms": e.at_ms} for e in finding.evidence],
         "labels": finding.labels,
-        "group": finding.shown_group,
+        "group": finding.group,
         "remedy": finding.remedy.value,
         "path": finding.path,
         "found_at_ms": alert.found_ms,
@@ -197,7 +197,6 @@ def _alert_row(alert: Alert) -> list[Any]:
         "for_ms": finding.for_ms,
         "remedy": finding.remedy.value,
         "object_path": finding.object_path,
-        "batch_group": finding.batch_group,
     }
     return [finding.key, alert.state.value, alert.since_ms, alert.found_ms, alert.fired_ms, json.dumps(value)]
 

@@ -56,11 +56,6 @@ class AbortedOffsets(Observer):
         self._looked_s = 0.0
         self._since_ms = 0
 
-    @property
-    def is_listed(self) -> bool:
-        """It is shown only when it has something to say."""
-        return bool(self._starts) or self.status.records > 0 or self.status.error != ""
-
     def observe(self) -> None:
         """Poll until stopped. Raises Unreachable, ResourceManagerError."""
         while not self.stopping.is_set():

@@ -19,7 +19,7 @@ from indoubt.collector.records.facts import BrokerTransaction
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import CLOCK, now_ms
 from indoubt.collector.verdicts.hanging_transactions import OVERDUE_MS, Suspect, followed, key_of, partition_name
-from indoubt.collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker
+from indoubt.collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker, SeenGroup
 from indoubt.collector.verdicts.streams_restores import find_restores
 from indoubt.collector.views.coordinators import Coordinators
 from indoubt.collector.views.current_state import CurrentState
@@ -27,7 +27,7 @@ from indoubt.lifecycle.errors import Unreachable
 from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
 from indoubt.resource_managers.kafka.answers import BrokerAnswer
 from indoubt.resource_managers.kafka.connection import KafkaConnection
-from indoubt.resource_managers.kafka.group_members import GroupMembers, HeldOffsets
+from indoubt.resource_managers.kafka.group_members import DEAD, GroupMembers, HeldOffsets
 from indoubt.resource_managers.kafka.group_questions import held_offsets, kept_groups, members
 from indoubt.resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer, Partition
 from indoubt.resource_managers.kafka.share_groups import read_committed, read_to
@@ -76,6 +76,7 @@ class Partitions(Observer):
         self._unknown_share: dict[str, BrokerAnswer] = {}
         """Share groups that may wait, since it is not told whether they do; asked each round."""
         self._members: Mapping[str, GroupMembers] = {}
+        self._member_counts: dict[str, int | None] = {}
         self._held: dict[int, HeldOffsets] = {}
         self._layout: Layout | None = None
         self._layout_s = self._groups_s = -math.inf
@@ -123,7 +124,7 @@ class Partitions(Observer):
         layout = self._known_layout()
         open_ = self.current.open_at_coordinators()
         swept = self._poll_groups(layout)
-        self._poll_members(open_, layout)
+        self._poll_members(open_, layout, swept)
         partitions = self._due(layout, open_, swept)
         self._poll_partitions(partitions, layout)
         self._poll_producers(self._tracker.held(partitions), layout, open_)
@@ -184,6 +185,7 @@ class Partitions(Observer):
             self._groups = (self._groups if answers.failed else {}) | listed
             self._share = (self._share if answers.failed else frozenset()) | waiting
             self._tracker.keep_only_groups(self._groups)
+            self._member_counts = {group: self._member_counts.get(group) for group in self._groups}
             self._groups_s = at_s
         self._failed(self._unknown_share)
         count = share(len(self._groups), POLL_MS, self._round_ms, GROUPS_PER_POLL)
@@ -212,16 +214,24 @@ class Partitions(Observer):
         self._unknown_share = {f"isolation level of share group {name}": why for name, why in answers.failed.items()}
         return frozenset(name for name, waits in answers.found.items() if waits)
 
-    def _poll_members(self, open_: Collection[BrokerTransaction], layout: Layout) -> None:
-        """Ask whose offsets open transactions hold, and who is in the groups of Kafka Streams: is the owner still there?"""
+    def _poll_members(self, open_: Collection[BrokerTransaction], layout: Layout, swept: Collection[str]) -> None:
+        """Ask whose offsets open transactions hold, and who is in the groups of Kafka Streams: is the owner still there?
+
+        Of ``swept`` only the number of members is kept.
+        """
         parsed = (StreamsId.parse(transaction.identity.transaction) for transaction in open_)
         groups = sorted({streams.application for streams in parsed if streams is not None} & self._groups.keys())
-        answers = members(self._connection, groups[:GROUPS_PER_POLL], now_ms())
-        self._failed({f"members of group {group}": error for group, error in answers.failed.items()})
-        self._members = answers.found
+        owners = groups[:GROUPS_PER_POLL]
+        answers = members(self._connection, {*owners, *swept}, now_ms())
+        self._failed(
+            {f"members of group {group}": answers.failed[group] for group in owners if group in answers.failed}
+        )
+        for group, seen in answers.found.items():
+            self._member_counts[group] = seen.count if seen.state != DEAD else None
+        self._members = {group: answers.found[group] for group in owners if group in answers.found}
         self._held = self._poll_held_offsets(open_, layout)
         named = {f"{CONSUMER_OFFSETS}-{number}": held for number, held in self._held.items()}
-        self.current.see_groups(answers.found, named)
+        self.current.see_groups(self._members, named)
 
     def _poll_held_offsets(self, open_: Collection[BrokerTransaction], layout: Layout) -> dict[int, HeldOffsets]:
         """Return whose offsets are held on each partition of ``__consumer_offsets``, of as many as one poll may ask for."""
@@ -314,7 +324,15 @@ class Partitions(Observer):
     def _show(self) -> None:
         hanging = tuple(suspect for suspect in self._suspects.values() if suspect.found_ms is not None)
         self.findings = PartitionFindings(
-            at_ms=now_ms(), blocked=self._tracker.blocked(), hanging=hanging, read_by=self._tracker.read_by()
+            at_ms=now_ms(),
+            blocked=self._tracker.blocked(),
+            hanging=hanging,
+            read_by=self._tracker.read_by(),
+            snapshots=self._tracker.snapshots(),
+            groups={
+                group: SeenGroup(state=state, members=self._member_counts.get(group))
+                for group, state in self._groups.items()
+            },
         )
         shown = (
             [

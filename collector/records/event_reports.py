@@ -26,6 +26,7 @@ class CheckpointReport(NamedTuple):
 
     type: EventType
     pipeline: str
+    attempt: int | None
     number: int
     at_ms: int
     rows: int | None
@@ -74,7 +75,8 @@ def checkpoint_of(event: LifecycleEvent) -> CheckpointReport:
     rows = duration_ms = None
     if event.type is EventType.CHECKPOINT_COMPLETED:
         rows, duration_ms = whole_number(event, "rows"), whole_number(event, "duration_ms")
-    return CheckpointReport(event.type, pipeline, number, event.at_ms, rows, duration_ms, _reason(event))
+    attempt = whole_number(event, "attempt")
+    return CheckpointReport(event.type, pipeline, attempt, number, event.at_ms, rows, duration_ms, _reason(event))
 
 
 def text(event: LifecycleEvent, name: str) -> str:
@@ -140,12 +142,12 @@ def checkpoints(events: EventColumns) -> Iterator[CheckpointReport]:
     if not rows.size:
         return
     types, at_ms = (TYPES[code] for code in events.type_code[rows].tolist()), events.at_ms.to_numpy()[rows].tolist()
-    names = ("pipeline", "batch", "rows", "duration_ms", "reason")
+    names = ("pipeline", "attempt", "batch", "rows", "duration_ms", "reason")
     found = (events.data.field(name).take(pa.array(rows)).to_pylist() for name in names)
-    for type_, at, (pipeline, number, count, took_ms, reason) in zip(
+    for type_, at, (pipeline, attempt, number, count, took_ms, reason) in zip(
         types, at_ms, zip(*found, strict=True), strict=True
     ):
-        yield CheckpointReport(type_, pipeline, number, at, count, took_ms, reason or "")
+        yield CheckpointReport(type_, pipeline, attempt, number, at, count, took_ms, reason or "")
 
 
 def heartbeats(events: EventColumns) -> Iterator[tuple[str, int, str]]:

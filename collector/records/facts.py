@@ -270,6 +270,7 @@ class PipelineFacts:
     """When its supervisor reported the newest restarts, oldest first."""
     ordered_ms: int | None = None
     """When a person ordered the restart, or the start, that its supervisor has not answered yet; not history."""
+    ordered_by: str = ""
 
     def setting(self, name: str, default: int) -> int:
         """Return a numeric setting that the pipeline reported at its start, or its default."""

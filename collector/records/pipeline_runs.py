@@ -16,8 +16,9 @@ RUNS_KEPT = 20
 class RunFacts:
     """One run. Times are epoch ms by its driver's clock, None: not seen.
 
-    ``began_ms``: its record in the decision log. ``query_ms``: its query started. ``opened_ms``: when the transactions of its
-    first commit were opened. ``stopped_on_request``: a person asked for its end.
+    ``began_ms``: its record in the decision log. ``query_ms``: its query started. ``first_commit_ms``: it decided to commit a
+    batch, or completed one that was committed before. ``opened_ms``: when that batch began. ``stopped_on_request``: a person
+    asked for its end.
     """
 
     began_ms: int | None = None
@@ -41,7 +42,7 @@ def with_sign(
 ) -> Mapping[int, RunFacts]:
     """Return the runs with one more sign of a run, and what it was; ``attempt``: where the run began in the decision log.
 
-    ``opened_ms``: when the transactions that it commits were opened, None where it commits none.
+    ``opened_ms``: when the batch that it commits began, None where that is not known.
     """
     known = runs.get(attempt) or RunFacts()
     after = replace(

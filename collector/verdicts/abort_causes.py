@@ -87,13 +87,15 @@ def explain(clues: AbortClues) -> Inference:
             return _found(
                 AbortCause.CLIENT,
                 Certainty.GUESS,
-                "its driver reported that it rolled it back; the broker's end was not seen",
+                "its driver reported the rollback; the broker's record of the end was not seen",
             )
-        return _found(AbortCause.UNKNOWN, Certainty.GUESS, "the broker's end of it was not seen")
+        return _found(AbortCause.UNKNOWN, Certainty.GUESS, "the broker's record of its end was not seen")
     match ended_by(broker):
         case EndedBy.CLIENT:
             return _found(
-                AbortCause.CLIENT, Certainty.CERTAIN, "its epoch stayed: only who holds it can have ended it so"
+                AbortCause.CLIENT,
+                Certainty.CERTAIN,
+                "its epoch did not change: only its own producer can end it that way",
             )
         case EndedBy.COORDINATOR:
             return _by_coordinator(clues, broker, reported)
@@ -154,7 +156,7 @@ def _by_coordinator(clues: AbortClues, broker: BrokerTransaction, reported: bool
     return _found(
         AbortCause.FENCED,
         certainty,
-        "the coordinator ended it before its timeout, as it does for a producer that takes the id",
+        "the coordinator ended it before its timeout, as it does when another producer takes the id",
     )
 
 

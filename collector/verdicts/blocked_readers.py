@@ -180,8 +180,13 @@ def judge_restore(restore: RestoreSnapshot, partition: PartitionSnapshot) -> Rea
     )
 
 
-def judge_reader(reader: ReaderSnapshot, partition: PartitionSnapshot, tail: Tail, stalled_ms: int) -> Reader | None:
+def judge_reader(
+    reader: ReaderSnapshot, partition: PartitionSnapshot, tail: Tail, record_ms: int, stalled_ms: int
+) -> Reader | None:
     """Return how a group stands, or None when there is nothing to say: it is up to date.
+
+    ``record_ms``: since when there is a record for it, where the tail has one. A group that has read everything stands still
+    too: only from then on it should have moved.
 
     Ask for the group's offset first and for the last stable offset then: since that only grows, an offset beyond it is
     beyond it for certain. Beside an older look at the partition nothing is said of such an offset.
@@ -205,8 +210,9 @@ def judge_reader(reader: ReaderSnapshot, partition: PartitionSnapshot, tail: Tai
         return None
     if tail is Tail.NOTHING:
         return _reader(reader, partition, ReaderKind.MARKERS_ONLY, Certainty.CERTAIN, reader.since_ms)
-    if tail is Tail.RECORDS and reader.seen_ms - reader.since_ms >= stalled_ms:
-        return _reader(reader, partition, ReaderKind.STALLED, likely, reader.since_ms)
+    stopped_ms = max(reader.since_ms, record_ms)
+    if tail is Tail.RECORDS and reader.seen_ms - stopped_ms >= stalled_ms:
+        return _reader(reader, partition, ReaderKind.STALLED, likely, stopped_ms)
     return _reader(reader, partition, ReaderKind.READING, likely, reader.since_ms)
 
 

@@ -24,7 +24,7 @@ def listed(
     since = (
         ""
         if branch.prepared_ms is not None
-        else "; the server keeps no time: its age counts from when it was first seen"
+        else "; the server keeps no start time: its age counts from when it was first seen"
     )
     found = [Evidence(fact=f"prepared{owner}{since}", source=branch.listed_by, at_ms=polled_ms)]
     if not_asked:
@@ -54,7 +54,7 @@ def ended(branch: BranchFacts) -> Evidence:
         case BranchProof.COMMITTED:
             return Evidence(fact="its marker row is there: committed", source=source, at_ms=branch.gone_ms)
         case BranchProof.TOMBSTONE:
-            fact = "a tombstone stands in its marker's place: it was rolled back"
+            fact = "a tombstone replaced its marker: it was rolled back"
             return Evidence(fact=fact, source=source, at_ms=branch.gone_ms)
         case BranchProof.NO_MARKER:
             return Evidence(fact=f"{fact}no marker row proves a commit", source=source, at_ms=branch.gone_ms)
@@ -62,7 +62,7 @@ def ended(branch: BranchFacts) -> Evidence:
             fact = f"{fact}its marker cannot be read: grant select on indoubt_markers"
             return Evidence(fact=fact, source=source, at_ms=branch.gone_ms)
         case None:
-            fact = f"{fact}how it ended the server does not keep: its owner knows"
+            fact = f"{fact}the server does not keep how it ended: ask its owner"
             return Evidence(fact=fact, source=branch.listed_by, at_ms=branch.gone_ms)
 
 

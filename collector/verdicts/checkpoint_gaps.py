@@ -19,12 +19,16 @@ SHORTEST_MS = 10_000
 
 
 def checkpoint_gaps(
-    checkpoints: Iterable[CheckpointFacts], interval_ms: int | None, now_ms: int, unobserved: Sequence[Span] = ()
+    checkpoints: Iterable[CheckpointFacts],
+    interval_ms: int | None,
+    now_ms: int,
+    unobserved: Sequence[Span] = (),
+    starting: Sequence[Span] = (),
 ) -> CheckpointGapsRow:
     """Return what is wrong with the checkpoints of one pipeline until ``now_ms``; where it has ended, pass when.
 
     ``interval_ms``: the configured one, None where it is not known: then what was usual is taken alone. ``unobserved``: when the
-    collector was not there to see a checkpoint.
+    collector was not there to see a checkpoint. ``starting``: when a run may have needed the time to start; they do not overlap.
     """
     known = sorted((c for c in checkpoints if c.kind == "checkpoint"), key=lambda c: (c.begun_ms or 0, c.number))
     done_ms = sorted({c.ended_ms for c in known if c.state is CheckpointState.COMPLETED and c.ended_ms is not None})
@@ -35,12 +39,12 @@ def checkpoint_gaps(
         for c in known
         if c.failed_ms is not None
     )
-    hung = _hung(known, done_ms, limit_ms, now_ms) if limit_ms is not None else ()
+    hung = _hung(known, done_ms, limit_ms, now_ms, starting) if limit_ms is not None else ()
     # The time until now is a gap like any other, but it goes on.
     gaps = [
         _gap((begin, end), end not in done_ms, failures, hung, unobserved)
         for begin, end in pairwise([*done_ms, now_ms])
-        if limit_ms is not None and end - begin > limit_ms
+        if limit_ms is not None and end - begin - overlap_ms(starting, begin, end) > limit_ms
     ]
     return CheckpointGapsRow(
         pipeline=known[0].pipeline if known else "", usual_ms=usual_ms, gaps=tuple(gaps), failures=failures, hung=hung
@@ -55,7 +59,11 @@ def _usual_ms(done_ms: Sequence[int], interval_ms: int | None) -> int | None:
 
 
 def _hung(
-    checkpoints: Sequence[CheckpointFacts], done_ms: Sequence[int], limit_ms: int, now_ms: int
+    checkpoints: Sequence[CheckpointFacts],
+    done_ms: Sequence[int],
+    limit_ms: int,
+    now_ms: int,
+    starting: Sequence[Span],
 ) -> tuple[HungCheckpoint, ...]:
     found = []
     for checkpoint in checkpoints:
@@ -63,7 +71,7 @@ def _hung(
         if checkpoint.state is not CheckpointState.STARTED or begun_ms is None:
             continue
         until_ms = next((at for at in done_ms if at > begun_ms), now_ms)
-        if until_ms - begun_ms > limit_ms:
+        if until_ms - begun_ms - overlap_ms(starting, begun_ms, until_ms) > limit_ms:
             name = f"checkpoint {checkpoint.number} did not end within {duration(until_ms - begun_ms)}"
             number = checkpoint.number
             found.append(HungCheckpoint(number=number, started_at_ms=begun_ms, until_ms=until_ms, name=name))

@@ -20,11 +20,11 @@ from indoubt.collector.verdicts.abort_causes import AbortClues, Inference, expla
 from indoubt.collector.verdicts.flink_checkpoints import Evidence, Fate
 from indoubt.collector.verdicts.read_process_write import InputTie
 from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
-from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.states import ROLLED_BACK, TransactionState
 from indoubt.lifecycle.verdicts import AbortCause, Certainty
 
 COMMITTED = (TransactionState.COMMITTED, TransactionState.COMMITTING)
-UNDONE = (TransactionState.ABORTED, TransactionState.ABORTING, TransactionState.LOST)
+UNDONE = (*ROLLED_BACK, TransactionState.ABORTING)
 
 
 class LossVerdict(Enum):
@@ -34,6 +34,8 @@ class LossVerdict(Enum):
     """Committed: its records were made visible. Whether retention, or who deleted their topic, took them since is not asked."""
     LOST = "lost"
     """Its owner counts it as written, and the broker has undone it."""
+    WRITTEN_AGAIN = TransactionState.WRITTEN_AGAIN.value
+    """Decided and undone, and its batch was completed since: its rows are there."""
     DUPLICATED = "duplicated"
     """Committed, and its owner was set back to before it: it is written a second time."""
     HARMLESS = "harmless"
@@ -51,8 +53,6 @@ class LossCase:
 
     clues: AbortClues
     log_status: DecisionLogStatus
-    replayed_ms: int | None = None
-    """When its batch was completed after it was undone, or None."""
     flink: Evidence | None = None
     tie: InputTie | None = None
     """What ties it to its input, of what is known of this very transaction (read_process_write.py)."""
@@ -91,7 +91,7 @@ def judge_loss(case: LossCase) -> Loss | None:
         verdict, certainty, why = _committed(case)
         return Loss(view=view, verdict=verdict, certainty=certainty, why=why, checkpoint=checkpoint)
     if view.state is TransactionState.ENDED:
-        why = "it has ended, and whether it was committed or aborted was not seen"
+        why = "it has ended; whether by commit or abort was not seen"
         return Loss(view=view, verdict=LossVerdict.UNKNOWN, certainty=Certainty.GUESS, why=why, checkpoint=checkpoint)
     if view.state not in UNDONE:
         return None
@@ -108,7 +108,7 @@ def _committed(case: LossCase) -> Answer:
     if found is not None and found.fate is Fate.REPLAYED:
         certainty = Certainty.CERTAIN if found.sure else Certainty.LIKELY
         return LossVerdict.DUPLICATED, certainty, f"committed{at}, and {found.why}"
-    why = f"committed{at}: its records were made visible"
+    why = f"committed{at}: readers see its records"
     if not view.managed and FlinkId.parse(view.transaction) is not None:
         why += ". If Flink logs 'already been fenced' about it, nothing is lost"
     return LossVerdict.NOT_LOST, Certainty.CERTAIN, why
@@ -121,23 +121,20 @@ def rule_empty(case: LossCase, cause: Inference) -> Answer | None:
         return None
     if broker.ongoing_epoch is not None or broker.ended_ms != broker.identity.start_ms:
         return None
-    return LossVerdict.HARMLESS, Certainty.CERTAIN, "nothing was written in it"
+    return LossVerdict.HARMLESS, Certainty.CERTAIN, "it was empty"
 
 
 def rule_decided(case: LossCase, cause: Inference) -> Answer | None:
     """Ours, and listed in a commit decision that counts: lost, until its batch is replayed."""
     view = case.view
-    if view.listing is None and view.state is not TransactionState.LOST:
+    if view.listing is None and view.state not in (TransactionState.LOST, TransactionState.WRITTEN_AGAIN):
         return None
-    decided = f"decision {view.listing[0]} lists it to be committed" if view.listing is not None else "it was decided"
-    undone = f"{decided}, and it was aborted ({cause.cause.value}: {cause.why})"
-    if case.replayed_ms is not None:
-        return (
-            LossVerdict.HARMLESS,
-            Certainty.CERTAIN,
-            f"{undone}; its batch was completed again at {utc(case.replayed_ms)}",
-        )
-    return LossVerdict.LOST, Certainty.CERTAIN, f"{undone}: only a replay of its batch brings it back"
+    where = f" (log entry {view.listing[0]})" if view.listing is not None else ""
+    undone = f"decided to be committed{where}, then aborted ({cause.cause.value}: {cause.why})"
+    if view.written_again_ms is not None:
+        again = f"a later run wrote its rows again at {utc(view.written_again_ms)}"
+        return LossVerdict.WRITTEN_AGAIN, Certainty.CERTAIN, f"{undone}; {again}"
+    return LossVerdict.LOST, Certainty.CERTAIN, f"{undone}; a restart of its pipeline writes its rows again"
 
 
 def rule_undecided(case: LossCase, cause: Inference) -> Answer | None:
@@ -149,9 +146,9 @@ def rule_undecided(case: LossCase, cause: Inference) -> Answer | None:
         return (
             LossVerdict.UNKNOWN,
             Certainty.GUESS,
-            "the decision log cannot be read: whether it was decided is not known",
+            "the decision log cannot be read, so nobody knows whether it was decided",
         )
-    return LossVerdict.HARMLESS, Certainty.CERTAIN, "no commit decision lists it: its batch is written again"
+    return LossVerdict.HARMLESS, Certainty.CERTAIN, "never decided: the next run writes its batch again"
 
 
 def rule_flink(case: LossCase, cause: Inference) -> Answer | None:
@@ -179,7 +176,7 @@ def rule_offsets(case: LossCase, cause: Inference) -> Answer | None:
     if case.view.broker is None or case.view.named_prefix is not None or case.tie is None:
         return None
     assumed = "".join(f"; assumed: {each.value}" for each in case.tie.assumes)
-    why = f"{case.tie.why}, and they were undone with it: its application reads that input again, as far as can be told{assumed}"
+    why = f"{case.tie.why}, and the abort undid them too: its application reads that input again, as far as can be told{assumed}"
     return LossVerdict.HARMLESS, Certainty.LIKELY, why
 
 
@@ -198,4 +195,4 @@ def _unknown(case: LossCase, cause: Inference) -> Answer:
     undone = f"aborted ({cause.cause.value}: {cause.why})"
     if case.flink is not None:
         return LossVerdict.UNKNOWN, Certainty.GUESS, f"{undone}; {case.flink.why}"
-    return LossVerdict.UNKNOWN, Certainty.GUESS, f"{undone}; only its owner knows whether it writes it again"
+    return LossVerdict.UNKNOWN, Certainty.GUESS, f"{undone}; only its owner knows whether it writes these rows again"

@@ -170,7 +170,7 @@ def _listings(state: FlinkState, listed: Listed, start_ms: int) -> tuple[list[Fl
     wrote = [job for job in known if may_have_written(state, state.jobs[job], start_ms)]
     owner, *_ = *wrote, *known, *jobs, ""
     others = ", ".join(job for job in wrote if job != owner)
-    doubt = f"checkpoints of job {others}, too, list it: which of them wrote it is not known" if others else ""
+    doubt = f"checkpoints of job {others} list it too: which job wrote it is not known" if others else ""
     return [each for each in found if each.job == owner], doubt
 
 
@@ -246,8 +246,8 @@ def _listed(
     if foreign:
         last = foreign[-1]
         doubt = (
-            f"{case.name} was restored at {utc(last.at_ms)} from {last.path}, which is not known to be a checkpoint of its own: if "
-            "it goes on from before, a commit writes these rows twice"
+            f"{case.name} was restored at {utc(last.at_ms)} from {last.path}. Whether that is its own checkpoint is not "
+            "known: if it goes on from an older one, a commit writes these rows twice"
         )
     return replace(case, doubt=doubt, rivals=rivals(state, owner[1], since_ms, holds))
 

@@ -77,7 +77,7 @@ def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState, *, t
 def evidence_of_branch(branch: BranchFacts, flink: FlinkState) -> Evidence:
     """Return what became of the checkpoint that holds a branch of Flink's JDBC sink that was rolled back: what lists it tells."""
     found = _by_listing(flink_cases.case_of_branch(flink, branch))
-    why = "no checkpoint that was read lists its xid, or which of them its job's work rests on is not known"
+    why = "no checkpoint that was read lists its xid, or it is not known which of them its job went on from"
     return found or Evidence(fate=Fate.UNSEEN, why=why)
 
 
@@ -108,7 +108,7 @@ def _by_job(
     if sink.naming is Naming.UNKNOWN:
         if_pooled = by_job(job_case(start_ms, None, job, proven, newest=newest))
         if found.fate is not if_pooled.fate:
-            why = f"whether the numbers in its ids are {job.pipeline}'s checkpoints is not known after so few commits"
+            why = f"too few commits were seen to tell whether the numbers in its ids are {job.pipeline}'s checkpoints"
             return Evidence(fate=Fate.UNSEEN, why=why)
     return found
 
@@ -219,7 +219,7 @@ def rule_2_set_back(case: JobCase) -> Evidence | None:
     restored = case.set_back or case.restored
     if restored is None or not _is_before(case, restored.number):
         return None
-    why = f"{case.facts.pipeline} was set back to checkpoint {restored.number}, before it: it is written again"
+    why = f"{case.facts.pipeline} was set back to checkpoint {restored.number}, which is older: it is written again"
     found = case.answer(2, Fate.REPLAYED, why, min(case.held, default=case.number))
     return replace(found, restored_ms=restored.at_ms)
 
@@ -228,7 +228,7 @@ def rule_3_job_runs(case: JobCase) -> Evidence | None:
     """The job runs, so a checkpoint that holds it may still complete."""
     if case.facts.job.is_over:
         return None
-    why = f"no checkpoint of {case.facts.pipeline} that holds it has ended, as far as Flink reported"
+    why = f"Flink has reported the end of no checkpoint of {case.facts.pipeline} that holds it"
     return case.answer(3, Fate.PENDING, why, case.running)
 
 
@@ -237,8 +237,8 @@ def rule_4_pooled_restore(case: JobCase) -> Evidence | None:
     if case.restored is None or case.number is not None:
         return None
     why = (
-        f"a job was restored from checkpoint {case.restored.number}, but when that was taken was not seen, and pooled ids do "
-        "not tell"
+        f"a job was restored from checkpoint {case.restored.number}; when that was taken was not seen, and pooled ids do not "
+        "tell"
     )
     return case.answer(4, Fate.UNSEEN, why, case.running)
 
@@ -249,7 +249,7 @@ def rule_5_end_not_seen(case: JobCase) -> Evidence | None:
         return None
     is_savepoint = case.running is not None and case.status(case.running) is FlinkStatus.COMPLETED
     unknown = "it is held by a savepoint" if is_savepoint else "the end of its checkpoint was not seen"
-    why = f"{case.facts.pipeline} is {case.facts.job.state}; {unknown}: what a job is restored from will tell"
+    why = f"{case.facts.pipeline} is {case.facts.job.state}; {unknown}: the next restore will tell"
     return case.answer(5, Fate.UNSEEN, why, case.running)
 
 
@@ -318,5 +318,5 @@ def _by_ids(transaction: BrokerTransaction, parsed: FlinkId, sink: Sink, taken_m
     later = [number for number, at_ms in ids.taken_ms.items() if number > parsed.number and at_ms > ended_ms]
     if not later:
         return None
-    why = f"the job went on with {parsed.prefix}-{parsed.subtask}-{min(later)} and never took its id again: it counts it as written"
+    why = f"the job went on with {parsed.prefix}-{parsed.subtask}-{min(later)} and never used this id again: it counts as written"
     return Evidence(fate=Fate.COMPLETED, why=why, checkpoint=parsed.number)

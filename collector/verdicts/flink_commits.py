@@ -61,7 +61,7 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
     counts = Evidence(fact=known.why, source=REST, at_ms=known.at_ms)
     evidence: tuple[Evidence, ...] = (_listed(case), counts, *_others(case))
     if case.is_branch and case.may_run:
-        fact = f"{_runs(case)}: it commits the branch itself, and would fail at one that is gone"
+        fact = f"{_runs(case)}: it commits the branch itself, and fails if another program has done so"
         evidence = (*evidence, Evidence(fact=fact, source=REST))
     if case.now_ms - known.at_ms < case.commit_overdue_ms or (case.is_branch and case.may_run):
         return Judgement(
@@ -74,8 +74,8 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
     assumes = known.assumes
     if case.is_branch and not case.has_ended:
         fact = (
-            f"whether {case.name} still runs is not known, REST does not answer: commit it only if the job is gone. One that runs "
-            "commits the branch itself, and would fail at one that is gone"
+            f"REST does not answer, so whether {case.name} still runs is not known: commit it only if the job is gone. One that "
+            "runs commits the branch itself, and fails if another program has done so"
         )
         evidence = (*evidence, Evidence(fact=fact, source=REST))
         assumes = (*assumes, Assumption.JOB_IS_GONE)
@@ -181,7 +181,7 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
     name = checkpoint_name(case.first_not_failed)
     known = f"the end of {name} was not seen"
     if case.is_savepoint(case.first_not_failed):
-        known = f"{name} is a savepoint, and no restart of the job goes on from it by itself"
+        known = f"{name} is a savepoint, from which the job does not restart by itself"
     fact = (
         f"{known}: commit it only if the job is then restored from {name} or from a later one. Restored from an earlier one, it "
         "writes these rows twice"

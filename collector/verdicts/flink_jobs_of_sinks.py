@@ -14,7 +14,7 @@ from indoubt.collector.verdicts.flink_rivals import ran_at
 COMMIT_DELAY_MS = 10_000
 """A sink's commits follow the end of their checkpoint within this, when its job is looked for."""
 COMMITS_COMPARED = 50
-_ITS_OWNER = "only its owner knows whether it writes it again"
+_ITS_OWNER = "only its owner knows whether it writes these rows again"
 
 
 def job_of(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> tuple[FlinkJobFacts | None, str]:

@@ -155,7 +155,8 @@ class FlinkCase:
         unknown = next((each for each in heirs if each.standing is Standing.UNKNOWN), None)
         if unknown is not None:
             return Known(
-                answer=Answer.DOUBT, why=f"{unknown.why}: if it goes on from before, a commit writes these rows twice"
+                answer=Answer.DOUBT,
+                why=f"{unknown.why}: if it goes on from an older checkpoint, a commit writes these rows twice",
             )
         return self._of_heirs(own, heirs)
 
@@ -165,13 +166,13 @@ class FlinkCase:
         first = self.first.number
         if in_doubt:
             why = (
-                f"{self.name} was set back to before checkpoint {first} and restored again since: whether its work rests on that "
+                f"{self.name} was set back to before checkpoint {first} and restored again since: whether it builds on that "
                 "checkpoint is not known"
             )
             if last is not None and last.number >= first:
                 why = (
                     f"{self.name} was restored from checkpoint {last.number}, which lists it, and since then from a later one that "
-                    "does not: whether its work rests on it is not known"
+                    "does not: whether it builds on the first is not known"
                 )
             if last is not None and last.number in self.may_hold:
                 why = (
@@ -205,7 +206,7 @@ class FlinkCase:
         assert last.restore is not None
         standings = {each.standing for each in heirs}
         if len(standings) > 1 or (own.answer is Answer.SET_BACK and last.standing is Standing.HOLDS):
-            why = f"{last.why}, and another restore tells otherwise: which of the two its work rests on is not known"
+            why = f"{last.why}, and another restore says otherwise: which of the two it builds on is not known"
             return Known(answer=Answer.DOUBT, why=why)
         if last.standing is Standing.HOLDS:
             if own.answer is Answer.COUNTS:

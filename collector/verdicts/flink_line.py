@@ -110,8 +110,8 @@ def several_clusters(state: FlinkState, job: str) -> str:
     if not clusters:
         return ""
     return (
-        f"clusters {' and '.join(clusters)} have a job of the same id {job}, and what one of them tells proves nothing about the "
-        "other: it is not known that the job was restored from a checkpoint that holds this transaction"
+        f"clusters {' and '.join(clusters)} have a job of the same id {job}: what one of them says proves nothing about the other. "
+        "Whether the job was restored from a checkpoint that holds this transaction is not known"
     )
 
 
@@ -199,7 +199,7 @@ def _rival(
     if id_ in known or id_ in may_be:
         if last is None or last.at_ms < since_ms - CLOCK_SKEW_MS:
             return Rival(
-                facts=other, standing=Standing.BESIDE, why=f"{name} may be a copy of this work, and runs beside it"
+                facts=other, standing=Standing.BESIDE, why=f"{name} may be a copy of this job, and runs beside it"
             )
         standing = _standing(state, other, job, holds, frozenset()) if id_ in known else Standing.UNKNOWN
         source = source_of(state, other, last)
@@ -207,12 +207,12 @@ def _rival(
         why = f"{name} was restored from checkpoint {last.number}{of_job} at {utc(last.at_ms)}"
         return Rival(facts=other, standing=standing, why=why, restore=last)
     if is_new and last is None and other.job.state in _NOT_RESTORED_YET:
-        why = f"{name} starts, and REST has not told what it is restored from"
+        why = f"{name} starts, and REST has not said from which checkpoint"
         return Rival(facts=other, standing=Standing.UNKNOWN, why=why)
     if is_namesake and is_new:
         why = (
-            f"{name} has the same name and started at {utc(other.job.started_ms)}; it is not known that it was restored from a "
-            "checkpoint that holds this transaction"
+            f"{name} has the same name and started at {utc(other.job.started_ms)}; whether it was restored from a checkpoint "
+            "that holds this transaction is not known"
         )
         return Rival(facts=other, standing=Standing.UNKNOWN, why=why)
     if is_namesake:

@@ -66,11 +66,11 @@ def unread_list(state: FlinkState, owner: tuple[str, str], id_: FlinkId, start_m
         return None
     doubts = (
         "" if naming else "no checkpoint that was read says that the job uses this prefix",
-        "its sink uses its ids again, so that its number does not tell which checkpoint holds it" if is_pooled else "",
+        "its sink reuses its ids, so their numbers do not tell which checkpoint holds it" if is_pooled else "",
         _not_of_this_attempt(facts, start_ms),
-        "" if facts.counts(holding) else "it is a savepoint, and no restart of the job goes on from it by itself",
+        "" if facts.counts(holding) else "it is a savepoint, from which the job does not restart by itself",
         "" if start_ms <= holding.triggered_ms - CLOCK_SKEW_MS else "it may have begun after the checkpoint's barrier",
-        "a list that must name it, if it is the job's, does not" if _is_contradicted(lists, id_, start_ms) else "",
+        "a list that would name it, were it the job's, does not" if _is_contradicted(lists, id_, start_ms) else "",
         _restored_since(state, facts, start_ms),
         unread.doubt,
     )
@@ -87,7 +87,7 @@ def unread_list_of_branch(state: FlinkState, facts: FlinkJobFacts, branch: Branc
     completed = (seen for seen in near if seen.status is FlinkStatus.COMPLETED and seen.kind.commits)
     holding = max((seen for seen in completed if _may_hold(seen, branch)), key=lambda seen: seen.number, default=None)
     unread = _unread(state, facts, holding) if holding is not None else None
-    doubt = "whether the branch was prepared for that checkpoint or for a later one, its list alone tells"
+    doubt = "whether the branch was prepared for that checkpoint or for a later one, only its list tells"
     return replace(unread, doubt=doubt) if unread is not None else None
 
 

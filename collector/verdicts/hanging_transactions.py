@@ -163,7 +163,7 @@ def h2_the_id_went_on(producer: OpenProducer, view: CoordinatorView, now_ms: int
     """The transactional id that had this producer id has another one now, or is forgotten."""
     if view.transactions or not view.moved:
         return None
-    fact = f"{view.moved[0]} does not have producer id {producer.producer_id} any more, nor has any other id"
+    fact = f"{view.moved[0]} gave up producer id {producer.producer_id}, and no other id has it"
     return _marker(2, producer, view.moved[0], fact, view, Assumption.ALL_IDS_ARE_LISTED)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from indoubt.collector.facts import attempts, replayed_batches
+from indoubt.collector.facts import attempts
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.facts import CheckpointFacts, PipelineFacts
@@ -74,7 +74,6 @@ class EvaluationContext:
             pipeline=self._history(state, view.pipeline) if view.managed else None,
             log_status=self.log_status[0],
             log_error=self.log_status[1],
-            replayed_ms=replayed_batches.replayed_ms(state, view),
             later_batch_decided=_is_passed(state, batch_attempt),
             rulable=batch_attempt if batch_attempt is not None else _of_run(state, view),
             limits=self.limits,

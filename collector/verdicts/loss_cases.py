@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from indoubt.collector.facts import flink_sinks, replayed_batches
+from indoubt.collector.facts import flink_sinks
 from indoubt.collector.facts.flink_sinks import Sink
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_join import view_of
@@ -119,12 +119,10 @@ def clues(state: State, view: TransactionView) -> AbortClues:
 
 
 def _case(state: State, status: DecisionLogStatus, view: TransactionView) -> LossCase:
-    replayed_ms = replayed_batches.replayed_ms(state, view)
     partitions = view.broker.partitions if view.broker is not None else ()
     return LossCase(
         clues=clues(state, view),
         log_status=status,
-        replayed_ms=replayed_ms,
         tie=input_tie(state, view.transaction, partitions),
     )
 

@@ -26,6 +26,7 @@ from indoubt.collector.verdicts.hanging_transactions import Suspect
 from indoubt.resource_managers.kafka.partitions import OpenProducer, Partition
 
 TAILS_KEPT = 20_000
+POLLS_TO_BE_UNKNOWN = 2
 Snapshot = TypeVar("Snapshot", PartitionSnapshot, ReaderSnapshot)
 
 
@@ -46,6 +47,13 @@ class Blocked:
     snapshot: PartitionSnapshot
     holder: Holder | None
     readers: tuple[Reader, ...]
+    polls_without_name: int = 0
+    """So many polls in a row, but the first, saw this last stable offset held back, and no transaction that does it by name."""
+
+    @property
+    def holder_is_unknown(self) -> bool:
+        """True when it stays unknown who holds the partition back: what ended between two questions of a poll is no holder."""
+        return not _is_known(self.holder) and self.polls_without_name >= POLLS_TO_BE_UNKNOWN
 
     @property
     def held_since_ms(self) -> int | None:
@@ -68,6 +76,14 @@ class Blocked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeenGroup:
+    """A consumer group: Kafka's word for its state, and how many members it has, None where that is not known."""
+
+    state: str
+    members: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFindings:
     """Everything known of blocked partitions and hanging transactions at ``at_ms``."""
 
@@ -76,6 +92,10 @@ class PartitionFindings:
     hanging: tuple[Suspect, ...] = ()
     read_by: Mapping[str, frozenset[Partition]] = field(default_factory=dict)
     """Consumer group -> the partitions on which it has committed offsets, whether it lags or not."""
+    snapshots: Mapping[Partition, PartitionSnapshot] = field(default_factory=dict)
+    """Every partition that is watched, as it was polled last."""
+    groups: Mapping[str, SeenGroup] = field(default_factory=dict)
+    """The consumer groups of the cluster, by name."""
 
     def hanging_of(self, key: str) -> Suspect | None:
         """Return the proven hanging transaction of that key, or None."""
@@ -99,7 +119,7 @@ class Tails:
     """What read_committed readers find behind committed offsets; proven once, since what is below the LSO never changes."""
 
     def __init__(self) -> None:
-        self._records: set[tuple[Partition, int]] = set()
+        self._records: dict[tuple[Partition, int], int] = {}
         self._nothing_up_to: dict[tuple[Partition, int], int] = {}
 
     def between(self, partition: Partition, offset: int, end: int) -> Tail:
@@ -109,22 +129,30 @@ class Tails:
         read_to = self._nothing_up_to.get((partition, offset))
         return Tail.NOTHING if read_to is not None and read_to >= end else Tail.UNREAD
 
+    def record_ms(self, partition: Partition, offset: int) -> int:
+        """Return since when (epoch ms) a record is known to be behind ``offset``; 0 where none is."""
+        return self._records.get((partition, offset), 0)
+
     def wanted(self, partition: Partition, offset: int, end: int) -> TailWanted:
         """Return what is left to be read of a stretch."""
         start = max(offset, self._nothing_up_to.get((partition, offset), offset))
         return TailWanted(partition=partition, offset=offset, start=start, end=end)
 
-    def learn(self, wanted: TailWanted, *, has_record: bool, read_to: int) -> None:
+    def learn(self, wanted: TailWanted, at_ms: int, *, has_record: bool, read_to: int) -> None:
         """Note that a record was found, or that there is none up to ``read_to``."""
         if len(self._records) + len(self._nothing_up_to) >= TAILS_KEPT:
             self._records.clear()
             self._nothing_up_to.clear()
         key = (wanted.partition, wanted.offset)
         if has_record:
-            self._records.add(key)
+            self._records.setdefault(key, at_ms)
             self._nothing_up_to.pop(key, None)
         else:
             self._nothing_up_to[key] = max(read_to, self._nothing_up_to.get(key, read_to))
+
+    def shift(self, by_ms: int) -> None:
+        """Move all times: the clock that gave them was stepped by this."""
+        self._records = {key: at_ms + by_ms for key, at_ms in self._records.items()}
 
 
 class PartitionTracker:
@@ -138,6 +166,7 @@ class PartitionTracker:
         self._readers: dict[Partition, set[str]] = {}
         self._read_by: dict[str, frozenset[Partition]] = {}
         self._holders: dict[Partition, Holder | None] = {}
+        self._polls_without_name: dict[Partition, int] = {}
         self._restores: dict[Partition, RestoreSnapshot] = {}
         self._blocked: dict[Partition, Blocked] = {}
         self._touched: set[Partition] = set()
@@ -150,6 +179,10 @@ class PartitionTracker:
         self._touched.add(partition)
         if after.hidden == 0 or (before is not None and before.last_stable_offset != last_stable_offset):
             self._holders.pop(partition, None)
+        if after.stands and not _is_known(self._holders.get(partition)):
+            self._polls_without_name[partition] = self._polls_without_name.get(partition, 0) + 1
+        else:
+            self._polls_without_name.pop(partition, None)
 
     def saw_group(
         self, group: str, state: str, offsets: Mapping[Partition, int], at_ms: int, *, is_whole: bool
@@ -188,13 +221,13 @@ class PartitionTracker:
 
     def shift(self, by_ms: int) -> None:
         """Move all times: the clock that gave them was stepped by this."""
-
         self._restores = {
             partition: replace(restore, since_ms=restore.since_ms + by_ms)
             for partition, restore in self._restores.items()
         }
         self._partitions = {partition: _moved(snapshot, by_ms) for partition, snapshot in self._partitions.items()}
         self._groups = {group: {p: _moved(r, by_ms) for p, r in known.items()} for group, known in self._groups.items()}
+        self._tails.shift(by_ms)
         self._touched |= self._partitions.keys()
 
     def keep_only(self, partitions: Iterable[Partition]) -> None:
@@ -202,6 +235,7 @@ class PartitionTracker:
         for partition in self._partitions.keys() - set(partitions):
             del self._partitions[partition]
             self._holders.pop(partition, None)
+            self._polls_without_name.pop(partition, None)
             self._touched.add(partition)
 
     def keep_only_groups(self, groups: Iterable[str]) -> None:
@@ -215,6 +249,10 @@ class PartitionTracker:
     def read_by(self) -> dict[str, frozenset[Partition]]:
         """Return group -> the partitions on which it has committed offsets."""
         return self._read_by.copy()
+
+    def snapshots(self) -> dict[Partition, PartitionSnapshot]:
+        """Return every partition as it was polled last."""
+        return self._partitions.copy()
 
     def hiding(self) -> set[Partition]:
         """Return the partitions that hid records when they were last seen."""
@@ -262,8 +300,9 @@ class PartitionTracker:
 
     def read_tail(self, wanted: TailWanted, *, has_record: bool, read_to: int) -> None:
         """Note what a stretch holds: a record, or none up to ``read_to``."""
-        self._tails.learn(wanted, has_record=has_record, read_to=read_to)
-        self._touched.add(wanted.partition)
+        if (snapshot := self._partitions.get(wanted.partition)) is not None:
+            self._tails.learn(wanted, snapshot.seen_ms, has_record=has_record, read_to=read_to)
+            self._touched.add(wanted.partition)
 
     def blocked(self) -> tuple[Blocked, ...]:
         """Return every partition that hides records or has a group with a lag, the longest waits first."""
@@ -274,7 +313,12 @@ class PartitionTracker:
                 self._blocked.pop(partition, None)
             else:
                 holder = self._holders.get(partition)
-                self._blocked[partition] = Blocked(snapshot=snapshot, holder=holder, readers=readers)
+                self._blocked[partition] = Blocked(
+                    snapshot=snapshot,
+                    holder=holder,
+                    readers=readers,
+                    polls_without_name=self._polls_without_name.get(partition, 0),
+                )
         self._touched.clear()
         return tuple(sorted(self._blocked.values(), key=_urgency))
 
@@ -283,7 +327,8 @@ class PartitionTracker:
         for group in self._readers.get(partition, ()):
             reader = self._groups[group][partition]
             tail = self._tails.between(partition, reader.offset, snapshot.last_stable_offset)
-            judged = judge_reader(reader, snapshot, tail, self._stalled_ms)
+            record_ms = self._tails.record_ms(partition, reader.offset)
+            judged = judge_reader(reader, snapshot, tail, record_ms, self._stalled_ms)
             if judged is not None:
                 found.append(judged)
         restore = self._restores.get(partition)
@@ -298,6 +343,10 @@ class PartitionTracker:
         readers.discard(group)
         if not readers:
             self._readers.pop(partition, None)
+
+
+def _is_known(holder: Holder | None) -> bool:
+    return holder is not None and bool(holder.transaction or holder.key)
 
 
 def _moved(snapshot: Snapshot, by_ms: int) -> Snapshot:

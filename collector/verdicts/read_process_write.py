@@ -238,7 +238,7 @@ def rule_28_owner_silent(case: ReadProcessWriteCase, held: Evidence) -> Judgemen
 
 def rule_29_owner_works(case: ReadProcessWriteCase, held: Evidence) -> Judgement:
     """It is open for no longer than usual, or its owner is a member of its consumer group: leave it."""
-    fact = f"open for less than {duration(case.silent_after_ms)}: whether its owner is gone is not known before"
+    fact = f"open for less than {duration(case.silent_after_ms)}: too short to tell whether its owner is gone"
     if case.open_ms > case.silent_after_ms:
         fact = (
             f"open for {duration(case.open_ms)}, longer than usual ({duration(case.silent_after_ms)}). Its owner is there: "
@@ -269,5 +269,5 @@ def _unblocks(case: ReadProcessWriteCase) -> tuple[Evidence, ...]:
         fact = "a new owner of the same id aborts it, too"
     else:
         restore = f"the restore from {', '.join(case.changelogs)}" if case.changelogs else "the restore"
-        fact = f"an abort unblocks {restore}: a process with another id has other transactional ids and does not end it"
+        fact = f"an abort unblocks {restore}; a process with other transactional ids does not end it"
     return (Evidence(fact=fact, source="rule"),)

@@ -1,21 +1,23 @@
-"""How readers stand behind each application's open transactions: groups that wait, the longest wait, what is hidden. Pure."""
+"""How readers stand behind each application: groups that wait, the longest wait, what is hidden or not read. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 
+from indoubt.collector.verdicts.group_lags import application_lags
 from indoubt.collector.verdicts.partition_state import Blocked, PartitionFindings
 from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderWait:
-    """``waiting``: consumer groups; ``hidden``: offsets, of the partition that hides most."""
+    """``waiting``: consumer groups; ``hidden``: offsets, of the partition that hides most; ``lag``: of the group that lags most."""
 
     waiting: int = 0
     longest_wait_ms: int = 0
     hidden: int = 0
+    lag: int = 0
 
     def most(self, other: ReaderWait) -> ReaderWait:
         """Return the larger of each."""
@@ -23,13 +25,17 @@ class ReaderWait:
             waiting=max(self.waiting, other.waiting),
             longest_wait_ms=max(self.longest_wait_ms, other.longest_wait_ms),
             hidden=max(self.hidden, other.hidden),
+            lag=max(self.lag, other.lag),
         )
 
 
-def reader_waits(findings: PartitionFindings, name_of: Callable[[str], str]) -> dict[str, ReaderWait]:
+def reader_waits(
+    findings: PartitionFindings, name_of: Callable[[str], str], writers: Mapping[str, Collection[str]]
+) -> dict[str, ReaderWait]:
     """Return how readers stand, by the application that holds them back; '' where the holder is not known.
 
-    Only applications behind which something waits or is hidden. ``name_of``: transactional id -> application.
+    Only applications behind which something waits, is hidden or not read. ``name_of``: transactional id -> application.
+    ``writers``: the applications that write to a partition, by its name.
     """
     held: dict[str, list[Blocked]] = {}
     for blocked in findings.blocked:
@@ -38,10 +44,13 @@ def reader_waits(findings: PartitionFindings, name_of: Callable[[str], str]) -> 
         if not snapshot.hidden or snapshot.partition[0] == CONSUMER_OFFSETS:
             continue
         transaction = blocked.holder.transaction if blocked.holder is not None else ""
-        # One that began and ended between two looks has no holder any more: only what stands has one that is not known.
-        if transaction or snapshot.stands:
+        is_proven = blocked.holder is not None and blocked.holder.key
+        if transaction or is_proven or blocked.holder_is_unknown:
             held.setdefault(name_of(transaction) if transaction else "", []).append(blocked)
-    return {application: _together(partitions, findings.at_ms) for application, partitions in held.items()}
+    found = {application: _together(partitions, findings.at_ms) for application, partitions in held.items()}
+    for application, lag in application_lags(findings, writers).items():
+        found[application] = replace(found.get(application, ReaderWait()), lag=lag)
+    return found
 
 
 def _together(partitions: list[Blocked], at_ms: int) -> ReaderWait:

@@ -10,7 +10,7 @@ from statistics import median_low
 
 from indoubt.collector.records.facts import PipelineFacts
 from indoubt.collector.records.pipeline_runs import RunFacts
-from indoubt.lifecycle.rows.pipelines import RestartUnderWay
+from indoubt.lifecycle.rows.pipelines import MeasuredRestart, RestartUnderWay
 
 LEAST_MS, TIMES = 30_000, 2
 """A restart goes on for so many times the longest measured one, and so long at least; then it counts as failed."""
@@ -28,18 +28,26 @@ class MeasuredRestarts:
 
 
 def measured_restarts(facts: PipelineFacts, silent_after_ms: int) -> MeasuredRestarts | None:
-    """Return how long the pipeline's last restarts took, or None where none can be told.
+    """Return how long the pipeline's last restarts took, as ``each_restart`` does, or None where none can be told."""
+    took = [one.took_ms for one in each_restart(facts, silent_after_ms)]
+    if not took:
+        return None
+    return MeasuredRestarts(count=len(took), longest_ms=max(took), median_ms=median_low(took))
+
+
+def each_restart(facts: PipelineFacts, silent_after_ms: int) -> tuple[MeasuredRestart, ...]:
+    """Return the pipeline's last restarts whose length can be told, the oldest first.
 
     A driver that was silent for longer than ``silent_after_ms`` waited for a person: its restart counts from its supervisor's
     report on. One that was stopped on request, and one that nobody reported and that took longer, is left out. What a new run
     waited for its first input is no part of it.
     """
-    runs = [run for _, run in sorted(facts.runs.items())]
-    found = [_took_ms(before, after, facts.restarts_ms, silent_after_ms) for before, after in pairwise(runs)]
-    took = [took_ms for took_ms in found if took_ms is not None]
-    if not took:
-        return None
-    return MeasuredRestarts(count=len(took), longest_ms=max(took), median_ms=median_low(took))
+    found = []
+    for (_, before), (number, after) in pairwise(sorted(facts.runs.items())):
+        took_ms = _took_ms(before, after, facts.restarts_ms, silent_after_ms)
+        if took_ms is not None and after.first_commit_ms is not None:
+            found.append(MeasuredRestart(run=number, committed_at_ms=after.first_commit_ms, took_ms=took_ms))
+    return tuple(found)
 
 
 def _took_ms(before: RunFacts, after: RunFacts, reported_ms: Sequence[int], silent_after_ms: int) -> int | None:
@@ -82,4 +90,7 @@ def restart_under_way(
     if since_ms is None or has_stopped or waits or now_ms - since_ms > allowed_ms:
         return None
     usual_ms = restarts.median_ms if restarts is not None else None
-    return RestartUnderWay(since_ms=since_ms, run=number, usually_ms=usual_ms)
+    is_ordered = facts.ordered_ms is not None and facts.ordered_ms >= since_ms
+    return RestartUnderWay(
+        since_ms=since_ms, run=number, usually_ms=usual_ms, who=facts.ordered_by if is_ordered else ""
+    )

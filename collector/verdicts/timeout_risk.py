@@ -10,6 +10,7 @@ from enum import Enum
 
 from indoubt.collector.runtime.time_format import seconds
 from indoubt.collector.verdicts.verdict_case import PipelineHistory
+from indoubt.lifecycle.rows.pipelines import MeasuredRestart
 
 MAX_TIMEOUT_MS = 900_000
 """transaction.max.timeout.ms of a broker without a setting of its own."""
@@ -26,10 +27,17 @@ class TimeoutRisk(Enum):
     """A restart takes longer than is left to a transaction that is as old as they usually get."""
     TIGHT = "tight"
     """There is time for one restart, and none for a second."""
+    NOT_MEASURED = "not measured"
+    """There is time for what is assumed of a restart, and none was measured: it may take longer."""
     ENOUGH = "enough"
 
 
 RISKS = tuple(TimeoutRisk)
+_ENOUGH_FOR = {
+    TimeoutRisk.TOO_SHORT: "too short",
+    TimeoutRisk.TIGHT: "enough for one, too short for two",
+    TimeoutRisk.ENOUGH: "enough",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +75,16 @@ class OpenNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeout:
-    """One application's timeout, and what it stands against; ``pipeline``: what is known of it where it is ours."""
+    """One application's timeout, and what it stands against; ``pipeline``: what is known of it where it is ours.
+
+    ``restarts``: its measured ones, the oldest first.
+    """
 
     lengths: EndedLengths
     open_now: OpenNow | None
     pipeline: PipelineHistory | None
     assumed_recovery_ms: int
+    restarts: tuple[MeasuredRestart, ...] = ()
 
     @property
     def recovery_ms(self) -> int:
@@ -95,14 +107,16 @@ class Timeout:
     def _risk_of_a_restart(self) -> TimeoutRisk:
         if self.left_ms < 0:
             return TimeoutRisk.TOO_SHORT
+        if not self.restarts_measured:
+            return TimeoutRisk.NOT_MEASURED
         return TimeoutRisk.TIGHT if self.left_ms < self.recovery_ms else TimeoutRisk.ENOUGH
 
     @property
     def recovery(self) -> str:
         """Return what one restart needs, in words."""
         if self.pipeline is None:
-            return f"{seconds(self.assumed_recovery_ms)}, assumed: nothing is known of its restarts"
-        return f"{seconds(self.recovery_ms)}, {self.pipeline.recovery_parts}"
+            return f"{seconds(self.assumed_recovery_ms)}, assumed: none was seen"
+        return f"{self.pipeline.recovery_length}, {self.pipeline.recovery_parts}"
 
     @property
     def restarts_measured(self) -> int:
@@ -128,17 +142,33 @@ class Timeout:
         return f"{head}: stuck or abandoned, since 99 of 100 others ended within {seconds(known.p99_ms)}."
 
     def _left(self) -> str:
-        known, usual_ms = self.lengths, self.lengths.p99_ms
-        usual = f" and transactions are open for up to {seconds(usual_ms)} (99 of 100)" if usual_ms is not None else ""
-        reckoned = self.pipeline is not None and not self.restarts_measured
-        unmeasured = " by its settings (none was measured)" if reckoned else ""
-        needs = f"a restart takes {seconds(self.recovery_ms)}{unmeasured}{usual}"
-        if self.left_ms < 0:
-            return f"{seconds(known.timeout_ms)} are {seconds(-self.left_ms)} too short: {needs}."
-        return f"{seconds(known.timeout_ms)} leave {seconds(self.left_ms)}: {needs}."
+        timeout_ms, usual_ms = self.lengths.timeout_ms, self.lengths.p99_ms
+        usual = f" (99 of 100 transactions end within {seconds(usual_ms)})" if usual_ms is not None else ""
+        left = (
+            f"Of {seconds(timeout_ms)}, {seconds(max(0, timeout_ms - (usual_ms or 0)))} are left for a restart{usual}."
+        )
+        if (risk := self._risk_of_a_restart) is TimeoutRisk.NOT_MEASURED:
+            return f"Not measured yet: no restart was seen. {left} {self._assumed()}."
+        return f"{left} {self._restarts()}: {_ENOUGH_FOR[risk]}."
+
+    def _restarts(self) -> str:
+        """Return how long restarts took, or are assumed to take, in words."""
+        measured, longest = self.pipeline.restarts if self.pipeline is not None else None, seconds(self.recovery_ms)
+        if measured is None:
+            return f"{self._assumed()} (none was seen yet)"
+        if measured.count == 1:
+            return f"The last restart took {longest}"
+        took = f"{seconds(measured.median_ms)} and {longest}" if measured.count == 2 else f"up to {longest}"
+        return f"The last {measured.count} restarts took {took}"
+
+    def _assumed(self) -> str:
+        """Return what is assumed of a restart: of ours its settings say the least, of others nothing is known."""
+        if self.pipeline is None:
+            return f"A restart is assumed to take {seconds(self.assumed_recovery_ms)}"
+        return f"By its settings a restart takes {self.pipeline.recovery_length}"
 
     def _remedy(self) -> str:
-        if self._risk_of_a_restart is TimeoutRisk.ENOUGH:
+        if self.left_ms >= self.recovery_ms:
             return ""
         enough_ms = _rounded_up((self.lengths.p99_ms or 0) + 2 * self.recovery_ms)
         if self.left_ms < 0 and self.pipeline is not None:
@@ -149,7 +179,7 @@ class Timeout:
         allowed = (
             "; brokers allow 15 min unless transaction.max.timeout.ms says more" if enough_ms > MAX_TIMEOUT_MS else ""
         )
-        return f"Set transaction.timeout.ms to at least {enough_ms}{other}{allowed}."
+        return f"Set transaction.timeout.ms={enough_ms} ({seconds(enough_ms)}) or more{other}{allowed}."
 
 
 def by_risk(timeout: Timeout) -> tuple[int, int, str]:

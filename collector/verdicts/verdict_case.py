@@ -65,6 +65,11 @@ class PipelineHistory:
         return self.interval_ms + self.checkpoint_p99_ms + self.restart_delay_ms
 
     @property
+    def recovery_length(self) -> str:
+        """Return how long that is, in words: what the settings say leaves out how long processes take to start."""
+        return f"{'at least ' * (self.restarts is None)}{seconds(self.recovery_ms)}"
+
+    @property
     def recovery_parts(self) -> str:
         """Return where that is from, in words."""
         if self.restarts is not None:
@@ -103,8 +108,6 @@ class Case:
     pipeline: PipelineHistory | None
     log_status: DecisionLogStatus
     log_error: str
-    replayed_ms: int | None
-    """When the batch was completed after this transaction was lost, or None."""
     later_batch_decided: bool
     """A later batch of the same checkpoint id has a commit decision that counts: every batch before it was finished."""
     rulable: BatchAttempt | None

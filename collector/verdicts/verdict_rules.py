@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from indoubt.collector.facts.fold import BY_RUN
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.facts import KAFKA
 from indoubt.collector.records.observations import BranchProof
-from indoubt.collector.runtime.time_format import seconds
 from indoubt.collector.verdicts import branch_evidence, flink_commits, read_process_write
 from indoubt.collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, EVENTS, Case, DecisionLogStatus
 from indoubt.lifecycle.decisions import Ruling
 from indoubt.lifecycle.durations import duration
+from indoubt.lifecycle.events import sign_in_words
 from indoubt.lifecycle.states import TransactionState
 from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
@@ -60,9 +61,10 @@ def rule_1_settled(case: Case) -> Judgement | None:
 
 def rule_2_replayed(case: Case) -> Judgement | None:
     """Lost, and its batch was completed since: the replay brought the rows back."""
-    if not _is_lost(case.transaction) or case.replayed_ms is None:
+    written_again_ms = case.transaction.written_again_ms
+    if not _is_lost(case.transaction) or written_again_ms is None:
         return None
-    replay = Evidence(fact="its batch was completed after the loss", source=CHECKPOINTS, at_ms=case.replayed_ms)
+    replay = Evidence(fact="its batch was written again after the loss", source=CHECKPOINTS, at_ms=written_again_ms)
     return _judgement(Verdict.SETTLED, 2, *_decided(case), replay)
 
 
@@ -82,7 +84,7 @@ def rule_4_only_reported(case: Case) -> Judgement | None:
     t = case.transaction
     if not t.is_only_reported:
         return None
-    fact = "only events tell of it: no coordinator, no database that is watched and no decision knows it"
+    fact = "only a pipeline's events name it: no coordinator, no watched database and no decision does"
     reported = Evidence(fact=fact, source=EVENTS, at_ms=t.updated_ms)
     is_new = t.updated_ms is not None and case.now_ms - t.updated_ms <= case.limits.driver_silent_ms
     verdict = Verdict.IN_PROGRESS if is_new else Verdict.SETTLED
@@ -115,7 +117,7 @@ def rule_37_gone(case: Case) -> Judgement | None:
         return None
     fact = "a later transaction of the same id is known"
     if t.broker is not None and t.broker.gone_ms is not None:
-        fact = "its coordinator has its id empty, with another producer, or no more"
+        fact = "its coordinator shows its id as empty, with another producer, or not at all"
     seen = Evidence(fact=f"{fact}: it has ended", source=BROKER, at_ms=t.ended_ms)
     return _judgement(Verdict.SETTLED, 37, seen, assumes=(Assumption.OWNER_KNOWS_ITS_END,))
 
@@ -139,13 +141,20 @@ def rule_35_young(case: Case) -> Judgement | None:
     )
 
 
+_WHOM_TO_ASK = Evidence(
+    fact="Kafka tells neither client nor address of a producer: only its id and its topics lead to its owner",
+    source=BROKER,
+)
+
+
 def rule_7_foreign(case: Case) -> Judgement | None:
     """Its id belongs to no prefix that ever started a run: only its owner can judge what an abort would lose."""
     t = case.transaction
     if t.managed:
         return None
-    fact = "no pipeline of this decision log ever ran under this id"
-    evidence = [Evidence(fact=fact, source=DECISIONS)]
+    evidence = [Evidence(fact="not one of your pipelines: no entry of this log has its id", source=DECISIONS)]
+    if t.broker is not None:
+        evidence.append(_WHOM_TO_ASK)
     if t.broker is not None and t.broker.last_write_ms is not None:
         fact = "last partition added to it"
         evidence.append(Evidence(fact=fact, source=BROKER, at_ms=t.broker.last_write_ms))
@@ -187,11 +196,12 @@ def rule_10_end_not_seen(case: Case) -> Judgement | None:
             )
             return _judgement(Verdict.SETTLED, 10, *_decided(case), later)
         if t.resource_manager != KAFKA:
-            fact = f"no {t.resource_manager} that is watched here lists it: its driver, or the next start's recovery, settles it"
+            fact = f"no {t.resource_manager} that is watched here lists it: its driver, or the pipeline's next start, settles it"
             unseen = branch_evidence.ended(t.branch) if t.branch else Evidence(fact=fact, source=DECISIONS)
             return _judgement(Verdict.UNKNOWN, 10, *_decided(case), unseen, loses_data=True)
         unseen = Evidence(
-            fact="the coordinator's record of it was not seen; a commit order asks its marker", source=BROKER
+            fact="the coordinator's record of its end was not seen; a commit order looks at its marker first",
+            source=BROKER,
         )
         return _judgement(Verdict.UNKNOWN, 10, *_decided(case), unseen, may_commit=True, loses_data=True)
     return None
@@ -212,7 +222,7 @@ def rule_12_newer_run(case: Case) -> Judgement | None:
     if newer is None or case.pipeline is None:
         return None
     offset, by_clocks = newer
-    fact = f"a newer run started at decision log offset {offset}: its batch is replayed, no commit of it can count"
+    fact = f"a newer run started (log entry {offset}) and writes its batch again: no commit of it can count"
     started = Evidence(fact=fact, source=DECISIONS, at_ms=case.pipeline.latest_run_ms)
     # An abort decision comes first, whatever the order of things is taken for: without its batch it can name nothing.
     may_abort = case.rulable is not None
@@ -244,7 +254,7 @@ def rule_14_at_risk(case: Case) -> Judgement | None:
     # Of a timeout that is shorter than a restart every transaction would be at risk: page Timeouts says it once.
     if t.opened_ms is not None and case.now_ms - t.opened_ms < p.usual_age_ms(t.timeout_ms or 0):
         return None
-    fact = f"recovery needs {seconds(p.recovery_ms)} ({p.recovery_parts})"
+    fact = f"a restart takes {p.recovery_length} ({p.recovery_parts})"
     timeout = Evidence(fact="the broker aborts it at its timeout", source=BROKER, at_ms=deadline)
     needs = Evidence(fact=fact, source=CHECKPOINTS)
     return _judgement(Verdict.AT_RISK, 14, timeout, needs, assumes=(Assumption.RECOVERY_AS_BEFORE,))
@@ -299,7 +309,7 @@ def _judgement(
 
 def _is_lost(t: TransactionView) -> bool:
     undone = t.state is TransactionState.ABORTING and t.listing is not None
-    return t.state is TransactionState.LOST or undone
+    return t.state in (TransactionState.LOST, TransactionState.WRITTEN_AGAIN) or undone
 
 
 def _newer_run(case: Case) -> tuple[int, bool] | None:
@@ -329,7 +339,10 @@ def _decided(case: Case) -> tuple[Evidence, ...]:
     if listing is None:
         return ()
     offset, decision = listing
-    fact = f"decision {offset} by {decision.who} lists it to be committed ({len(decision.handles)} handles) and counts"
+    number = len(decision.handles)
+    for_all = {1: "for it", 2: "for both"}.get(number, f"for all {number}")
+    who = "the pipeline" if decision.who.startswith(BY_RUN) else decision.who
+    fact = f"{who} wrote “commit” {for_all} into its log (entry {offset}), and nothing revoked it"
     return (Evidence(fact=fact, source=DECISIONS, at_ms=decision.at_ms),)
 
 
@@ -340,7 +353,7 @@ def _undecided() -> Evidence:
 def _sign(case: Case) -> tuple[Evidence, ...]:
     if case.pipeline is None or case.pipeline.facts.last_seen_ms is None:
         return ()
-    fact = f"last heartbeat of its driver: {case.pipeline.facts.last_heartbeat}"
+    fact = f"the driver's last sign: {sign_in_words(case.pipeline.facts.last_heartbeat)}"
     return (Evidence(fact=fact, source=EVENTS, at_ms=case.pipeline.facts.last_seen_ms),)
 
 

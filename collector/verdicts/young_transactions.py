@@ -24,8 +24,8 @@ class YoungCase:
     def evidence(self) -> Evidence:
         """Return why its owner counts as alive."""
         fact = (
-            f"{self.application} was seen to commit others, and this one is open for less than {duration(self.old_ms)}: its owner "
-            "ends it. Later it counts as foreign"
+            f"{self.application} has committed others, and this one is open for less than {duration(self.old_ms)}: leave it to "
+            "its owner. Later it counts as foreign"
         )
         return Evidence(fact=fact, source=COORDINATOR, at_ms=self.begun_ms)
 

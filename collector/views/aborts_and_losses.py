@@ -8,9 +8,10 @@ from functools import partial
 
 from indoubt.collector.facts import transaction_join, transaction_pages, transactional_ids
 from indoubt.collector.facts.state import State
-from indoubt.collector.facts.transaction_pages import EndKey, Newest
+from indoubt.collector.facts.transaction_pages import EndKey, Newest, end_sort_key
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.facts.transactional_ids import PrefixReport
+from indoubt.collector.history import sql
 from indoubt.collector.history.rollups import Aborted
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.application_ids import FlinkId
@@ -23,10 +24,11 @@ from indoubt.collector.verdicts.loss_cases import LossInputs
 from indoubt.collector.views import application_names, past_of_identities
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.past_transactions import AROUND_MS, likely_ms, newest_of_id
-from indoubt.lifecycle.durations import HOUR_MS
+from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
+from indoubt.lifecycle.rows.ends import AbortCount, AbortCounts
 from indoubt.lifecycle.rows.events import EARLIER_COUNTED
-from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.states import ROLLED_BACK, TransactionState
 from indoubt.lifecycle.verdicts import AbortCause
 
 EVERY = 1 << 40
@@ -35,9 +37,16 @@ MOST_OF_WINDOW = 1_000
 """Larger pages of one id's transactions are put together of all of them."""
 OUT_OF_PLACE = 3
 """So many of an id's newest transactions may take no place: the one that is open, the one that a page begins behind."""
+MOST_BUCKETS = 120
+LEAST_MS, USUAL_MS = 30 * MINUTE_MS, 30 * DAY_MS
+"""The shortest time; and so far back it goes where no beginning is asked for."""
+_LENGTHS_MS = (
+    *(minutes * MINUTE_MS for minutes in (1, 2, 5, 10, 30)),
+    *(hours * HOUR_MS for hours in (1, 3, 6, 12)),
+    *(days * DAY_MS for days in (1, 7, 30, 365)),
+)
 CLOCKS_DIFFER_MS = 10_000
 """Coordinators' clocks differ by less: an id's transactions end in the order in which they began, but for that."""
-DONE = (TransactionState.ABORTED, TransactionState.LOST)
 
 
 def abort_clues(
@@ -54,7 +63,9 @@ def abort_clues(
     this application only.
     """
     with current.reading() as state:
-        found = transaction_pages.ended(state, DONE, most=most, before=before, since_ms=since_ms, pipeline=pipeline)
+        found = transaction_pages.ended(
+            state, ROLLED_BACK, most=most, before=before, since_ms=since_ms, pipeline=pipeline
+        )
         return [loss_cases.clues(state, view) for view in found.views], found.more
 
 
@@ -156,6 +167,25 @@ def losses_in_history(
     return loss_cases.judged(inputs), min(more, EARLIER_COUNTED) if starts else more
 
 
+def of_all_history(current: CurrentState, store: Store, view: TransactionView) -> Loss | None:
+    """Return the same for one transaction by all that history has of its id. Raises StoreFailed."""
+    ended_ms, id_, producer_id, start_ms = end_sort_key(view)
+    behind = (ended_ms, id_, producer_id, start_ms + 1)
+    found, _ = losses_in_history(current, store, view.transaction, most=1, before=behind)
+    return next((one for one in found if one.view.key == view.key), None)
+
+
+def with_its_replay(current: CurrentState, store: Store, view: TransactionView) -> TransactionView:
+    """Return a lost one of the past as all of history has it: its batch may have been written again long after.
+
+    Raises StoreFailed.
+    """
+    if view.state is not TransactionState.LOST:
+        return view
+    told = of_all_history(current, store, view)
+    return told.view if told is not None else view
+
+
 def _past_of(current: CurrentState, store: Store, transaction: str, first_ms: int, *, alone: bool) -> State:
     """Return what history has of an id's transactions that began at ``first_ms`` or later, with what only memory has."""
     with current.reading() as state:
@@ -220,3 +250,36 @@ def id_reports(current: CurrentState, *, fences: bool = True) -> list[PrefixRepo
         checkpoint_ids = {prefix: state.ledger.checkpoint_ids(prefix) for prefix in state.ledger.prefixes()}
         name_of = partial(application_names.name_of_id, state)
         return list(transactional_ids.reports(state.ids, name_of, checkpoint_ids, fenced, at_ms))
+
+
+def abort_counts(
+    current: CurrentState, store: Store, pipeline: str | None, from_ms: int | None, until_ms: int | None, now_ms: int
+) -> AbortCounts:
+    """Return the counts of an application (None: of all) from then (None: the first, 30 days at most) until then (None: now).
+
+    An abort is counted ten seconds after it, when its cause has shown. Raises StoreFailed.
+    """
+    end_ms = now_ms if until_ms is None else until_ms
+    if from_ms is None:
+        ((first_ms,),) = store.rows(sql.FIRST_ABORT)
+        from_ms = max(end_ms - USUAL_MS, end_ms if first_ms is None else first_ms)
+    from_ms = max(0, min(from_ms, end_ms - LEAST_MS))
+    bucket_ms = next((one for one in _LENGTHS_MS if end_ms - from_ms <= one * (MOST_BUCKETS - 1)), _LENGTHS_MS[-1])
+    from_ms = from_ms // bucket_ms * bucket_ms
+    count = (end_ms - from_ms) // bucket_ms + 1
+    rows = store.rows(sql.ABORTS_BY_CAUSE, from_ms, bucket_ms, from_ms, from_ms + count * bucket_ms)
+    with current.reading() as state:
+        names = {form: application_names.name_of_id(state, form) for form in {row[1] for row in rows}}
+    counted: Counter[tuple[int, str]] = Counter()
+    for place, form, cause, number in rows:
+        if pipeline in (None, names[form]):
+            counted[place, cause] += number
+    return AbortCounts(
+        from_ms=from_ms,
+        bucket_ms=bucket_ms,
+        buckets=count,
+        counts=tuple(
+            AbortCount(bucket=place, cause=AbortCause(cause), transactions=number)
+            for (place, cause), number in sorted(counted.items())
+        ),
+    )

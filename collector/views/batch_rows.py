@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.runtime.time_format import utc
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.views.batches import Batch, BatchSide, BatchVerdict, is_committed
 from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.events import EventType
 from indoubt.lifecycle.rows.batches import BatchRow, BatchSideRow, BatchTransactionRow
 
 
@@ -34,6 +37,7 @@ def batch_row(batch: Batch) -> BatchRow:
         opened_at_ms=batch.opened_ms,
         deadline_ms=batch.deadline_ms,
         updated_at_ms=batch.updated_ms,
+        written_again_at_ms=batch.written_again_ms,
         revision=batch.revision,
     )
 
@@ -45,18 +49,22 @@ def explanation(batch: Batch) -> str:
         case BatchVerdict.ONE_SIDE_ONLY:
             sides = f"{_names(batch.committed_on)}, not on {_names(batch.missing_on)}"
             missing = ", ".join(_missing(side) for side in batch.sides if not side.is_committed)
-            return f"Committed on {sides} ({missing}): {_remedy(batch)}."
+            return f"Committed on {sides} ({missing}). {_remedy(batch)}."
         case BatchVerdict.LOST:
-            return f"Decided, and {lost} of {_counted(total)} rolled back: the batch must be replayed."
+            return f"Decided, but {lost} of {_counted(total)} rolled back. A restart writes them again."
         case BatchVerdict.IN_DOUBT:
             open_ = sum(side.open for side in batch.sides)
-            return f"Decided, and {open_} of {_counted(total)} not committed yet: an abort would lose data."
+            return f"Decided, but {open_} of {_counted(total)} not committed yet. Commit: an abort would lose rows."
         case BatchVerdict.UNDECIDED:
-            return "No decision about it counts: its driver may still decide it, or it is aborted and replayed."
+            return (
+                "Not decided yet. Its driver may still decide it; if it cannot, the next run writes these rows again."
+            )
         case BatchVerdict.ABORTED:
-            return "Nothing of it was decided and all of it was rolled back: its batch will be replayed."
-        case BatchVerdict.REPLAYED:
-            return "What was rolled back was written again by a later attempt."
+            return "Never decided, and rolled back. The next run writes these rows again."
+        case BatchVerdict.WRITTEN_AGAIN:
+            return f"Decided, but {lost} of {_counted(total)} rolled back. {_again(batch, 'those rows')}"
+        case BatchVerdict.ABORTED_WRITTEN_AGAIN:
+            return f"Never decided, and rolled back. {_again(batch, 'these rows')}"
         case BatchVerdict.COMPLETE:
             # Of an old one a part may have left memory: what is lost stays.
             total = total if batch.decision is None else max(total, len(batch.decision[1].handles))
@@ -69,12 +77,17 @@ def explanation(batch: Batch) -> str:
             assert_never(batch.verdict)
 
 
+def _again(batch: Batch, what: str) -> str:
+    at = f" at {utc(batch.written_again_ms)}" if batch.written_again_ms is not None else ""
+    return f"A later attempt wrote {what} again{at}: nothing is missing."
+
+
 def _remedy(batch: Batch) -> str:
     if batch.decision is None:
-        return "no decision lists it, so a person committed it by hand; its replay will write those rows again"
+        return "A person committed it by hand, without a decision: the next run writes those rows a second time"
     if any(side.lost for side in batch.sides):
-        return "what was rolled back only a replay brings back"
-    return "settle it" if batch.settling is not None else "its pipeline's next start settles the rest"
+        return "A restart writes the rest again"
+    return "Settle it" if batch.settling is not None else "The pipeline's next start settles the rest"
 
 
 def _missing(side: BatchSide) -> str:
@@ -113,4 +126,22 @@ def _transaction_row(judged: Judged) -> BatchTransactionRow:
         certainty=judged.judgement.certainty,
         committed=is_committed(judged),
         rows=view.handle.rows if view.handle is not None else None,
+        opened_at_ms=view.opened_ms,
+        prepared_at_ms=_prepared_ms(view),
+        ended_at_ms=_ended_ms(view),
     )
+
+
+def _prepared_ms(view: TransactionView) -> int | None:
+    """Return when it was prepared: as its database says, else as its driver reported."""
+    if view.branch is not None and view.branch.prepared_ms is not None:
+        return view.branch.prepared_ms
+    return view.reported.event_times.get(EventType.TRANSACTION_PREPARED) if view.reported is not None else None
+
+
+def _ended_ms(view: TransactionView) -> int | None:
+    """Return when it ended: as its coordinator, the decision log or its database says, else as its driver reported."""
+    if not view.state.is_final or view.ended_ms is not None or view.reported is None:
+        return view.ended_ms
+    times = view.reported.event_times
+    return times.get(EventType.TRANSACTION_COMMITTED, times.get(EventType.TRANSACTION_ABORTED))

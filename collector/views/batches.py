@@ -14,7 +14,7 @@ from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling
-from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.states import ROLLED_BACK, TransactionState
 from indoubt.lifecycle.verdicts import Verdict
 
 BatchKey = tuple[str, BatchAttempt]
@@ -34,8 +34,10 @@ class BatchVerdict(Enum):
     """No decision about it counts, and some of it is open."""
     ABORTED = "aborted"
     """Nothing of it was decided and all of it was undone; its batch will be replayed."""
-    REPLAYED = "replayed"
-    """What it lost, or all of it, was written again by a later attempt."""
+    WRITTEN_AGAIN = TransactionState.WRITTEN_AGAIN.value
+    """Decided, and what it lost was written again by a later attempt."""
+    ABORTED_WRITTEN_AGAIN = "aborted, then written again"
+    """Never decided, and all of it was written by a later attempt."""
     COMPLETE = "complete"
     """Committed everywhere."""
 
@@ -62,7 +64,7 @@ class BatchSide:
     @property
     def lost(self) -> int:
         """Return how many were aborted, decided or not."""
-        return sum(member.view.state in _UNDONE for member in self.transactions)
+        return sum(member.view.state in ROLLED_BACK for member in self.transactions)
 
     @property
     def open(self) -> int:
@@ -120,6 +122,13 @@ class Batch:
         return min((at for member in self.transactions if (at := member.view.opened_ms) is not None), default=None)
 
     @property
+    def written_again_ms(self) -> int | None:
+        """Return when what it lost was written again (epoch ms); None: it was not, or no time is known."""
+        return max(
+            (at for member in self.transactions if (at := member.view.written_again_ms) is not None), default=None
+        )
+
+    @property
     def deadline_ms(self) -> int | None:
         """Return when the first of its transactions times out (epoch ms); None: none of them does."""
         return min((at for member in self.transactions if (at := member.view.deadline_ms) is not None), default=None)
@@ -141,7 +150,6 @@ class Batch:
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-_UNDONE = (TransactionState.ABORTED, TransactionState.LOST)
 VERDICTS = tuple(BatchVerdict)
 """The most urgent first."""
 
@@ -155,7 +163,7 @@ def is_committed(member: Judged) -> bool:
 
 def is_open(member: Judged) -> bool:
     """Say whether a transaction is neither committed nor aborted."""
-    return not is_committed(member) and member.view.state not in _UNDONE
+    return not is_committed(member) and member.view.state not in ROLLED_BACK
 
 
 def batches(
@@ -254,11 +262,11 @@ def _verdict(
     members = [member for side in sides for member in side.transactions]
     if all(side.is_committed for side in sides):
         return BatchVerdict.COMPLETE
-    undone = [member for member in members if member.view.state in _UNDONE]
+    undone = [member for member in members if member.view.state in ROLLED_BACK]
     # The verdict of a lost transaction is "settled" once its batch was completed.
     brought_back = _is_commit(decision) and all(member.judgement.verdict is Verdict.SETTLED for member in undone)
     if not any(is_open(member) for member in members) and (replayed or brought_back):
-        return BatchVerdict.REPLAYED
+        return BatchVerdict.WRITTEN_AGAIN if _is_commit(decision) else BatchVerdict.ABORTED_WRITTEN_AGAIN
     if any(side.is_committed for side in sides) and (undone or _is_overdue(members, decision, overdue_at_ms)):
         return BatchVerdict.ONE_SIDE_ONLY
     if _is_commit(decision):

@@ -175,11 +175,11 @@ class CurrentState:
             apply(self._state, order)
         self.changed()
 
-    def restart_ordered(self, prefix: str, at_ms: int | None) -> None:
+    def restart_ordered(self, prefix: str, at_ms: int | None, who: str) -> None:
         """Note that a person ordered a restart or a start of a pipeline now, or (None) that nothing came of it."""
         with self._lock:
             facts = self._state.pipelines.get(prefix) or PipelineFacts(pipeline=prefix)
-            self._state.pipelines[prefix] = replace(facts, ordered_ms=at_ms)
+            self._state.pipelines[prefix] = replace(facts, ordered_ms=at_ms, ordered_by=who)
         self.changed()
 
     def changed(self) -> None:

@@ -62,7 +62,8 @@ def _orders(current: CurrentState, store: Store, from_ms: int, until_ms: int) ->
     for audit, at_ms, who, action, _, outcome in rows:
         # A batch's order has its transactions' keys too, and not every key names an application.
         for name in sorted(named[audit] - {""}) or [""]:
-            text = f"{action} by {who}: {outcome} (audit {audit})"
+            how = "" if outcome == "accepted" else f", {outcome}"
+            text = f"{action} by {who}{how} (audit {audit})"
             yield SeriesMark(at_ms=at_ms, kind=MarkKind.ORDER, pipeline=name, text=text)
 
 

@@ -13,12 +13,13 @@ from indoubt.collector.history.store import Store
 from indoubt.collector.records.facts import BrokerIdentity
 from indoubt.collector.verdicts import loss_cases
 from indoubt.collector.verdicts.abort_causes import infer
+from indoubt.collector.views.aborts_and_losses import with_its_replay
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.past_of_identities import pasts_of, views_in
 from indoubt.collector.views.searched_in_memory import Place, newest_in_memory
 from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 from indoubt.lifecycle.rows.search import SearchOutcome
-from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.states import ROLLED_BACK, TransactionState
 from indoubt.lifecycle.verdicts import AbortCause, Certainty
 
 JOINED_AT_ONCE = 100
@@ -28,7 +29,6 @@ RECORDS_OF_EACH, RECORDS_AT_ONCE = 5, 1_000
 BUDGET_S = 1.5
 """What was not looked at by then is left to the next page."""
 _STATUS = {SearchOutcome.COMMITTED: "COMPLETE_COMMIT", SearchOutcome.ABORTED: "COMPLETE_ABORT"}
-_ABORTED = (TransactionState.ABORTED, TransactionState.LOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,13 +167,14 @@ def _joined(current: CurrentState, store: Store, identities: Sequence[BrokerIden
         found = {identity: _found(state, identity, view) for identity, view in views_in(state, identities)}
     missing = [identity for identity in identities if identity not in found]
     for past in pasts_of(current, store, missing) if missing else ():
-        found |= {identity: _found(past, identity, view) for identity, view in views_in(past, missing)}
+        for identity, view in views_in(past, missing):
+            found[identity] = _found(past, identity, with_its_replay(current, store, view))
     return [found[identity] for identity in identities if identity in found]
 
 
 def _found(state: State, identity: BrokerIdentity, view: TransactionView) -> Found:
     place = (identity.start_ms, identity.producer_id, identity.transaction)
-    if view.state not in _ABORTED:
+    if view.state not in ROLLED_BACK:
         return Found(place=place, view=view)
     cause, certainty = infer(loss_cases.clues(state, view))
     return Found(place=place, view=view, cause=cause, certainty=certainty)
@@ -188,7 +189,7 @@ def _fits(found: Found, query: SearchQuery) -> bool:
         SearchOutcome.COMMITTED
         if state is TransactionState.COMMITTED
         else SearchOutcome.ABORTED
-        if state in _ABORTED
+        if state in ROLLED_BACK
         else SearchOutcome.OPEN
     )
     return (

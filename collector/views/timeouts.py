@@ -9,10 +9,13 @@ from indoubt.collector.history.store import Store
 from indoubt.collector.records.facts import BrokerTransaction
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.runtime.timed_cache import TtlCache
+from indoubt.collector.verdicts.restarts import each_restart
 from indoubt.collector.verdicts.timeout_risk import EndedLengths, OpenNow, Timeout
+from indoubt.collector.verdicts.verdict_case import PipelineHistory
 from indoubt.collector.views import application_names
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.durations import DAY_MS
+from indoubt.lifecycle.rows.pipelines import MeasuredRestart
 
 RECOUNT_MS = 5_000
 
@@ -55,9 +58,14 @@ def timeouts(
             open_now=opened.get(name),
             pipeline=managed.get(name),
             assumed_recovery_ms=assumed_recovery_ms,
+            restarts=_restarts(current, managed.get(name)),
         )
         for name, durations in known.items()
     ]
+
+
+def _restarts(current: CurrentState, pipeline: PipelineHistory | None) -> tuple[MeasuredRestart, ...]:
+    return each_restart(pipeline.facts, pipeline.silent_after_ms(current.limits)) if pipeline is not None else ()
 
 
 def open_now(transactions: Iterable[BrokerTransaction], name_of: Callable[[str], str]) -> dict[str, OpenNow]:

@@ -74,6 +74,7 @@ def transaction_row(judged: Judged) -> TransactionRow:
         evidence=judgement.evidence,
         revision=view.revision,
         updated_at_ms=view.updated_ms,
+        written_again_at_ms=view.written_again_ms,
     )
 
 
@@ -114,6 +115,7 @@ def abort_row(clues: AbortClues) -> AbortRow:
         cause=cause,
         certainty=certainty.value,
         open_ms=max(0, ended - opened) if ended is not None and opened is not None else None,
+        written_again_at_ms=view.written_again_ms,
         rows=view.handle.rows if view.handle is not None else None,
     )
 
@@ -131,6 +133,7 @@ def ended_row(view: TransactionView) -> EndedTransactionRow:
         opened_at_ms=opened,
         ended_at_ms=ended,
         open_ms=max(0, ended - opened) if ended is not None and opened is not None else None,
+        written_again_at_ms=view.written_again_ms,
         rows=view.handle.rows if view.handle is not None else None,
         partitions=tuple(sorted(view.broker.partitions)) if view.broker is not None else (),
     )
@@ -152,6 +155,7 @@ def loss_row(loss: Loss) -> LossRow:
         producer_id=view.producer_id,
         producer_epoch=view.producer_epoch,
         pipeline=view.pipeline,
+        managed=view.managed,
         checkpoint=loss.checkpoint,
         verdict=loss.verdict.value,
         certainty=loss.certainty.value,
@@ -159,6 +163,7 @@ def loss_row(loss: Loss) -> LossRow:
         cause=loss.cause.cause if loss.cause is not None else None,
         cause_certainty=loss.cause.certainty.value if loss.cause is not None else None,
         opened_at_ms=view.opened_ms,
+        written_again_at_ms=view.written_again_ms,
         rows=view.handle.rows if view.handle is not None else None,
         partitions=tuple(sorted(view.broker.partitions)) if view.broker is not None else (),
         offsets=tuple(_offsets(seen) for seen in loss.offsets),

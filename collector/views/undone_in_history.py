@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from indoubt.collector.facts.fold import put_transaction
@@ -18,11 +18,12 @@ from indoubt.collector.records.facts import BrokerIdentity
 from indoubt.collector.verdicts import loss_cases
 from indoubt.collector.verdicts.abort_causes import AbortClues
 from indoubt.collector.verdicts.data_loss import Loss, LossVerdict
-from indoubt.collector.views.aborts_and_losses import DONE, losses_in_history
+from indoubt.collector.views.aborts_and_losses import of_all_history, with_its_replay
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.past_of_identities import pasts_of, views_in
 from indoubt.collector.views.past_transactions import AROUND_MS, MOST_RECORDS, WINDOWS_MS
 from indoubt.collector.views.search import BUDGET_S, beginnings
+from indoubt.lifecycle.states import ROLLED_BACK
 
 AT_ONCE = 100
 """A page that has fewer out of memory is filled up to so many out of history."""
@@ -142,12 +143,13 @@ def clues_of_past(
     current: CurrentState, store: Store, identities: Sequence[BrokerIdentity]
 ) -> list[tuple[BrokerIdentity, AbortClues]]:
     """Return what may tell why each of these was undone. Raises StoreFailed."""
-    return [
-        (identity, loss_cases.clues(past, view))
-        for past in pasts_of(current, store, identities)
-        for identity, view in views_in(past, identities)
-        if view.state in DONE
-    ]
+    found = []
+    for past in pasts_of(current, store, identities):
+        for identity, view in views_in(past, identities):
+            if view.state in ROLLED_BACK:
+                clues = loss_cases.clues(past, view)
+                found.append((identity, replace(clues, view=with_its_replay(current, store, view))))
+    return found
 
 
 def losses_of_past(
@@ -165,8 +167,8 @@ def losses_of_past(
             inputs = loss_cases.loss_inputs(past, current.decision_log_status[0], (view for _, view in views.values()))
         for loss in loss_cases.judged(inputs):
             # A batch may have been replayed, or an id taken again, long after: all of its history tells.
-            sure = _of_all_history(current, store, loss) if loss.verdict is LossVerdict.LOST else loss
-            found.append((views[loss.view.key][0], sure))
+            sure = of_all_history(current, store, loss.view) if loss.verdict is LossVerdict.LOST else None
+            found.append((views[loss.view.key][0], sure or loss))
     return found
 
 
@@ -187,10 +189,3 @@ def _put_neighbours(past: State, store: Store, stems: Sequence[str]) -> None:
     rows = store.rows(transaction_sql.transactions_of_beginnings(len(stems)), stems, *period, MOST_RECORDS)
     for transaction in row_decoding.transactions(rows):
         put_transaction(past, transaction)
-
-
-def _of_all_history(current: CurrentState, store: Store, loss: Loss) -> Loss:
-    ended_ms, id_, producer_id, start_ms = end_sort_key(loss.view)
-    behind = (ended_ms, id_, producer_id, start_ms + 1)
-    found, _ = losses_in_history(current, store, loss.view.transaction, most=1, before=behind)
-    return next((one for one in found if one.view.key == loss.view.key), loss)

@@ -1,4 +1,4 @@
-"""Cards of GET /overview: whatever needs attention, of transactions, pipelines, alerts, readers and observers alike."""
+"""Parts of incidents: whatever needs attention, of transactions, pipelines, readers and observers alike."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from indoubt.lifecycle.verdicts import Certainty, Verdict
 
 
 class AttentionKind(Enum):
-    """What a card is about; the value is the API's word."""
+    """What a part is about; the value is the API's word."""
 
     TRANSACTIONS = "transactions"
     PIPELINE = "pipeline"
-    ALERT = "alert"
     READERS = "readers"
     OBSERVER = "observer"
 
@@ -43,18 +42,21 @@ class WaitingGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attention:
-    """One thing that needs a person. ``key`` names the card while it lasts; ``headline`` and ``consequence`` are one sentence each.
+    """One thing that needs a person. ``key`` names it while it lasts; ``headline`` and ``consequence`` are one sentence each.
 
-    ``badge``: a short word. ``certainty``: of the verdict, that of its least sure transaction. ``severity``: critical or
-    warning. ``pipeline``: the application's name, or empty. ``keys``: of transactions. ``waits``: who waits behind it, the
-    longest first. ``consequence``: what happens if nobody acts, at ``deadline_ms`` where there is one. ``target``: a pipeline's
-    key to restart or start, else what there is to open: an alert's key, a topic-partition, a pipeline's key or an observer's
-    name; empty where ``keys`` say it. ``alerts``: keys of the firing alerts that say the same. A list that is cut says its
-    whole length in the field of its name and ``_total``.
+    ``group``: the incident that it is a part of. ``badge``: the verdict; ``frozen`` (no sign in the middle of a batch),
+    ``stuck`` (runs, and its batch makes no progress), ``silent`` (not back from a restart, or says no more that it runs),
+    ``failed``; ``waiting``, ``stalled``; ``down``, ``starting``, ``silent``, ``not written`` (history). ``certainty``: of the
+    verdict, that of its least sure transaction. ``severity``: critical or warning. ``pipeline``: the application's name, or
+    empty. ``keys``: of transactions. ``waits``: who waits behind it, the longest first. ``consequence``: what happens if nobody
+    acts, at ``deadline_ms`` where there is one. ``target``: a pipeline's key to restart or start, else what there is to open: a
+    topic-partition, a pipeline's key or an observer's name; empty where ``keys`` say it. A list that is cut says its whole
+    length in the field of its name and ``_total``.
     """
 
     key: str
     kind: AttentionKind
+    group: str
     badge: str
     verdict: Verdict | None
     certainty: Certainty | None
@@ -71,8 +73,6 @@ class Attention:
     target: str
     rows: int | None
     partitions: tuple[str, ...]
-    alerts: tuple[str, ...]
     keys_total: int | None = None
     waits_total: int | None = None
     partitions_total: int | None = None
-    alerts_total: int | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from indoubt.lifecycle.states import TransactionState
 from indoubt.lifecycle.verdicts import Certainty, Verdict
 
-OVER = ("aborted", "replayed", "complete")
+OVER = ("aborted", "lost, then written again", "aborted, then written again", "complete")
 """The verdicts of attempts of which no part is open or missing."""
 
 
@@ -25,7 +25,7 @@ class BatchSideRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTransactionRow:
-    """One transaction of a batch."""
+    """One transaction of a batch; its times are None where they are not known, or have not come yet."""
 
     key: str
     resource_manager: str
@@ -35,13 +35,18 @@ class BatchTransactionRow:
     certainty: Certainty
     committed: bool
     rows: int | None
+    opened_at_ms: int | None
+    prepared_at_ms: int | None
+    ended_at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRow:
     """One attempt at a batch; ``settle``: what the order of that name would do now, None where there is nothing to order.
 
-    ``deadline_ms``: when the first of its open transactions times out, None where none does.
+    ``committed_on`` and ``missing_on``: resource managers in which all of it is committed, and the others. ``decision``:
+    ``commit``, ``abort``, None where none counts. ``rows``: every side holds the same ones. ``deadline_ms``: when the first of its
+    open transactions times out, None where none does. ``written_again_at_ms``: when a later attempt had written what it lost.
     """
 
     key: str
@@ -64,6 +69,7 @@ class BatchRow:
     opened_at_ms: int | None
     deadline_ms: int | None
     updated_at_ms: int | None
+    written_again_at_ms: int | None
     revision: str
 
     @property

@@ -43,7 +43,10 @@ class RawEventRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTransactionRow:
-    """A transaction that came before: how it ended, how long it was open, and where it wrote. None: not known."""
+    """A transaction that came before: how it ended, how long it was open, and where it wrote. None: not known.
+
+    ``written_again_at_ms``: when its batch was written again after it was lost.
+    """
 
     key: str
     transaction: str
@@ -54,5 +57,6 @@ class EndedTransactionRow:
     opened_at_ms: int | None
     ended_at_ms: int | None
     open_ms: int | None
+    written_again_at_ms: int | None
     rows: int | None
     partitions: tuple[str, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from indoubt.lifecycle.rows.attention import Attention
+from indoubt.lifecycle.rows.incidents import Incident
 from indoubt.lifecycle.rows.pipelines import RestartUnderWay
 
 
@@ -58,19 +58,22 @@ class AwaitedPipeline:
 class Overview:
     """The state of everything.
 
-    ``attention``: by deadline, then severity, then age. ``all_well_since_ms``: since when that list is empty, every pipeline
-    shows life and every observer sees its source, None while that is not so. ``awaited``: the pipelines that show none.
-    ``observers`` counts the sources that exist. ``in_progress``: the oldest first. These lists may be cut; ``attention_total``
-    and ``in_progress_total`` say how long they are.
+    ``incidents``: those that need a person, by deadline, then severity, then age; then those that go on by themselves; then
+    those that are over. ``all_well_since_ms``: since when none lasts, every pipeline shows life and every observer sees its
+    source, None while that is not so. ``awaited``: the pipelines that show none, of no incident. ``observers`` counts the
+    sources that exist. ``in_progress``: the oldest first. These lists may be cut; ``incidents_total`` counts those that last,
+    ``in_progress_total`` says how long that list is.
     """
 
     now_ms: int
     counts: OverviewCounts
     oldest_open_at_ms: int | None
-    attention: tuple[Attention, ...]
-    attention_total: int
-    alerts_firing: int
-    """Those that are silenced, or are not found any more, left out."""
+    incidents: tuple[Incident, ...]
+    incidents_total: int
+    to_act: int
+    """How many of them need a person."""
+    alerting: int
+    """How many of them an alert fires about: one that is silenced, or is not found any more, does not count."""
     all_well_since_ms: int | None
     awaited: tuple[AwaitedPipeline, ...]
     pipelines_alive: int

@@ -29,7 +29,10 @@ class BlockedRow:
     """A partition that hides records from read_committed readers, or on which a group has stopped.
 
     ``holder_key`` names the transaction that holds its last stable offset back; empty while it is not known. ``application``: the
-    holder's, by the name that its other transactions have; None while no holder is known.
+    holder's, by the name that its other transactions have; None while no holder is known. ``hidden``: offsets between last stable
+    offset and high watermark. ``held_since_ms``: the holder's opening by its coordinator, else when it was first seen. ``waiting``:
+    how many groups and restores wait, ``waiting_since_ms`` and ``waited_ms`` of the longest wait. ``lag``: the largest, without
+    markers.
     """
 
     topic: str
@@ -68,7 +71,8 @@ class HangingRow:
     """A transaction that is open on a partition while no coordinator will end it; ``transaction`` is empty where unknown.
 
     ``application``: by the name that its other transactions have, or ``producer N`` where the id is unknown. ``confirm``
-    is what an order must repeat, empty where it loses nothing.
+    is what an order must repeat, empty where it loses nothing. ``last_record_at_ms``: by its producer's clock. ``since_ms``: when
+    it was first doubted, ``found_at_ms``: when that was proven.
     """
 
     key: str
@@ -99,15 +103,16 @@ class HangingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRow:
-    """A topic-partition. ``readers``: its row of GET /blocked, None where it is not watched or no group reads it.
+    """A topic-partition. ``readers``: its row of GET /blocked, None where it is not watched, or hides nothing and no group lags.
 
-    ``hanging`` and ``open``: what is open on it, the oldest first. ``ended``: the newest transactions that wrote to it, the newest
-    first.
+    ``read_by``: the consumer groups with an offset on it. ``hanging`` and ``open``: what is open on it, the oldest first.
+    ``ended``: the newest transactions that wrote to it, the newest first.
     """
 
     topic: str
     partition: int
     readers: BlockedRow | None
+    read_by: tuple[str, ...]
     hanging: tuple[HangingRow, ...]
     open: tuple[TransactionRow, ...]
     ended: tuple[EndedTransactionRow, ...]

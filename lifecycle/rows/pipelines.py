@@ -12,11 +12,13 @@ class RestartUnderWay:
     """A restart that was ordered or reported, and whose new run has not committed yet.
 
     ``run``: that run's number, None before it has begun. ``usually_ms``: the median of the measured ones, None without any.
+    ``who`` ordered it; empty: its supervisor restarts it by itself.
     """
 
     since_ms: int
     run: int | None
     usually_ms: int | None
+    who: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,28 @@ class CheckpointRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointDurationsRow:
+    """How long a pipeline's completed checkpoints took (ms), those that ended from ``from_ms`` to before ``until_ms``.
+
+    ``known_from_ms``: what was before it is not in memory. The lists have a value for each bucket of ``bucket_ms``, the oldest
+    first; None where none ended.
+    """
+
+    pipeline: str
+    from_ms: int
+    until_ms: int
+    bucket_ms: int
+    known_from_ms: int
+    completed: int
+    p50_ms: int | None
+    p99_ms: int | None
+    longest_ms: int | None
+    bucket_completed: tuple[int, ...]
+    bucket_p50_ms: tuple[int | None, ...]
+    bucket_longest_ms: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRestore:
     """A restore of a job from a checkpoint."""
 
@@ -91,8 +115,20 @@ class JobRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredRestart:
+    """A restart of a pipeline that is over: the run that it led to, when that one first committed, and how long it took."""
+
+    run: int
+    committed_at_ms: int
+    took_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TimeoutRow:
-    """One application of the last 24 hours: its timeout, how long its transactions were open, and what a restart needs."""
+    """One application of the last 24 hours: its timeout, how long its transactions were open, and what a restart needs.
+
+    ``restarts``: those that were measured, the oldest first.
+    """
 
     pipeline: str
     managed: bool
@@ -102,6 +138,7 @@ class TimeoutRow:
     left_ms: int | None
     recovery_ms: int
     recovery: str
+    restarts: tuple[MeasuredRestart, ...]
     transactions: int
     timed_out: int
     p50_ms: int | None
@@ -117,11 +154,15 @@ class TimeoutRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdsRow:
-    """The transactional ids of one prefix: how many, how they grow, which were never used again."""
+    """The transactional ids of one prefix: how many, how they grow, which were never used again.
+
+    ``ids_by_hour``: how many there were at the end of each of the last 24 hours, the oldest first; the last one is not over.
+    """
 
     prefix: str
     ids: int
     growth_per_hour: float
+    ids_by_hour: tuple[int, ...]
     stale_ids: int
     leaks: bool
     shared: bool

@@ -9,7 +9,10 @@ from indoubt.lifecycle.rows.row_json import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
-    """One order, whatever its outcome; ``refers_to``: the audit number of the order that this row follows up."""
+    """One order, whatever its outcome; ``refers_to``: the audit number of the order that this row follows up.
+
+    ``given_at_ms``: when it was given, None where nothing was sent; ``at_ms``: when it ended.
+    """
 
     audit: int
     at_ms: int
@@ -21,6 +24,7 @@ class AuditRow:
     detail: str
     evidence: tuple[Json, ...]
     refers_to: int | None
+    given_at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

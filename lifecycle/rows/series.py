@@ -1,4 +1,4 @@
-"""The answer of GET /series, and the rows of GET /checkpoints/gaps. Times are epoch ms, lengths ms."""
+"""The answers of GET /series and of those below it, and the rows of GET /checkpoints/gaps. Times are epoch ms, lengths ms."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class ApplicationSeries:
     """One application: a value for each bucket, the oldest first; None where nothing was observed.
 
     ``waiting``: most consumer groups that waited behind its transactions; ``longest_wait_ms``: of the one that waited longest;
-    ``hidden``: most offsets between last stable offset and high watermark, of the partition that hid most.
+    ``hidden``: most offsets between last stable offset and high watermark, of the partition that hid most; ``lag``: most records
+    that a group had not read where the application writes, hidden ones too. ``longest_open_ms``: of its transactions that ended
+    or are open, of which ``timeout_ms`` is the newest timeout (0: none ends them). ``checkpoint_ms``: its longest checkpoint,
+    and ``checkpoint_p50_ms``: half of those in memory took no longer. ``last_commit_ms``: of its newest commit in memory.
     """
 
     pipeline: str
@@ -57,19 +60,28 @@ class ApplicationSeries:
     waiting: tuple[int | None, ...]
     longest_wait_ms: tuple[int | None, ...]
     hidden: tuple[int | None, ...]
+    lag: tuple[int | None, ...]
+    longest_open_ms: tuple[int | None, ...]
+    checkpoint_ms: tuple[int | None, ...]
+    timeout_ms: int | None
+    checkpoint_p50_ms: int | None
+    last_commit_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
-    """Applications over time, in buckets of ``bucket_ms`` from ``from_ms`` on; the last one may not be over yet.
-
-    ``more``: how many applications were left out.
-    """
+class TimeAxis:
+    """A time in buckets of ``bucket_ms`` from ``from_ms`` on; the last one may not be over yet."""
 
     now_ms: int
     from_ms: int
     until_ms: int
     bucket_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series(TimeAxis):
+    """Applications over time; ``more``: how many applications were left out."""
+
     applications: tuple[ApplicationSeries, ...]
     more: int
     marks: tuple[SeriesMark, ...]

@@ -32,11 +32,13 @@ class HistoryStatus:
 class Status:
     """The collector, and the caller's ``name`` and ``role``; ``quarantined``, ``events`` and ``lost_forgotten`` are counts.
 
+    ``cluster`` is the id that Kafka gave it, ``cluster_name`` what its collector was told to call it, or empty.
     ``lost_forgotten``: lost transactions that left memory before their batch was replayed, since there were too many of them.
     """
 
     now_ms: int
     cluster: str
+    cluster_name: str
     bootstrap: str
     name: str
     role: Role

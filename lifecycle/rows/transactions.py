@@ -15,9 +15,11 @@ from indoubt.lifecycle.verdicts import Certainty, Evidence, Verdict
 class TransactionRow:
     """One transaction; ``key`` names it and no later one of the same id, ``revision`` names what was seen of it.
 
-    ``pipeline`` is the application's name. ``checkpoint``: the number of the checkpoint that holds it, which for a pipeline is its
-    batch. ``commit_confirmation``: what a commit must repeat, empty where it is right without a
-    condition.
+    ``transaction``: transactional id, xid or gid. ``client_transaction_version``: 2 where each transaction of the client has an
+    epoch of its own (KIP-890), 0 for an older client, None where the transaction log was not read. ``deadline_ms``: opened +
+    timeout; None when unknown, no longer running, or never. ``pipeline`` is the application's name. ``checkpoint``: the number
+    of the checkpoint that holds it, which for a pipeline is its batch. ``commit_confirmation``: what a commit must repeat,
+    empty where it is right without a condition. ``written_again_at_ms``: when its batch was written again after it was lost.
     """
 
     key: str
@@ -51,6 +53,7 @@ class TransactionRow:
     evidence: tuple[Evidence, ...]
     revision: str
     updated_at_ms: int | None
+    written_again_at_ms: int | None
 
     @property
     def confirmation_text(self) -> str:

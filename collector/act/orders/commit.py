@@ -47,6 +47,8 @@ def _plan_managed(context: OrderContext, found: Sequence[Judged], who: str) -> P
     plan = plan_listed(context, {judged.view.key: judged.view.handle_key for judged in found}, who)
     for judged in found:
         view = judged.view
+        if view.state is TransactionState.WRITTEN_AGAIN:
+            raise OrderRefused(f"transaction {view.key} was lost, then written again: there is nothing to do")
         if view.state in (TransactionState.LOST, TransactionState.ABORTING):
             raise OrderRefused(f"transaction {view.key} was aborted after it was decided: its batch must be replayed")
         if view.state is TransactionState.COMMITTED:

@@ -21,6 +21,7 @@ from indoubt.collector.act.orders.bulk_selection import Previewed, Previews, par
 from indoubt.collector.act.orders.idempotency_locks import KeyLocks
 from indoubt.collector.act.orders.run_progress import Run, after_part, all_refused
 from indoubt.collector.act.orders.service import Actions
+from indoubt.collector.assess.situation import RunUnderWay
 from indoubt.collector.history.store import Store, StoreFailed
 from indoubt.collector.records.orders import Order, OrderOutcome, OrderResult
 from indoubt.collector.runtime.clock import now_ms
@@ -127,6 +128,21 @@ class OrderRuns:
             self._forget_old()
             found = [run for run in self._runs.values() if who in (None, run.progress.who)]
             return [replace(run.progress, steps=()) for run in reversed(found)]
+
+    def under_way(self) -> list[RunUnderWay]:
+        """Return those that send orders now, with what they are about."""
+        with self._lock:
+            runs = [run for run in self._runs.values() if not (run.progress.is_over or run.progress.dry_run)]
+        return [
+            RunUnderWay(
+                keys=frozenset(run.order.keys),
+                who=run.progress.who,
+                done=run.progress.done,
+                transactions=run.progress.transactions,
+                begun_ms=run.progress.begun_at_ms,
+            )
+            for run in runs
+        ]
 
     def find(self, number: str) -> OrderRun | None:
         """Return a run with its steps, None where there is none of that number."""

@@ -56,6 +56,8 @@ class OutcomeProbes:
                     self._context.participants.complete(handle)
                     record_committed(self._context.log, planned.target["prefix"], batch_attempt, committed, intent.who)
                 return result_of(committed)
+            case TransactionState.WRITTEN_AGAIN:
+                return StepOutcome.LOST, "seen aborted, and its batch written again"
             case TransactionState.LOST | TransactionState.ABORTED:
                 return StepOutcome.LOST, "seen aborted: its batch must be replayed"
             case _:
@@ -90,7 +92,7 @@ class OutcomeProbes:
         match self._observed_end(planned.key):
             case TransactionState.COMMITTED:
                 return StepOutcome.ALREADY_COMMITTED, "seen committed"
-            case TransactionState.ABORTED | TransactionState.LOST:
+            case TransactionState.ABORTED | TransactionState.LOST | TransactionState.WRITTEN_AGAIN:
                 return StepOutcome.LOST, "seen aborted: its rows are missing"
         judged = self._context.current.find(planned.key)
         if judged is None or judged.view.branch is not None:
@@ -128,7 +130,7 @@ class OutcomeProbes:
 
     def _observed_abort(self, key: str) -> ActionResult | None:
         match self._observed_end(key):
-            case TransactionState.ABORTED | TransactionState.LOST:
+            case TransactionState.ABORTED | TransactionState.LOST | TransactionState.WRITTEN_AGAIN:
                 return StepOutcome.ABORTED, "seen aborted"
             case TransactionState.COMMITTED:
                 return StepOutcome.ALREADY_COMMITTED, "its owner committed it first"

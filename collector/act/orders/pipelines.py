@@ -20,6 +20,7 @@ from indoubt.collector.verdicts.judging import PipelineNow
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.durations import duration
 from indoubt.lifecycle.errors import OrderRefused
+from indoubt.lifecycle.events import sign_in_words
 from indoubt.lifecycle.orders import PIPELINE_KEY, Action
 from indoubt.lifecycle.pipeline_orders import PipelineAction, PipelineOrder, Run
 from indoubt.lifecycle.private_files import given_umask
@@ -84,11 +85,11 @@ class PipelineOrders:
             "order": id_,
         }
         if order.action is Action.START:
-            return self._plan_start(key, prefix, now, target)
+            return self._plan_start(key, prefix, who, now, target)
         self._connection.ensure_topic(self._topic)
         planned = PlannedAction(
             key=key,
-            description=f"order to {order.action.value} for run {run.attempt} of {prefix}, in the topic {self._topic}",
+            description=f"{order.action.value} {prefix}, run {run.attempt}, by an order in topic {self._topic}",
             target=target,
             checked=_checked(now),
         )
@@ -96,7 +97,7 @@ class PipelineOrders:
         def execute() -> list[ActionResult]:
             action = PipelineAction(order.action.value)
             if order.action is Action.RESTART:
-                self._current.restart_ordered(prefix, now_ms())
+                self._current.restart_ordered(prefix, now_ms(), who)
             write_order(
                 self._connection,
                 self._topic,
@@ -106,7 +107,7 @@ class PipelineOrders:
 
         return Plan(actions=(planned,), execute=execute)
 
-    def _plan_start(self, key: str, prefix: str, now: PipelineNow | None, target: Mapping[str, Any]) -> Plan:
+    def _plan_start(self, key: str, prefix: str, who: str, now: PipelineNow | None, target: Mapping[str, Any]) -> Plan:
         command = self._start_commands.get(prefix)
         if command is None:
             raise OrderRefused(
@@ -121,7 +122,7 @@ class PipelineOrders:
 
         def execute() -> list[ActionResult]:
             failed = run_start_command(command)
-            self._current.restart_ordered(prefix, None if failed else now_ms())
+            self._current.restart_ordered(prefix, None if failed else now_ms(), who)
             return [(StepOutcome.REFUSED, failed) if failed else self._wait(planned, Action.START)]
 
         return Plan(actions=(planned,), execute=execute)
@@ -196,7 +197,7 @@ def pipeline_row(now: PipelineNow, *, may_start: bool = False, restart: RestartU
         run_at_ms=now.run_ms,
         started_at_ms=facts.started_ms,
         last_seen_at_ms=facts.last_seen_ms,
-        last_heartbeat=facts.last_heartbeat,
+        last_heartbeat=sign_in_words(facts.last_heartbeat),
         interval_ms=interval_ms if isinstance(interval_ms, int) else None,
         source=_text(facts.settings.get("source")),
         sink=_text(facts.settings.get("sink")),
@@ -225,7 +226,7 @@ def _checked(now: PipelineNow | None) -> str:
     if not facts.last_seen_ms:
         return state_of(now)
     ago = duration(now_ms() - facts.last_seen_ms)
-    return f"{state_of(now)}; last heartbeat {ago} ago: {facts.last_heartbeat}"
+    return f"{state_of(now)}; last heartbeat {ago} ago: {sign_in_words(facts.last_heartbeat)}"
 
 
 def _evidence(key: str, run: Run, now: PipelineNow | None) -> dict[str, Any]:

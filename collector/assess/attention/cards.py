@@ -12,6 +12,7 @@ def card(
     key: str,
     badge: str,
     *,
+    group: str,
     severity: Severity,
     headline: str,
     consequence: str,
@@ -24,7 +25,6 @@ def card(
     waits: tuple[WaitingGroup, ...] = (),
     deadline_ms: int | None = None,
     partitions: tuple[str, ...] = (),
-    alerts: tuple[str, ...] = (),
     verdict: Verdict | None = None,
     certainty: Certainty | None = None,
     rows: int | None = None,
@@ -33,6 +33,7 @@ def card(
     return Attention(
         key=key,
         kind=kind,
+        group=group,
         badge=badge,
         verdict=verdict,
         certainty=certainty,
@@ -49,5 +50,4 @@ def card(
         target=target,
         rows=rows,
         partitions=partitions,
-        alerts=alerts,
     )

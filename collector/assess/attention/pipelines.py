@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from indoubt.collector.assess.attention.cards import card
-from indoubt.collector.assess.findings import Severity
+from indoubt.collector.assess.findings import Severity, application_group
 from indoubt.collector.assess.remedies import remedy_of_driver
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.records.flink_job_facts import FlinkJobFacts
@@ -47,7 +47,7 @@ def awaited(situation: Situation) -> tuple[AwaitedPipeline, ...]:
 
 
 def goes_on(restart: RestartUnderWay, now_ms: int) -> str:
-    """Return what goes on while a pipeline restarts, in one sentence: nothing needs to be ordered meanwhile."""
+    """Return what goes on while a pipeline restarts, in one sentence: there is nothing to do meanwhile."""
     took = steady_duration(max(0, now_ms - restart.since_ms))
     usually = f" of usually {duration(restart.usually_ms)}" if restart.usually_ms is not None else ""
     what = f"Run {restart.run} is starting" if restart.run is not None else "A restart is under way"
@@ -72,6 +72,7 @@ def _card(driver: DriverState, situation: Situation) -> Attention:
         AttentionKind.PIPELINE,
         f"pipeline:{name}",
         driver.condition.value,
+        group=application_group(name),
         severity=Severity.CRITICAL,
         pipeline=name,
         headline=_headline(driver, situation.now_ms),
@@ -107,6 +108,7 @@ def _job_card(facts: FlinkJobFacts) -> Attention:
         AttentionKind.PIPELINE,
         f"job:{facts.job.job}",
         "failed",
+        group=application_group(facts.pipeline),
         severity=Severity.CRITICAL,
         pipeline=facts.pipeline,
         headline=f"Flink has given up the job {facts.job.name} of cluster {facts.job.cluster}.",

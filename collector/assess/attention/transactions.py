@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from indoubt.collector.assess.attention.cards import card
 from indoubt.collector.assess.attention.pipelines import goes_on
-from indoubt.collector.assess.findings import Severity
+from indoubt.collector.assess.findings import Severity, application_group
 from indoubt.collector.assess.remedies import order_for, remedy_of_pipeline
 from indoubt.collector.assess.rules.readers import Waits
 from indoubt.collector.assess.situation import Situation
@@ -39,6 +39,7 @@ def _card(group: TransactionGroup, situation: Situation, waits: Waits, restarts:
         AttentionKind.TRANSACTIONS,
         f"transactions:{group.verdict.value}|{group.pipeline}{batch}{condition}",
         _BADGES.get(group.verdict, group.verdict.value),
+        group=application_group(group.pipeline),
         verdict=group.verdict,
         certainty=group.certainty,
         severity=Severity.CRITICAL if group.verdict in _CRITICAL else Severity.WARNING,
@@ -58,72 +59,74 @@ def _card(group: TransactionGroup, situation: Situation, waits: Waits, restarts:
 
 
 def headline(group: TransactionGroup) -> str:
-    """Return one sentence that says what stands and what follows from it."""
+    """Return what happened, in one or two sentences."""
     batch = "" if group.batch is None else f", batch {group.batch}"
-    what = f"{counted(len(group.keys), 'transaction')} of {group.pipeline}{batch}"
-    condition = group.condition
+    number = counted(len(group.keys), "transaction")
+    what, condition = f"{number} of {group.pipeline}{batch}", group.condition
     is_single = len(group.keys) == 1
-    is_, holds = ("is", "holds") if is_single else ("are", "hold")
+    is_, holds, them = ("is", "holds", "it") if is_single else ("are", "hold", "them")
     held = "data" if group.rows is None else counted(group.rows, "row")
     match group.verdict:
         case Verdict.COMMIT_IT if not group.managed:
-            them = "it" if is_single else "them"
             belong = "belongs" if is_single else "belong"
             checkpoint = f"Flink checkpoint {condition}" if condition else "a Flink checkpoint that counts"
             only_if = f" only if the job goes on from {condition} or a later one" if condition else ""
-            return f"{what} {belong} to {checkpoint} and {is_} not committed: commit {them}{only_if}, an abort would lose data."
+            return f"{what} {belong} to {checkpoint} and {is_} not committed. Commit {them}{only_if}: an abort would lose data."
         case Verdict.ABORT_IT if not group.managed:
-            return f"{what} {is_} open, and the owner writes the rows again: abort, nothing is lost."
+            return f"{what} {is_} open, and the owner writes the rows again. Abort {them}: nothing is lost."
         case Verdict.COMMIT_IT:
-            them = "it" if is_single else "them"
-            return f"{what} {is_} decided but not committed: commit {them}, an abort would lose {held}."
+            subject = f"batch {group.batch}" if group.batch is not None else number
+            return (
+                f"{group.pipeline} decided to commit {subject} ({held}) and has not done it. Commit it: that is safe."
+            )
         case Verdict.LOST:
-            was = "was" if is_single else "were"
-            missing = "" if group.rows is None else f", and {held} {'is' if group.rows == 1 else 'are'} missing"
-            return f"{what} {was} decided and then aborted{missing}: the batch must be replayed."
+            subject = f"Batch {group.batch} of {group.pipeline}" if group.batch is not None else what
+            missing = "its rows are" if group.rows is None else f"{held} {'is' if group.rows == 1 else 'are'}"
+            return f"{subject} was decided and then aborted: {missing} missing until the batch is written again."
         case Verdict.ABORT_IT:
-            return f"{what} {is_} undecided and the driver is gone: abort, the batch will be replayed."
+            return f"{what} {is_} undecided and the driver is gone. Abort {them}: the batch is written again."
         case Verdict.AT_RISK:
-            return f"{what} {'has' if is_single else 'have'} less time left than a recovery of the pipeline needs."
+            return f"{what} {'has' if is_single else 'have'} less time left than a restart of the pipeline needs."
         case Verdict.HANGING:
-            return f"{what} {holds} partitions open that no coordinator will end."
+            return f"{what} {holds} partitions open, and no coordinator will end {them}."
         case Verdict.UNKNOWN:
             return f"{what} cannot be judged: evidence is missing."
         case Verdict.FOREIGN:
-            return f"{what} {is_} open for long: only its owner knows what an abort would lose."
+            some = "a transaction" if is_single else number
+            return f"{group.pipeline} left {some} open for long. Only its owner knows what an abort loses: ask before you abort."
         case Verdict.IN_PROGRESS | Verdict.SETTLED:
             return f"{what} {'needs' if is_single else 'need'} nothing."
 
 
 def consequence(group: TransactionGroup) -> str:
-    """Return one sentence that says what happens if nobody acts."""
+    """Return what happens if nobody acts, in one or two sentences."""
     has_timeout = group.deadline_ms is not None
-    one = group.rows == 1
     rows = "the rows" if group.rows is None else counted(group.rows, "row")
-    are = "is" if one else "are"
+    these = "these rows" if group.rows is None else "this row" if group.rows == 1 else f"these {group.rows:,} rows"
+    it = "it" if group.rows == 1 else "them"
     match group.verdict:
         case Verdict.COMMIT_IT if not has_timeout:
-            return f"It stays prepared: {rows} {are} invisible and its locks are held until it is committed."
+            return "It stays prepared: its rows are invisible and its locks are held until it is committed."
         case Verdict.COMMIT_IT if group.managed:
-            return f"The broker aborts it at its timeout, and {rows} {are} lost until the batch is replayed."
+            return f"Kafka throws {these} away. A restart can write {it} again."
         case Verdict.COMMIT_IT:
-            return f"The broker aborts it at its timeout, and {rows}, which the job counts as written, {are} lost."
+            return f"Kafka throws {these} away. The job counts {it} as written and does not write {it} again."
         case Verdict.LOST:
-            return f"Readers never see {rows} until the pipeline starts again and replays the batch."
+            return f"Readers do not see {rows} until the pipeline starts again and writes the batch again."
         case Verdict.HANGING:
             return "Readers of its partitions wait for ever: no timeout ends it."
         case Verdict.ABORT_IT if has_timeout:
-            return "Readers wait until the broker aborts it at its timeout; nothing is lost."
+            return "Readers wait until Kafka aborts it. Nothing is lost."
         case Verdict.ABORT_IT:
-            return "It stays prepared and holds its locks until it is ended; nothing is lost."
+            return "It stays prepared and holds its locks until it is ended. Nothing is lost."
         case Verdict.AT_RISK:
-            return "If its driver stops now, the broker aborts it before a restart can finish it."
+            return "If its driver stops now, Kafka aborts it before a restart can finish it."
         case Verdict.UNKNOWN if has_timeout:
-            return "The broker aborts it at its timeout, which may lose rows. No order is advised until the evidence is back."
+            return "Kafka aborts it, which may lose rows. No order is advised until the evidence is back."
         case Verdict.UNKNOWN:
             return "It stays prepared and holds its locks. No order is advised until the evidence is back."
         case Verdict.FOREIGN if has_timeout:
-            return "Readers wait until the broker aborts it at its timeout; only its owner knows what that loses."
+            return "Readers wait until Kafka aborts it; only its owner knows what that loses."
         case Verdict.FOREIGN if all(key.partition(":")[0] in DATABASES for key in group.keys):
             return "It stays prepared and holds its locks until its owner ends it."
         case _:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from indoubt.collector.assess.findings import Finding, Severity, application_group
-from indoubt.collector.assess.rule import Place, Rule, Source, pipelines
+from indoubt.collector.assess.rule import Rule, Source
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.facts.transactional_ids import PrefixReport
 from indoubt.collector.runtime.time_format import seconds
@@ -16,7 +16,6 @@ from indoubt.collector.verdicts.verdict_case import BROKER
 from indoubt.collector.views import aborts_and_losses
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
-from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.verdicts import AbortCause, Evidence
 
 
@@ -82,17 +81,11 @@ def a5_repeated_aborts(situation: Situation) -> Iterator[Finding]:
         )
 
 
-def of_pipeline(alert: AlertRow) -> Iterable[Place]:
-    """Return the place of an alert about what a pipeline does."""
-    return ((pipelines, alert.labels.get("pipeline", "")),)
-
-
 A5 = Rule(
     number="A5",
     name="repeated aborts",
     find=a5_repeated_aborts,
-    consequence="What is aborted is written again and again, and readers wait for it.",
-    places=of_pipeline,
+    consequence="The same rows are written again and again, and readers wait for them.",
 )
 
 
@@ -120,7 +113,7 @@ A8 = Rule(
     number="A8",
     name="id leak",
     find=a8_id_leak,
-    consequence="Each id stays in its coordinator's memory for days, and the brokers run out of it.",
+    consequence="Each id stays in a broker's memory for days: brokers run out of memory.",
     sources=(Source.TRANSACTIONS,),
     for_ms=60_000,
 )

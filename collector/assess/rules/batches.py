@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from indoubt.collector.assess.findings import Finding, Severity, application_group, batch_group
+from indoubt.collector.assess.findings import Finding, Severity, application_group
 from indoubt.collector.assess.remedies import remedy_of_pipeline
-from indoubt.collector.assess.rule import Place, Rule, Source
-from indoubt.collector.assess.rule import batches as batches_of_cards
+from indoubt.collector.assess.rule import Rule, Source
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.views.batches import BatchVerdict, batches
 from indoubt.lifecycle import page_paths
-from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.states import TransactionState
 from indoubt.lifecycle.verdicts import Evidence, Verdict
 
@@ -68,7 +66,6 @@ def a10_one_side_only(situation: Situation) -> Iterator[Finding]:
             rule="A10",
             subject=f"{batch.pipeline}|{batch.batch}",
             group=application_group(batch.pipeline),
-            batch_group=batch_group(batch.pipeline, batch.batch),
             severity=Severity.CRITICAL,
             summary=f"batch {batch.batch} of {batch.pipeline} is in {done} and not in {missing}: the two contradict each other",
             evidence=(Evidence(fact=f"done in {done}, missing in {missing}", source=DATABASES, at_ms=batch.since_ms),),
@@ -78,10 +75,6 @@ def a10_one_side_only(situation: Situation) -> Iterator[Finding]:
         )
 
 
-def _place(alert: AlertRow) -> Iterable[Place]:
-    return ((batches_of_cards, alert.subject),)
-
-
 A10 = Rule(
     number="A10",
     name="one side only",
@@ -89,5 +82,4 @@ A10 = Rule(
     consequence="The two contradict each other until the batch is finished.",
     sources=(Source.TRANSACTIONS, Source.DECISIONS, Source.DATABASES),
     for_ms=10_000,
-    places=_place,
 )

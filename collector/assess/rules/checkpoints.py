@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from indoubt.collector.assess.findings import Finding, Severity, application_group
 from indoubt.collector.assess.remedies import remedy_of_pipeline
 from indoubt.collector.assess.rule import Rule, Source, sees
-from indoubt.collector.assess.rules.applications import of_pipeline
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.config.alerts import AlertSettings
 from indoubt.collector.observe.source import ObserverState
@@ -150,7 +149,7 @@ def _checkpoint_evidence(
     if newest.state is CheckpointState.COMPLETED or _was_stopped_since(newest.begun_ms or newest.failed_ms, history):
         return None
     if checkpoints.failures >= limits.checkpoint_failures:
-        fact = f"failed: {checkpoints.failures} failures since the last one that completed"
+        fact = f"failed: {checkpoints.failures} failures since the last one completed"
         return Evidence(fact=fact, source=CHECKPOINTS, at_ms=newest.failed_ms)
     if newest.state is CheckpointState.FAILED and newest.failed_ms is not None:
         recovery_ms = history.recovery_ms if history is not None else limits.foreign_recovery_ms
@@ -166,7 +165,7 @@ def _checkpoint_evidence(
     runs_ms = now_ms - _could_run_from(newest.begun_ms, history)
     if runs_ms < max(limits.checkpoint_stalled_ms, usual_ms):
         return None
-    fact = f"is not completed after {seconds(runs_ms)}"
+    fact = f"has not completed after {seconds(runs_ms)}"
     return Evidence(fact=fact, source=CHECKPOINTS, at_ms=newest.begun_ms)
 
 
@@ -191,6 +190,5 @@ A6 = Rule(
     find=a6_failing_checkpoints,
     consequence="Nothing new becomes visible until a checkpoint completes.",
     sources=(Source.CHECKPOINTS,),
-    places=of_pipeline,
     unseen=unobserved_pipelines,
 )

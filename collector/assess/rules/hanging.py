@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from indoubt.collector.assess.findings import Finding, Severity, application_group, topic_group
-from indoubt.collector.assess.rule import Place, Rule, Source, hanging_partitions
+from indoubt.collector.assess.findings import Finding, Severity, application_group
+from indoubt.collector.assess.rule import Rule, Source
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.verdicts.hanging_transactions import partition_name
 from indoubt.collector.verdicts.partition_state import PartitionFindings
-from indoubt.collector.views.application_names import applications_of_hanging
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.application import Application
-from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.rows.attention import Remedy
 from indoubt.lifecycle.verdicts import Evidence
 
@@ -24,15 +22,16 @@ PARTITIONS = "partitions"
 class HangingTransaction:
     """A producer holds ``partition`` open and its coordinator knows of no such transaction (KIP-664).
 
-    ``application`` is empty where its transactional id is not known. ``may_commit`` and ``may_abort`` say which marker an
-    order may write.
+    ``application``: its name; ``is_named``: its transactional id tells it, else only its producer is known. ``may_commit`` and
+    ``may_abort`` say which marker an order may write.
     """
 
     partition: str
     producer_id: int
     producer_epoch: int
     since_ms: int
-    application: str = ""
+    application: str
+    is_named: bool = False
     may_commit: bool = False
     may_abort: bool = False
 
@@ -47,7 +46,8 @@ def hanging_transactions(
             producer_id=suspect.producer.producer_id,
             producer_epoch=suspect.producer.producer_epoch,
             since_ms=suspect.since_ms,
-            application=applications[suspect.key].name if suspect.doubt.transaction else "",
+            application=applications[suspect.key].name,
+            is_named=bool(suspect.doubt.transaction),
             may_commit=suspect.doubt.may_commit,
             may_abort=suspect.doubt.may_abort,
         )
@@ -57,9 +57,7 @@ def hanging_transactions(
 
 def hanging(situation: Situation) -> tuple[HangingTransaction, ...]:
     """Return what hangs, with the names of its applications."""
-    with situation.current.reading() as state:
-        applications = applications_of_hanging(state, situation.partitions.hanging)
-    return hanging_transactions(situation.partitions, applications)
+    return hanging_transactions(situation.partitions, situation.applications)
 
 
 def a3_hanging(situation: Situation) -> Iterator[Finding]:
@@ -70,14 +68,12 @@ def a3_hanging(situation: Situation) -> Iterator[Finding]:
         yield Finding(
             rule="A3",
             subject=f"{suspect.partition}|{producer}|{epoch}",
-            group=application_group(suspect.application)
-            if suspect.application
-            else topic_group(topic_of(suspect.partition)),
+            group=application_group(suspect.application),
             severity=Severity.CRITICAL,
-            summary=f"partition {suspect.partition} is held open by producer {producer} for ever: no timeout will end it",
+            summary=f"producer {producer} holds partition {suspect.partition} open for ever: no timeout ends it",
             evidence=(Evidence(fact=fact, source=PARTITIONS, at_ms=suspect.since_ms),),
             subject_labels={"partition": suspect.partition}
-            | ({"pipeline": suspect.application} if suspect.application else {}),
+            | ({"pipeline": suspect.application} if suspect.is_named else {}),
             remedy=_remedy_of_hanging(suspect),
             object_path=path_of(suspect.partition),
         )
@@ -87,10 +83,6 @@ def _remedy_of_hanging(suspect: HangingTransaction) -> Remedy:
     if suspect.may_commit:
         return Remedy.COMMIT
     return Remedy.ABORT if suspect.may_abort else Remedy.OPEN
-
-
-def _hanging_place(alert: AlertRow) -> Iterable[Place]:
-    return ((hanging_partitions, alert.labels.get("partition", "")),)
 
 
 def path_of(partition: str) -> str:
@@ -111,5 +103,4 @@ A3 = Rule(
     consequence="Readers of the partition wait for ever: no timeout ends it.",
     sources=(Source.PARTITIONS,),
     for_ms=10_000,
-    places=_hanging_place,
 )

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from indoubt.collector.assess.findings import Finding, Severity, of_transaction
 from indoubt.collector.assess.remedies import remedy_of
 from indoubt.collector.assess.rule import Rule, Source
-from indoubt.collector.assess.rule import of_transaction as place
 from indoubt.collector.assess.rules.transactions import recovery_ms
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.runtime.time_format import seconds
@@ -61,8 +60,8 @@ def a7_lost(situation: Situation) -> Iterator[Finding]:
                 loss,
                 "A7",
                 Severity.WARNING if loss.certainty is Certainty.GUESS else Severity.CRITICAL,
-                f"lost the records of transaction {loss.view.transaction} ({loss.certainty.value}): it counts them as written, "
-                "and they were aborted: write them again from its input",
+                f"lost the records of transaction {loss.view.transaction} ({loss.certainty.value}). It counts them as written, "
+                "but they were aborted: write them again from its input",
             )
     for judged in situation.judged:
         t = judged.view
@@ -77,7 +76,7 @@ def a7_lost(situation: Situation) -> Iterator[Finding]:
             rule="A7",
             severity=Severity.CRITICAL,
             summary=(
-                f"transaction {t.transaction}{rows} was decided and then aborted, and its batch was not replayed within "
+                f"transaction {t.transaction}{rows} was decided and then aborted, and its batch was not written again within "
                 f"{seconds(needs_ms)}: start its pipeline from its checkpoint"
             ),
             evidence=judged.judgement.evidence,
@@ -94,7 +93,7 @@ def a12_duplicated(situation: Situation) -> Iterator[Finding]:
                 "A12",
                 Severity.CRITICAL if loss.certainty is Certainty.CERTAIN else Severity.WARNING,
                 f"writes the records of transaction {loss.view.transaction} a second time ({loss.certainty.value}): it was "
-                "committed, and the job was restored from a checkpoint before it",
+                "committed, then the job was restored from an older checkpoint",
             )
 
 
@@ -115,12 +114,10 @@ A7 = Rule(
     find=a7_lost,
     consequence="Readers never see these rows until they are written again.",
     sources=(Source.DECISIONS,),
-    places=place,
 )
 A12 = Rule(
     number="A12",
     name="duplicated",
     find=a12_duplicated,
     consequence="Readers count these rows twice.",
-    places=place,
 )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from indoubt.collector.assess.attention.cards import card
 from indoubt.collector.assess.findings import SOURCES_GROUP, Finding, Severity
-from indoubt.collector.assess.rule import Place, Rule, Source
-from indoubt.collector.assess.rule import observers as observers_of_cards
+from indoubt.collector.assess.rule import Rule, Source
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.observe.source import ObserverState, ObserverStatus
 from indoubt.collector.records.observer_kind import DECIDING_OBSERVERS
 from indoubt.lifecycle import page_paths
-from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.rows.attention import Attention, AttentionKind
 from indoubt.lifecycle.verdicts import Evidence
 
@@ -83,6 +81,7 @@ def _card(observer: ObserverStatus, now_ms: int) -> Attention:
         AttentionKind.OBSERVER,
         f"observer:{observer.name}",
         "silent" if is_up else observer.state.value,
+        group=SOURCES_GROUP,
         severity=_severity(observer),
         headline=f"The collector does not see {observer.name!r}: {_why(observer)}.",
         since_ms=now_ms - (observer.delay_ms or 0) if is_up else observer.since_ms,
@@ -96,24 +95,20 @@ def _history_card(error: str) -> Attention:
         AttentionKind.OBSERVER,
         f"observer:{HISTORY}",
         "not written",
+        group=SOURCES_GROUP,
         severity=Severity.CRITICAL,
         headline=f"History cannot be written: {error}.",
         since_ms=None,
-        consequence="No order is carried out and no receiver is notified; what is seen is kept in memory alone.",
+        consequence="No order is carried out and no receiver is notified; what is seen stays in memory alone.",
         target=HISTORY,
     )
-
-
-def _place(alert: AlertRow) -> Iterable[Place]:
-    return ((observers_of_cards, alert.subject),)
 
 
 A9 = Rule(
     number="A9",
     name="observer down",
     find=a9_observer_down,
-    consequence="What the collector shows rests on a part of the evidence.",
+    consequence="What the collector shows may be incomplete.",
     sources=(Source.OBSERVERS,),
-    places=_place,
     cards=observer_cards,
 )

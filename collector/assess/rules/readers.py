@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from indoubt.collector.assess.attention.cards import card
-from indoubt.collector.assess.findings import Finding, Severity, application_group, batch_of, topic_group
+from indoubt.collector.assess.findings import Finding, Severity, application_group, topic_group
 from indoubt.collector.assess.remedies import remedy_of
-from indoubt.collector.assess.rule import Place, Rule, Source, held_by_application, held_partitions, open_ids
+from indoubt.collector.assess.rule import Rule, Source
 from indoubt.collector.assess.rules.hanging import PARTITIONS, path_of, topic_of
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.runtime.time_format import seconds
 from indoubt.collector.verdicts.blocked_readers import Reader, ReaderKind
 from indoubt.collector.verdicts.hanging_transactions import partition_name
 from indoubt.collector.verdicts.partition_state import Blocked, PartitionFindings
+from indoubt.lifecycle.application import Application
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.durations import steady_duration
-from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.rows.attention import Attention, AttentionKind, Remedy, WaitingGroup
 from indoubt.lifecycle.verdicts import Evidence, Verdict
 
@@ -31,6 +31,8 @@ class BlockedPartition:
     groups: tuple[str, ...]
     hidden: int | None = None
     transaction: str = ""
+    holder: str = ""
+    """The key of the transaction, empty while it is unknown."""
 
 
 def blocked_partitions(findings: PartitionFindings) -> tuple[BlockedPartition, ...]:
@@ -46,6 +48,7 @@ def blocked_partitions(findings: PartitionFindings) -> tuple[BlockedPartition, .
                     groups=tuple(reader.group for reader in waiting),
                     hidden=blocked.snapshot.hidden,
                     transaction=blocked.holder.transaction if blocked.holder is not None else "",
+                    holder=blocked.holder.key if blocked.holder is not None else "",
                 )
             )
     return tuple(found)
@@ -83,8 +86,7 @@ def a4_blocked_consumers(situation: Situation) -> Iterator[Finding]:
             subject=blocked.partition,
             group=application_group(holder.view.pipeline)
             if holder is not None
-            else topic_group(topic_of(blocked.partition)),
-            batch_group=batch_of(holder.view) if holder is not None else "",
+            else _group(blocked.partition, blocked.holder, situation.applications),
             severity=Severity.WARNING,
             summary=f"{readers} of {blocked.partition} blocked for {seconds(waited_ms)}{behind}",
             evidence=(
@@ -101,19 +103,10 @@ def a4_blocked_consumers(situation: Situation) -> Iterator[Finding]:
         )
 
 
-def _blocked_places(alert: AlertRow) -> Iterable[Place]:
-    """Return the place of what holds the partition: the transaction's, its application's, or the one of those who wait."""
-    partition, transaction = alert.labels.get("partition", ""), alert.labels.get("transaction")
-    pipeline = alert.labels.get("pipeline")
-    if transaction:
-        yield open_ids, transaction
-    if pipeline:
-        yield held_by_application, f"{pipeline}|{partition}"
-    yield (_readers if transaction or pipeline else held_partitions), partition
-
-
-def _readers(card: Attention) -> Collection[str]:
-    return held_partitions(card) if card.kind is AttentionKind.READERS else ()
+def _group(partition: str, holder: str, applications: Mapping[str, Application]) -> str:
+    """Return the incident of a partition that the transaction of this key holds open: its application's, else the topic's."""
+    found = applications.get(holder)
+    return application_group(found.name) if found is not None else topic_group(topic_of(partition))
 
 
 class Waits:
@@ -177,26 +170,31 @@ def _waiting_cards(situation: Situation, covered: Collection[str]) -> list[Atten
         is_too_long = waited_ms >= situation.limits.blocked_ms and holder not in in_progress
         if name in alerted or is_too_long:
             found.setdefault(holder or name, []).extend((blocked, reader) for reader in waiting)
-    return [_waiting_card(of_it) for of_it in found.values()]
+    running = {item.view.key: item.view.pipeline for item in situation.judged if item.view.key in found}
+    return [_waiting_card(of_it, running, situation.applications) for of_it in found.values()]
 
 
 def _in_progress(situation: Situation) -> frozenset[str]:
     return frozenset(item.view.key for item in situation.judged if item.judgement.verdict is Verdict.IN_PROGRESS)
 
 
-def _waiting_card(waiting: list[tuple[Blocked, Reader]]) -> Attention:
+def _waiting_card(
+    waiting: list[tuple[Blocked, Reader]], running: Mapping[str, str], hanging: Mapping[str, Application]
+) -> Attention:
     first = waiting[0][0]
     groups = waiting_groups(waiting)
     partitions = tuple(sorted({partition_name(one.snapshot.partition) for one, _ in waiting}))
     holder = first.holder
     behind = f"transaction {holder.transaction}" if holder is not None and holder.transaction else "an open transaction"
+    key = holder.key if holder is not None else ""
     some = groups[0].group if len(groups) == 1 else counted(len(groups), "consumer group")
     return card(
         AttentionKind.READERS,
-        f"readers:waiting|{holder.key if holder is not None and holder.key else partitions[0]}",
+        f"readers:waiting|{key or partitions[0]}",
         "waiting",
+        group=application_group(running[key]) if key in running else _group(partitions[0], key, hanging),
         severity=Severity.WARNING,
-        keys=(holder.key,) if holder is not None and holder.key else (),
+        keys=(key,) if key else (),
         headline=f"{some} {'waits' if len(groups) == 1 else 'wait'} behind {behind} on {counted(len(partitions), 'partition')}.",
         waits=groups,
         since_ms=groups[0].since_ms,
@@ -223,14 +221,15 @@ def _stalled_card(group: str, stalled: list[tuple[Blocked, Reader]], now_ms: int
         AttentionKind.READERS,
         f"readers:stalled|{group}",
         "stalled",
+        group=f"consumer group {group}",
         severity=Severity.WARNING,
         headline=(
-            f"{group} has not read on for {steady_duration(max(0, now_ms - since_ms))}, although there are records for it on "
+            f"{group} has stood still for {steady_duration(max(0, now_ms - since_ms))} with records waiting on "
             f"{counted(len(partitions), 'partition')}."
         ),
         waits=(waiting,),
         since_ms=since_ms,
-        consequence="Its lag grows: no transaction holds it back, so only its owner can help.",
+        consequence="Its lag grows. No transaction blocks it: look at the consumer.",
         target=partitions[0],
         partitions=partitions,
     )
@@ -242,6 +241,5 @@ A4 = Rule(
     find=a4_blocked_consumers,
     consequence="These readers see nothing new until the transaction ends.",
     sources=(Source.PARTITIONS,),
-    places=_blocked_places,
     cards=reader_cards,
 )

@@ -34,8 +34,8 @@ def a11_finite_log(situation: Situation) -> Iterator[Finding]:
         group=SOURCES_GROUP,
         severity=Severity.CRITICAL,
         summary=(
-            f"the decision log {settings.topic} forgets by itself ({settings.said}): once the start of a run that still lives is "
-            f"gone, its decisions read as void and its rows are written twice. Mend it now: {settings.remedy}"
+            f"topic {settings.topic} deletes old decisions ({settings.said}). Once the start of a live run is deleted, its "
+            f"decisions no longer count, and its rows are written twice. Mend it now: {settings.remedy}"
         ),
         evidence=(Evidence(fact=f"its topic has {settings.said}", source=DECISIONS, at_ms=settings.at_ms),),
         subject_labels={"observer": ObserverKind.DECISION_LOG.value},
@@ -48,7 +48,7 @@ A11 = Rule(
     number="A11",
     name="finite log",
     find=a11_finite_log,
-    consequence="The log forgets decisions that still count, and their rows are written twice.",
+    consequence="The topic deletes decisions that still count: their rows are written twice.",
 )
 
 
@@ -77,7 +77,7 @@ A16 = Rule(
     number="A16",
     name="clock off",
     find=a16_clock_off,
-    consequence="Standing orders act on nothing while it lasts.",
+    consequence="Standing orders do nothing until it is mended.",
     for_ms=5_000,
 )
 
@@ -144,7 +144,7 @@ A15 = Rule(
     number="A15",
     name="checkpoint not read",
     find=a15_checkpoint_not_read,
-    consequence="Whether its transactions are to be committed is not known, and their timeouts abort them.",
+    consequence="It is not known whether to commit its transactions, and their timeouts abort them.",
     sources=(Source.OBSERVERS,),
     for_ms=15_000,
 )

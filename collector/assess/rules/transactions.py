@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from indoubt.collector.assess.findings import MAX_FINDINGS, Finding, Severity, of_transaction
 from indoubt.collector.assess.remedies import remedy_of
 from indoubt.collector.assess.rule import Rule, Source
-from indoubt.collector.assess.rule import of_transaction as place
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.config.alerts import AlertSettings
 from indoubt.collector.facts.transaction_view import TransactionView
@@ -57,7 +56,7 @@ def _near(judged: Judged, needs_ms: int, situation: Situation) -> Finding:
     left_ms = (t.deadline_ms or 0) - situation.now_ms
     left = f"{seconds(left_ms)} left" if left_ms > 0 else "no time left"
     person_ms = _person_ms(t.timeout_ms or 0)
-    needs = f"recovery needs {seconds(needs_ms)}" if needs_ms >= person_ms else f"a person needs {seconds(person_ms)}"
+    needs = _restart(judged.pipeline, needs_ms) if needs_ms >= person_ms else f"a person needs {seconds(person_ms)}"
     return of_transaction(
         t,
         rule="A1",
@@ -87,10 +86,14 @@ def _at_timeout(judged: Judged) -> str:
             return "the broker will abort it, and only its owner knows what that loses"
 
 
+def _restart(history: PipelineHistory | None, needs_ms: int) -> str:
+    length = history.recovery_length if history is not None else f"{seconds(needs_ms)}, as is assumed"
+    return f"a restart takes {length}"
+
+
 def _need(history: PipelineHistory | None, needs_ms: int) -> str:
-    if history is None:
-        return f"nothing is known of its recovery; {seconds(needs_ms)} are assumed"
-    return f"recovery needs {seconds(needs_ms)} ({history.recovery_parts})"
+    why = history.recovery_parts if history is not None else "none of it was seen"
+    return f"{_restart(history, needs_ms)} ({why})"
 
 
 A1 = Rule(
@@ -99,7 +102,6 @@ A1 = Rule(
     find=a1_timeout_near,
     consequence="The broker aborts it at its timeout.",
     sources=(Source.TRANSACTIONS,),
-    places=place,
 )
 
 
@@ -117,7 +119,7 @@ def a2_commit_overdue(situation: Situation) -> Iterator[Finding]:
         late_ms = situation.now_ms - decision.at_ms
         if late_ms < situation.limits.commit_overdue_ms:
             continue
-        fact = f"decision {offset} by {decision.who} lists it to be committed and counts"
+        fact = f"{decision.who} wrote “commit” for it into its log (entry {offset}), and nothing revoked it"
         yield of_transaction(
             t,
             rule="A2",
@@ -170,5 +172,4 @@ A2 = Rule(
     find=a2_commit_overdue,
     consequence="Its rows stay invisible, and an abort loses them.",
     sources=(Source.TRANSACTIONS, Source.DECISIONS),
-    places=place,
 )

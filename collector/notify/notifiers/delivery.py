@@ -17,6 +17,7 @@ from indoubt.collector.config.receivers import Notifier
 from indoubt.collector.history.store import StoreFailed
 from indoubt.collector.notify.store import AlertStore, Delivery
 from indoubt.collector.runtime.clock import now_ms
+from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.backoff import Backoff
 from indoubt.lifecycle.durations import duration
 
@@ -74,13 +75,18 @@ class NotificationDispatcher:
     """A thread with an event loop of its own; the limit on an attempt covers all of it, a trickling answer too."""
 
     def __init__(
-        self, kept: AlertStore, notifiers: Sequence[Notifier], policy: RetryPolicy, public_url: str = ""
+        self,
+        kept: AlertStore,
+        notifiers: Sequence[Notifier],
+        policy: RetryPolicy,
+        public_url: str = "",
+        cluster: str = "",
     ) -> None:
         # At INFO httpx logs every address, and Slack's is a secret.
         for name in ("httpx", "httpcore"):
             logging.getLogger(name).setLevel(logging.WARNING)
         self._kept, self._notifiers, self._policy = kept, tuple(notifiers), policy
-        self._public_url = public_url
+        self._public_url, self._cluster = public_url, cluster
         self._random = random.Random()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._news = {notifier.name: asyncio.Event() for notifier in notifiers}
@@ -161,7 +167,7 @@ class NotificationDispatcher:
     async def _attempt(self, notifier: Notifier, client: httpx.AsyncClient, delivery: Delivery) -> Attempt:
         limit_s = self._policy.limit_ms / 1000
         try:
-            post = notifier.post(linked(delivery.body, self._public_url), now_ms())
+            post = notifier.post(linked(delivery.body, self._public_url, self._cluster), now_ms())
             async with asyncio.timeout(limit_s):
                 request = client.stream("POST", post.url, headers=dict(post.headers), content=post.content)
                 # Only the status counts; what else it says is not read.
@@ -207,13 +213,16 @@ class NotificationDispatcher:
                 await asyncio.wait_for(self._ending.wait(), FORGET_EVERY_S)
 
 
-def linked(notification: Mapping[str, Any], public_url: str) -> dict[str, Any]:
+def linked(notification: Mapping[str, Any], public_url: str, cluster: str = "") -> dict[str, Any]:
     """Return a notification (its JSON) with the address of its object's page in each alert, as ``url``.
 
-    Without an app's address ``url`` is None.
+    Without an app's address ``url`` is None. It and the labels of its alerts say of which ``cluster`` it is, if that has a name.
     """
+    named = {"cluster": cluster} if cluster else {}
 
     def with_url(alert: Mapping[str, Any]) -> dict[str, Any]:
-        return {**alert, "url": f"{public_url}{alert['path']}" if public_url else None}
+        url = f"{public_url}{page_paths.within(alert['path'], cluster)}" if public_url else None
+        return {**alert, "labels": {**alert["labels"], **named}, "url": url}
 
-    return {**notification, **{of: [with_url(alert) for alert in notification[of]] for of in ("firing", "resolved")}}
+    alerts = {of: [with_url(alert) for alert in notification[of]] for of in ("firing", "resolved")}
+    return {**notification, **named, **alerts}

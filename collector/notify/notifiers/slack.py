@@ -41,7 +41,8 @@ def message(notification: Mapping[str, Any]) -> dict[str, Any]:
 def headline(notification: Mapping[str, Any]) -> str:
     """Return one line: how many alerts about what fire, or that they are resolved."""
     firing, resolved = notification["firing_count"], notification["resolved_count"]
-    subject = notification["group"]
+    cluster = notification.get("cluster")
+    subject = f"{cluster}: {notification['group']}" if cluster else notification["group"]
     if not firing:
         return f"Resolved: {subject} ({resolved})"
     ended = f", {resolved} resolved" if resolved else ""

@@ -11,7 +11,7 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.responses import PlainTextResponse, Response
 
 from indoubt.collector.assess import rules
-from indoubt.collector.config.settings import MetricsAccess
+from indoubt.collector.config.variables import MetricsAccess
 from indoubt.collector.notify import silences
 from indoubt.collector.notify.evaluator import AlertEvaluator, ShownAlert, urgency
 from indoubt.collector.notify.service import AlertService
@@ -21,17 +21,20 @@ from indoubt.collector.notify.store import ReceiverStatus
 from indoubt.collector.records.standing_orders import NO_STANDING_ORDERS, StandingReport
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.serve.api import metrics
+from indoubt.collector.serve.api.answers import Table, row_answer, table_answer
 from indoubt.collector.serve.api.application_ends import ApplicationEnds
 from indoubt.collector.serve.api.auth.authentication import Caller
 from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller, admitted, caller_of_request
 from indoubt.collector.serve.api.paging import Page, SortKey, first, page, place_of
 from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
 from indoubt.collector.serve.api.request_body import json_object
-from indoubt.collector.serve.api.table_routes import After, Limit, Table, row_answer, table_answer
+from indoubt.collector.serve.api.table_routes import After, Limit
 from indoubt.lifecycle.orders import Role
 from indoubt.lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
 from indoubt.lifecycle.rows.order_request import MAX_REASON, MIN_REASON, THREE_VISIBLE
 
+WITHOUT_TOKEN = Caller(name="clients without a token", role=Role.VIEWER)
+"""All of them share one limit."""
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 Reason = Annotated[str, Query(min_length=MIN_REASON, max_length=MAX_REASON, pattern=THREE_VISIBLE)]
 
@@ -79,12 +82,16 @@ def serve(
 
     @app.get("/metrics", response_class=PlainTextResponse)
     def read_metrics(request: Request) -> Response:
-        if not (access is MetricsAccess.LOOPBACK and _is_from_here(request)):
+        is_open = access is MetricsAccess.ANYONE or (access is MetricsAccess.LOOPBACK and _is_from_here(request))
+        if not is_open:
             admitted(request)
-        elif not dependencies.is_ready():
-            raise HTTPException(503, "history is being loaded: ask again in a moment")
+        else:
+            dependencies.limits.admit(WITHOUT_TOKEN, changes_something=False)
+            if not dependencies.is_ready():
+                raise HTTPException(503, "history is being loaded: ask again in a moment")
         seen = metrics.see(dependencies, alerts, ends, standing(), now_ms())
-        return Response(metrics.exposition(metrics.families(seen, labels)), media_type=metrics.CONTENT_TYPE)
+        shown = metrics.exposition(metrics.families(seen, labels), dependencies.cluster_name)
+        return Response(shown, media_type=metrics.CONTENT_TYPE)
 
 
 def _serve_silences(app: FastAPI, evaluator: AlertEvaluator) -> None:
@@ -129,7 +136,7 @@ def alert_row(shown: ShownAlert) -> AlertRow:
         fired_at_ms=alert.fired_ms,
         absent_at_ms=alert.absent_ms,
         name=rules.RULES[finding.rule].name,
-        group=finding.shown_group,
+        group=finding.group,
         remedy=finding.remedy.value,
         path=finding.path,
         silenced_by=shown.silence.number if shown.silence is not None else None,

@@ -24,15 +24,16 @@ from indoubt.collector.records import orders
 from indoubt.collector.records.orders import FirstAnswer, Order, OrderResult
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.serve.api import object_routes, search_routes, series_routes, table_routes
+from indoubt.collector.serve.api.answers import Table, row_answer, table_answer
 from indoubt.collector.serve.api.auth.authentication import Caller
-from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller
+from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller, OrderingCaller
 from indoubt.collector.serve.api.errors import handle_errors
 from indoubt.collector.serve.api.middleware import RequestGuard
 from indoubt.collector.serve.api.openapi import document
 from indoubt.collector.serve.api.overview import cached_counts, overview
 from indoubt.collector.serve.api.paging import first
 from indoubt.collector.serve.api.request_body import json_object
-from indoubt.collector.serve.api.table_routes import MAX_LIMIT, Limit, Table, row_answer, table_answer
+from indoubt.collector.serve.api.table_routes import MAX_LIMIT, Limit
 from indoubt.lifecycle.orders import Role
 from indoubt.lifecycle.rows.order_request import IDEMPOTENCY_KEY
 from indoubt.lifecycle.rows.orders import OrderPreview, OrderRun
@@ -98,7 +99,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
         return EventStream(dependencies.changes.stream(), headers=headers)
 
     @app.post("/api/v1/orders", response_model=OrderResult)
-    async def order(request: Request, caller: KnownCaller, idempotency_key: IdempotencyKey = None) -> Response:
+    async def order(request: Request, caller: OrderingCaller, idempotency_key: IdempotencyKey = None) -> Response:
         body = await json_object(request, "an order")
         return row_answer(await asyncio.to_thread(_order, dependencies, body, idempotency_key or "", caller))
 
@@ -112,7 +113,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
         return row_answer(await asyncio.to_thread(dependencies.previews.preview, action, wanted))
 
     @app.post("/api/v1/orders/runs", response_model=OrderRun)
-    async def begin(request: Request, caller: KnownCaller, idempotency_key: IdempotencyKey = None) -> Response:
+    async def begin(request: Request, caller: OrderingCaller, idempotency_key: IdempotencyKey = None) -> Response:
         order = orders.read_run(await json_object(request, "an order"), idempotency_key or "")
         return row_answer(await asyncio.to_thread(_begin, dependencies, order, caller))
 
@@ -153,6 +154,7 @@ def _status(dependencies: ApiDependencies, caller: Caller) -> Status:
     return Status(
         now_ms=now_ms(),
         cluster=dependencies.cluster(),
+        cluster_name=dependencies.cluster_name,
         bootstrap=dependencies.bootstrap_servers,
         name=caller.name,
         role=caller.role,

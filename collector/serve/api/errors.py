@@ -1,8 +1,9 @@
-"""What the API answers when it does not do what was asked: always one envelope, with a status that fits."""
+"""What the API answers when it does not do what was asked: always problem details (RFC 9457), with a status that fits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from http import HTTPStatus
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -16,6 +17,9 @@ from indoubt.collector.serve.api.auth.rate_limits import TooManyRequests
 from indoubt.collector.serve.api.paging import InvalidCursor
 from indoubt.lifecycle.errors import IndoubtError, OrderRefused, ResourceManagerError
 
+MEDIA_TYPE = "application/problem+json"
+NO_TYPE = "about:blank"
+"""The type of a problem that its status and code name already, as RFC 9457 has it; its title is then the status' own."""
 CODES = {
     400: "bad_request",
     401: "unauthorized",
@@ -31,14 +35,20 @@ CODES = {
 }
 
 
-def envelope(status: int, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """Return an error's answer: what, which, what to do."""
-    code = CODES.get(status, "error")
-    return JSONResponse({"error": {"code": code, "message": message}}, status_code=status, headers=headers)
+def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return an error's answer; ``detail``: what, which, what to do."""
+    said = {
+        "type": NO_TYPE,
+        "title": HTTPStatus(status).phrase,
+        "status": status,
+        "detail": detail,
+        "code": CODES.get(status, "error"),
+    }
+    return JSONResponse(said, status_code=status, headers=headers, media_type=MEDIA_TYPE)
 
 
 def handle_errors(app: FastAPI) -> None:
-    """Have every error that is raised on purpose answered by the envelope; the others are the guard's."""
+    """Have every error that is raised on purpose answered by problem details; the others are the guard's."""
 
     @app.exception_handler(HTTPException)
     def refused(request: Request, error: HTTPException) -> JSONResponse:
@@ -47,26 +57,26 @@ def handle_errors(app: FastAPI) -> None:
             headers["Allow"] = _methods(app, request)
         if error.status_code == 401:
             headers["WWW-Authenticate"] = "Bearer"
-        return envelope(error.status_code, str(error.detail), headers)
+        return problem(error.status_code, str(error.detail), headers)
 
     @app.exception_handler(RequestValidationError)
     def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        return envelope(422, f"parameter {first['loc'][-1]!r}: {first['msg']}")
+        return problem(422, f"parameter {first['loc'][-1]!r}: {first['msg']}")
 
     @app.exception_handler(IndoubtError)
     def failed(_: Request, error: IndoubtError) -> JSONResponse:
         match error:
             case OrderRefused():
-                return envelope(409, str(error))
+                return problem(409, str(error))
             case InvalidOrder() | InvalidCursor():
-                return envelope(422, str(error))
+                return problem(422, str(error))
             case TooManyRequests():
-                return envelope(429, str(error), {"Retry-After": str(error.retry_after_s)})
+                return problem(429, str(error), {"Retry-After": str(error.retry_after_s)})
             case StoreFailed() | ResourceManagerError():
-                return envelope(503, str(error))
+                return problem(503, str(error))
             case _:
-                return envelope(500, str(error))
+                return problem(500, str(error))
 
 
 def _methods(app: FastAPI, request: Request) -> str:

@@ -5,12 +5,13 @@ docs/monitoring/README.md names every metric; a test compares.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
@@ -28,17 +29,19 @@ from indoubt.collector.observe.source import ObserverState, ObserverStatus
 from indoubt.collector.records.facts import CheckpointFacts
 from indoubt.collector.records.log_settings import LogSettings
 from indoubt.collector.records.standing_orders import StandingReport
-from indoubt.collector.serve.api import application_ends, partition_metrics
+from indoubt.collector.serve.api import application_ends, branch_metrics, partition_metrics
 from indoubt.collector.serve.api.application_ends import ApplicationEnds, Ends
+from indoubt.collector.serve.api.branch_metrics import SeenDatabase
 from indoubt.collector.serve.api.dependencies import ApiDependencies
 from indoubt.collector.serve.api.partition_metrics import SeenPartitions
 from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
 from indoubt.collector.verdicts.judging import Judged, percentile
 from indoubt.lifecycle.states import FINAL, TransactionState
 from indoubt.lifecycle.verdicts import Verdict
+from indoubt.lifecycle.version import VERSION
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-QUANTILES = ((0.5, "0.5"), (0.99, "0.99"))
+PERCENTILES = ((0.5, "50"), (0.99, "99"))
 UNSETTLED = tuple(state for state in TransactionState if state not in FINAL or state is TransactionState.LOST)
 
 
@@ -61,6 +64,7 @@ class Seen:
     history_error: str
     log_settings: LogSettings | None
     partitions: SeenPartitions
+    databases: Sequence[SeenDatabase]
     standing: StandingReport
 
 
@@ -88,22 +92,29 @@ def see(
         history_error=dependencies.store.error,
         log_settings=dependencies.current.log_settings,
         partitions=partition_metrics.see(dependencies.current, dependencies.partitions()),
+        databases=branch_metrics.see(dependencies.current),
         standing=standing,
     )
 
 
-def exposition(shown: Iterable[Metric]) -> bytes:
-    """Return metrics in the text format."""
+def exposition(shown: Iterable[Metric], cluster: str = "") -> bytes:
+    """Return metrics in the text format; all have the label ``cluster``, if it has a name."""
+    shown = list(shown)
+    for metric in shown if cluster else ():
+        metric.samples = [sample._replace(labels={"cluster": cluster, **sample.labels}) for sample in metric.samples]
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Once(list(shown)))
+    registry.register(_Once(shown))
     return generate_latest(registry)
 
 
 def families(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     """Yield every metric, those without a value too where their labels are known."""
+    yield InfoMetricFamily("indoubt_build", "What runs.", {"version": VERSION, "python": platform.python_version()})
     yield from _transactions(seen, labels)
     yield from application_ends.families(seen.ends_of_applications)
     yield from partition_metrics.families(seen.partitions, seen.now_ms, labels)
+    yield from partition_metrics.of_groups(seen.partitions.findings, labels)
+    yield from branch_metrics.families(seen.databases, seen.now_ms)
     yield from _checkpoints(seen, labels)
     yield from _observers(seen)
     yield from _decision_log(seen)
@@ -199,10 +210,10 @@ def _checkpoints(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     durations = {
         (label, text): value / 1000
         for label, of_it in by_label.items()
-        for share, text in QUANTILES
+        for share, text in PERCENTILES
         if (value := percentile([c.duration_ms for c in of_it if c.completed_ms is not None], share)) is not None
     }
-    names = ("pipeline", "quantile")
+    names = ("pipeline", "percentile")
     yield _gauge(
         "indoubt_checkpoint_duration_seconds", "Durations of the completed checkpoints in memory.", names, durations
     )

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from indoubt.collector.runtime.logs import REQUEST_ID
-from indoubt.collector.serve.api.errors import envelope
+from indoubt.collector.serve.api.errors import problem
 
 SECURITY_HEADERS = (
     (b"cache-control", b"no-store"),
@@ -43,14 +43,14 @@ class RequestGuard:
         began_s = time.monotonic()
         try:
             if _declared_length(scope["headers"]) > MAX_BODY_BYTES:
-                await envelope(413, self._too_large)(scope, receive, answer.send)
+                await problem(413, self._too_large)(scope, receive, answer.send)
             else:
                 await self._app(scope, self._limited(receive), answer.send)
         except Exception as error:
             log.exception("the request failed")
             if answer.status is None:
                 words = f"{type(error).__name__}: see the collector's log, request {request_id}"
-                await envelope(500, words)(scope, receive, answer.send)
+                await problem(500, words)(scope, receive, answer.send)
         finally:
             _log(scope, answer.status, round((time.monotonic() - began_s) * 1000))
             REQUEST_ID.reset(before)

@@ -11,9 +11,10 @@ from starlette.convertors import Convertor, register_url_convertor
 
 from indoubt.collector.facts import transaction_join
 from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.serve.api.answers import Table, row_answer, table_answer
 from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
 from indoubt.collector.serve.api.paging import Page, behind, place_of
-from indoubt.collector.serve.api.table_routes import After, Limit, Table, row_answer, table_answer
+from indoubt.collector.serve.api.table_routes import After, Limit
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.views import aborts_and_losses, past_transactions
 from indoubt.collector.views.application_names import applications_of_hanging, applications_of_holders
@@ -132,12 +133,13 @@ def _partition(dependencies: ApiDependencies, topic: str, number: int) -> Partit
     open_ = [each for each in running if each.view.broker is not None and name in each.view.broker.partitions]
     open_.sort(key=lambda each: (each.view.opened_ms or 0, each.view.key))
     ended = _newest_ended(dependencies, name)
-    if readers is None and not (hanging or open_ or ended):
+    if not (hanging or open_ or ended or (topic, number) in findings.snapshots or readers is not None):
         raise HTTPException(404, f"nothing is known of partition {name}: no transaction in memory wrote to it")
     return PartitionRow(
         topic=topic,
         partition=number,
         readers=blocked_row(readers, at_ms, holders.get((topic, number))) if readers is not None else None,
+        read_by=tuple(sorted(group for group, read in findings.read_by.items() if (topic, number) in read)),
         hanging=tuple(hanging),
         open=tuple(transaction_row(each) for each in open_),
         ended=tuple(ended),

@@ -9,7 +9,8 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
 from indoubt.collector.notify.silences import SilenceRequest
-from indoubt.collector.serve.api.errors import CODES
+from indoubt.collector.serve.api.errors import CODES, MEDIA_TYPE, NO_TYPE
+from indoubt.lifecycle.page_paths import CLUSTER_COLUMN
 from indoubt.lifecycle.rows.order_request import AnyOrder, PreviewRequest, RunRequest
 from indoubt.lifecycle.rows.standing_orders import SwitchRequest
 
@@ -33,11 +34,14 @@ _DESCRIPTIONS = {
     404: "There is none of that name.",
     409: "Refused: it is not safe, or the evidence changed. Nothing was done.",
     413: "The body is too long.",
-    422: "A parameter or a field is wrong; the message names it.",
+    422: "A parameter or a field is wrong; its detail names it.",
     429: "Too many requests, orders or failed authentications; Retry-After says when to come back.",
     500: "Unexpected: the collector's log says more.",
     503: "History is being loaded or cannot be written, or a broker or database cannot be asked.",
 }
+
+
+_CLUSTER = "What the collector was told to call its cluster; without a name it is not there."
 
 
 def document(app: FastAPI) -> Json:
@@ -51,9 +55,11 @@ def document(app: FastAPI) -> Json:
                 schema = _body_schema(body, schemas)
                 operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
             _describe(method, path, operation)
+    _say_cluster(made["paths"], schemas)
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
-    schemas["Error"] = _error_schema()
+    schemas["Problem"] = _problem_schema()
+    made["components"]["responses"] = {f"Problem{status}": _error(status) for status in _DESCRIPTIONS}
     return made
 
 
@@ -66,12 +72,27 @@ def _body_schema(body: Any, schemas: Json) -> Json:
 
 def _describe(method: str, path: str, operation: Json) -> None:
     found = {status: answer for status, answer in operation["responses"].items() if status < "4"}
-    found |= {str(status): _error(status) for status in _statuses(method, path, operation)}
+    found |= {
+        str(status): {"$ref": f"#/components/responses/Problem{status}"}
+        for status in _statuses(method, path, operation)
+    }
     if path in TOKEN_AT_TIMES:
         operation["security"] = [{}, {"HTTPBearer": []}]
     if (method, path) == HEALTH:
         found["503"] = found["200"]
     operation["responses"] = found
+
+
+def _say_cluster(paths: Json, schemas: Json) -> None:
+    """Add the cluster's column to the rows that are answered; answers.py puts it there, where the cluster has a name."""
+    good = (
+        answer for one in paths.values() for operation in one.values() for answer in operation["responses"].values()
+    )
+    named = {each["schema"].get("$ref") for answer in good for each in answer.get("content", {}).values()}
+    for name in (ref.rpartition("/")[2] for ref in named - {None}):
+        rows = schemas[name]["properties"].get("rows", {}).get("items", {}) if name.startswith("Table_") else {}
+        row = schemas[rows["$ref"].rpartition("/")[2] if rows else name]
+        row["properties"].setdefault(CLUSTER_COLUMN, {"type": "string", "description": _CLUSTER})
 
 
 def _statuses(method: str, path: str, operation: Json) -> list[int]:
@@ -93,15 +114,20 @@ def _statuses(method: str, path: str, operation: Json) -> list[int]:
 def _error(status: int) -> Json:
     answer: Json = {
         "description": _DESCRIPTIONS[status],
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
     if status == 429:
         answer["headers"] = {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}}
     return answer
 
 
-def _error_schema() -> Json:
-    code = {"type": "string", "enum": sorted(set(CODES.values()))}
-    message = {"type": "string", "description": "What, which, what to do."}
-    said = {"type": "object", "properties": {"code": code, "message": message}, "required": ["code", "message"]}
-    return {"type": "object", "properties": {"error": said}, "required": ["error"]}
+def _problem_schema() -> Json:
+    """Return the schema of problem details (RFC 9457)."""
+    properties = {
+        "type": {"type": "string", "const": NO_TYPE},
+        "title": {"type": "string", "description": "The status in words."},
+        "status": {"type": "integer", "description": "The HTTP status."},
+        "detail": {"type": "string", "description": "What, which, what to do."},
+        "code": {"type": "string", "enum": sorted(set(CODES.values()))},
+    }
+    return {"type": "object", "properties": properties, "required": list(properties)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from indoubt.collector.assess.assessment import Assessment
 from indoubt.collector.assess.attention.pipelines import alive
@@ -17,15 +17,15 @@ from indoubt.collector.verdicts.judging import percentile
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.checkpoints import CheckpointState
 from indoubt.lifecycle.durations import MINUTE_MS
-from indoubt.lifecycle.rows.attention import Attention, AttentionKind
 from indoubt.lifecycle.rows.cut_lists import cut_lists
+from indoubt.lifecycle.rows.incidents import Incident, IncidentState
 from indoubt.lifecycle.rows.order_request import MAX_KEYS
 from indoubt.lifecycle.rows.overview import CheckpointFigures, Overview, OverviewCounts
 
 RECOUNT_MS = 2_000
 MOST_NAMED = 100
-MOST_LISTED = {"keys": MAX_KEYS, "partitions": MOST_NAMED, "waits": MOST_NAMED, "alerts": MOST_NAMED}
-"""So much of each list of a card is answered: as many keys as an order takes, and more names than anyone reads."""
+MOST_LISTED = {"keys": MAX_KEYS, "partitions": MOST_NAMED, "waits": MOST_NAMED}
+"""So much of each list of a part is answered: as many keys as an order takes, and more names than anyone reads."""
 
 
 def overview(counted: TtlCache[Counts], assessed: Assessment, limit: int | None = None) -> Overview:
@@ -46,9 +46,10 @@ def overview(counted: TtlCache[Counts], assessed: Assessment, limit: int | None 
             hanging=len(situation.partitions.hanging),
         ),
         oldest_open_at_ms=running.oldest_open_at_ms,
-        attention=tuple(cut_lists(card, MOST_LISTED) for card in assessed.attention[:limit]),
-        attention_total=len(assessed.attention),
-        alerts_firing=len(situation.alerts),
+        incidents=tuple(map(_cut, assessed.incidents[:limit])),
+        incidents_total=sum(1 for one in assessed.incidents if not one.is_over),
+        to_act=sum(1 for one in assessed.incidents if one.state is IncidentState.ACT),
+        alerting=sum(1 for one in assessed.incidents if one.alerts),
         all_well_since_ms=assessed.all_well_since_ms,
         awaited=assessed.awaited[:limit],
         pipelines_alive=alive(situation),
@@ -60,17 +61,29 @@ def overview(counted: TtlCache[Counts], assessed: Assessment, limit: int | None 
     )
 
 
-def attention_about(assessed: Assessment, kind: AttentionKind | None, keys: Collection[str]) -> list[Attention]:
-    """Return the cards of this kind, in the order of the overview; with ``keys`` those about any of them.
+def incidents_about(assessed: Assessment, keys: Collection[str]) -> list[Incident]:
+    """Return the incidents that last, in the order of the overview; with ``keys`` those about any of them.
 
-    A card is about its transactions, its alerts and what its remedy is for. What was asked for stands first in its lists.
+    An incident is about its application, its transactions, its alerts and what its orders are for. What was asked for stands
+    first in its lists.
     """
     wanted = frozenset(keys)
-    return [
-        cut_lists(card, MOST_LISTED, wanted)
-        for card in assessed.attention
-        if kind in (None, card.kind) and (not wanted or not wanted.isdisjoint((*card.keys, *card.alerts, card.target)))
-    ]
+    lasting = (one for one in assessed.incidents if not one.is_over)
+    return [_cut(one, wanted) for one in lasting if not wanted or not wanted.isdisjoint(_names(one))]
+
+
+def _names(one: Incident) -> Iterator[str]:
+    yield one.application
+    yield from one.alerts
+    yield from (step.target for step in one.steps)
+    for part in one.parts:
+        yield part.target
+        yield from part.keys
+
+
+def _cut(one: Incident, first: Collection[str] = ()) -> Incident:
+    parts = tuple(cut_lists(part, MOST_LISTED, first) for part in one.parts)
+    return cut_lists(replace(one, parts=parts), {"alerts": MOST_NAMED}, first)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What is held back on partitions, as metrics: in all, and by the application of the transaction that holds it."""
+"""What is held back on partitions, in all and by the holder's application, and what groups have not read of them, as metrics."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.verdicts.group_lags import GroupLag, group_lags
 from indoubt.collector.verdicts.partition_state import PartitionFindings
 from indoubt.collector.views import application_names
 from indoubt.collector.views.current_state import CurrentState
@@ -92,3 +93,24 @@ def _by_pipeline(seen: SeenPartitions, now_ms: int, labels: PipelineLabels) -> I
         for label, value in values.items():
             family.add_metric((label,), value)
         yield family
+
+
+def of_groups(findings: PartitionFindings, labels: PipelineLabels) -> Iterator[Metric]:
+    """Yield the two gauges; a group that has read all has the value 0, so that an end of lag is seen."""
+    lags = group_lags(findings)
+    by_label: dict[str, GroupLag] = {}
+    for group, label in labels.of_groups(group for group, read in findings.read_by.items() if read).items():
+        by_label[label] = lags.get(group, GroupLag()).plus(by_label.get(label, GroupLag()))
+    readable = GaugeMetricFamily(
+        "indoubt_group_readable_lag",
+        "Offsets that a group has not read and may read: up to last stable offsets, without markers and aborted records.",
+        labels=("group",),
+    )
+    hidden = GaugeMetricFamily(
+        "indoubt_group_hidden_lag", "Offsets that a group has not read after last stable offsets.", labels=("group",)
+    )
+    for label, lag in by_label.items():
+        readable.add_metric((label,), lag.lag)
+        hidden.add_metric((label,), lag.hidden)
+    yield readable
+    yield hidden

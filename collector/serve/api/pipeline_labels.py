@@ -1,6 +1,8 @@
-"""The label ``pipeline`` of metrics: it has a bounded set of values."""
+"""The labels ``pipeline`` and ``group`` of metrics: they have bounded sets of values."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.lifecycle.application import Application, ApplicationKind
@@ -12,7 +14,7 @@ class PipelineLabels:
     """Label values of pipelines: the first ``most`` prefixes that are seen have their own, every later one is "other".
 
     So do the first ``most`` applications of Flink, Kafka Streams and Connect, counted apart: they never take a pipeline's value.
-    Transactions that nothing tells more of share one. Nothing is ever forgotten, so a value stays.
+    Transactions that nothing tells more of share one. None of these is ever forgotten, so a value stays.
     """
 
     def __init__(self, most: int) -> None:
@@ -20,6 +22,7 @@ class PipelineLabels:
         self._own: set[str] = set()
         self._applications: set[str] = set()
         self._others: set[str] = set()
+        self._groups: frozenset[str] = frozenset()
 
     def of(self, pipeline: str) -> str:
         """Return the label of a pipeline of ours, or of one whose checkpoints are watched."""
@@ -48,6 +51,17 @@ class PipelineLabels:
         if application.kind is not ApplicationKind.OTHER:
             return self.of_application(application)
         return self._first(self._others, application.name)
+
+    def of_groups(self, groups: Iterable[str]) -> dict[str, str]:
+        """Return the label of each consumer group that there is now: ``most`` of them have their own, as long as they exist.
+
+        Groups come and go with every console consumer, so a name that is gone makes room for another.
+        """
+        there = sorted(groups)
+        kept = [name for name in there if name in self._groups]
+        new = [name for name in there if name not in self._groups]
+        self._groups = frozenset([*kept, *new][: self._most])
+        return {name: name if name in self._groups else OTHER for name in there}
 
     def _first(self, known: set[str], name: str) -> str:
         if name not in known and len(known) < self._most:

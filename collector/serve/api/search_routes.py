@@ -8,9 +8,10 @@ from typing import Annotated
 from fastapi import Depends, FastAPI, HTTPException, Query
 from fastapi.responses import Response
 
+from indoubt.collector.serve.api.answers import Table, table_answer
 from indoubt.collector.serve.api.dependencies import ApiDependencies, caller_of_request
 from indoubt.collector.serve.api.paging import Page, place_of
-from indoubt.collector.serve.api.table_routes import After, Table, table_answer
+from indoubt.collector.serve.api.table_routes import After
 from indoubt.collector.views.search import SearchQuery, search
 from indoubt.collector.views.transaction_rows import found_row
 from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER

@@ -1,27 +1,44 @@
-"""The API's part about time: applications in buckets with marks and gaps, and what is wrong with checkpoints."""
+"""The API's part about time: applications, groups and a partition in buckets, and what is wrong with checkpoints."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Depends, FastAPI, HTTPException, Query
+from fastapi import Depends, FastAPI, HTTPException, Path, Query
 from fastapi.responses import Response
 
 from indoubt.collector.history.rollups import MINUTES_KEPT_MS
 from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.runtime.timed_cache import TtlCache
+from indoubt.collector.serve.api.answers import Table, row_answer, table_answer
 from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
-from indoubt.collector.serve.api.paging import page, place_of
-from indoubt.collector.serve.api.table_routes import After, Limit, Table, row_answer, table_answer
-from indoubt.collector.views.series import Window, cached_checkpoint_gaps, cached_series, of_pipeline
+from indoubt.collector.serve.api.object_routes import MAX_PARTITION
+from indoubt.collector.serve.api.paging import first, page, place_of
+from indoubt.collector.serve.api.table_routes import After, Limit, Until
+from indoubt.collector.views.aborts_and_losses import abort_counts
+from indoubt.collector.views.checkpoint_durations import cached_checkpoint_durations
+from indoubt.collector.views.gaps_of_checkpoints import cached_checkpoint_gaps
+from indoubt.collector.views.group_rows import group_rows
+from indoubt.collector.views.series import cached_series, of_pipeline
+from indoubt.collector.views.series_of_partitions import cached_groups, cached_partitions, of_groups
+from indoubt.collector.views.time_buckets import Window
+from indoubt.lifecycle.rows.ends import AbortCounts
+from indoubt.lifecycle.rows.groups import ConsumerGroupRow, PartitionSeries, SeriesOfGroups
+from indoubt.lifecycle.rows.pipelines import CheckpointDurationsRow
 from indoubt.lifecycle.rows.series import CheckpointGapsRow, Series
 
 MOST_APPLICATIONS = 200
+GROUPS_KEPT_MS = 1_000
 
 
 def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     """Add the routes."""
     kept = dependencies.refresher.add(cached_series(dependencies.current, dependencies.store))
     gaps = cached_checkpoint_gaps(dependencies.current, dependencies.store)
+    listed = dependencies.refresher.add(TtlCache(lambda _: group_rows(dependencies.partitions()), GROUPS_KEPT_MS))
+    groups = dependencies.refresher.add(cached_groups(dependencies.store))
+    partitions = cached_partitions(dependencies.current, dependencies.store)
+    durations = dependencies.refresher.add(cached_checkpoint_durations(dependencies.current))
 
     @app.get("/api/v1/series", response_model=Series)
     def series(
@@ -35,6 +52,24 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
             raise HTTPException(422, "'until_ms' is too early: minutes are kept for 30 days, later only hours are")
         return row_answer(of_pipeline(kept.at(now_ms(), window_ms, until_ms), pipeline, limit))
 
+    @app.get("/api/v1/groups", response_model=Table[ConsumerGroupRow], dependencies=[Depends(caller_of_request)])
+    def list_groups(limit: Limit = 500) -> Response:
+        return table_answer(first(listed.at(now_ms()), limit))
+
+    @app.get("/api/v1/series/groups", response_model=SeriesOfGroups)
+    def series_of_groups(_: KnownCaller, window_ms: Window = Window.HOUR, limit: Limit = 500) -> Response:
+        shown = {row.group for row in listed.at(now_ms())[:limit]}
+        return row_answer(of_groups(groups.at(now_ms(), window_ms), shown))
+
+    @app.get("/api/v1/series/partitions/{topic}/{number}", response_model=PartitionSeries)
+    def series_of_partition(
+        _: KnownCaller,
+        topic: str,
+        number: Annotated[int, Path(ge=0, le=MAX_PARTITION)],
+        window_ms: Window = Window.HOUR,
+    ) -> Response:
+        return row_answer(partitions.at(now_ms(), topic, number, window_ms))
+
     @app.get(
         "/api/v1/checkpoints/gaps", response_model=Table[CheckpointGapsRow], dependencies=[Depends(caller_of_request)]
     )
@@ -42,3 +77,28 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
         found = [row for row in gaps.at(now_ms()) if pipeline in (None, row.pipeline)]
         shown = page(found, lambda row: (row.pipeline,), lambda row: row, limit, place_of(after, str))
         return table_answer(shown)
+
+    @app.get(
+        "/api/v1/checkpoints/durations",
+        response_model=Table[CheckpointDurationsRow],
+        dependencies=[Depends(caller_of_request)],
+    )
+    def checkpoint_durations(
+        pipeline: str | None = None,
+        since_ms: Until = None,
+        until_ms: Until = None,
+        limit: Limit = 500,
+        after: After = None,
+    ) -> Response:
+        if since_ms is not None and until_ms is not None and since_ms > until_ms:
+            raise HTTPException(422, "'since_ms' is later than 'until_ms'")
+        found = durations.at(now_ms(), pipeline, since_ms, until_ms)
+        shown = page(found, lambda row: (row.pipeline,), lambda row: row, limit, place_of(after, str))
+        return table_answer(shown)
+
+    @app.get("/api/v1/aborts/counts", response_model=AbortCounts)
+    def counts(_: KnownCaller, pipeline: str | None = None, since_ms: Until = None, until_ms: Until = None) -> Response:
+        if since_ms is not None and until_ms is not None and since_ms > until_ms:
+            raise HTTPException(422, "'since_ms' is later than 'until_ms'")
+        found = abort_counts(dependencies.current, dependencies.store, pipeline, since_ms, until_ms, now_ms())
+        return row_answer(found)

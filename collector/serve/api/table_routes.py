@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Generic, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-import orjson
 from fastapi import Depends, FastAPI, Query
 from fastapi.responses import Response
-from pydantic import Field
 
 from indoubt.collector.act.orders.audit import Intent
 from indoubt.collector.act.orders.pipelines import pipeline_row
@@ -18,8 +15,9 @@ from indoubt.collector.history import sql
 from indoubt.collector.records.facts import CheckpointFacts
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.serve.api import listings
+from indoubt.collector.serve.api.answers import Table, table_answer
 from indoubt.collector.serve.api.dependencies import ApiDependencies, caller_of_request
-from indoubt.collector.serve.api.overview import attention_about
+from indoubt.collector.serve.api.overview import incidents_about
 from indoubt.collector.serve.api.paging import Page, first, page, place_of
 from indoubt.collector.verdicts.driver_state import gives_signs
 from indoubt.collector.verdicts.timeout_risk import by_risk
@@ -38,9 +36,9 @@ from indoubt.collector.views.pipeline_rows import (
 from indoubt.collector.views.timeouts import cached_lengths, timeouts
 from indoubt.collector.views.transaction_rows import count_rows
 from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
-from indoubt.lifecycle.rows.attention import Attention, AttentionKind
 from indoubt.lifecycle.rows.batches import BatchRow
 from indoubt.lifecycle.rows.ends import AbortRow, LossRow
+from indoubt.lifecycle.rows.incidents import Incident
 from indoubt.lifecycle.rows.orders import UnderWayRow
 from indoubt.lifecycle.rows.partitions import BlockedRow, HangingRow
 from indoubt.lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
@@ -66,22 +64,10 @@ Until = Annotated[int | None, Query(ge=0, le=MAX_WHOLE_NUMBER, description="At t
 After = Annotated[str | None, Query(max_length=MAX_CURSOR, description="The page behind it: what `next` was.")]
 
 
-Row = TypeVar("Row")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table(Generic[Row]):
-    """A page of a table: its rows, how many more there are behind them, and the cursor of the next page."""
-
-    rows: Sequence[Row]
-    more: Annotated[int, Field(ge=0)]
-    next: str | None
-
-
 def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     """Add the routes of the tables."""
     _serve_transactions(app, dependencies)
-    _serve_attention(app, dependencies)
+    _serve_incidents(app, dependencies)
     _serve_pipelines(app, dependencies)
     _serve_timeouts(app, dependencies)
     _serve_partitions(app, dependencies)
@@ -158,10 +144,10 @@ def _serve_transactions(app: FastAPI, dependencies: ApiDependencies) -> None:
         return table_answer(found)
 
 
-def _serve_attention(app: FastAPI, dependencies: ApiDependencies) -> None:
-    @app.get("/api/v1/attention", response_model=Table[Attention], dependencies=[Depends(caller_of_request)])
-    def attention(key: Keys, kind: AttentionKind | None = None, limit: Limit = 500) -> Response:
-        return table_answer(first(attention_about(dependencies.assessor.now(), kind, key), limit))
+def _serve_incidents(app: FastAPI, dependencies: ApiDependencies) -> None:
+    @app.get("/api/v1/incidents", response_model=Table[Incident], dependencies=[Depends(caller_of_request)])
+    def incidents(key: Keys, limit: Limit = 500) -> Response:
+        return table_answer(first(incidents_about(dependencies.assessor.now(), key), limit))
 
 
 def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
@@ -312,13 +298,3 @@ def under_way_row(intent: Intent) -> UnderWayRow:
         reason=intent.reason,
         audit=intent.first_audit,
     )
-
-
-def table_answer(page: Page) -> Response:
-    """Return a page as JSON."""
-    return row_answer(Table(rows=page.rows, more=page.more, next=page.next))
-
-
-def row_answer(row: Any) -> Response:
-    """Return one row as JSON."""
-    return Response(orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS), media_type="application/json")

@@ -1,4 +1,4 @@
-"""What may stand on the command line of ``python -m indoubt.collector COMMAND``."""
+"""What may stand on the command line of ``indoubt COMMAND``, for each command that asks a collector or orders from it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from indoubt.collector.serve.cli.listings import LISTINGS, Listing
 from indoubt.lifecycle.resource_manager_kinds import KINDS
 from indoubt.lifecycle.rows.search import SearchOutcome
+from indoubt.lifecycle.settings_file import CLUSTER_OPTION, CLUSTER_VARIABLE
 from indoubt.lifecycle.verdicts import AbortCause, Certainty
 
 EXIT_CODES = """exit codes:
@@ -19,6 +20,22 @@ EXIT_CODES = """exit codes:
   3  the collector does not answer
   4  only of 'overview': something needs a person, or not every source was seen yet"""
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+ORDERS = {
+    "commit": "commit transactions that a decision or a Flink checkpoint lists, or that hang although committed",
+    "abort": "abort transactions: by key, or all that a filter means, however many",
+    "settle-batch": "commit all of a decided batch, or abort all of an undecided one",
+    "restart": "end a pipeline's driver and start the next run",
+    "start": "start a pipeline that does not run, by the collector's command for it",
+    "stop": "end a pipeline's driver and its supervisor",
+    "standing-orders": "what is done without a person: list, stop all of it, or start it again",
+}
+"""What each command that changes something does, by its name."""
+QUESTIONS = {
+    "overview": "is anything wrong? what needs a person, by deadline, and the command that does it",
+    "status": "who is asked, who asks, and how the observers are",
+    **{listing.name: listing.what for listing in LISTINGS},
+}
+"""What each command that only asks shows, by its name."""
 _HELP = {
     "pipeline": "only this pipeline (prefix)",
     "verdict": "only this verdict, such as 'commit it'",
@@ -46,9 +63,9 @@ _FILTERS = {
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of every command but serve and token."""
+    """Return the parser of these commands."""
     made = argparse.ArgumentParser(
-        prog="python -m indoubt.collector",
+        prog="indoubt",
         description="Ask a running collector, and give it orders. Its address and the token are taken from "
         "INDOUBT_COLLECTOR_URL and INDOUBT_TOKEN or INDOUBT_TOKEN_FILE.",
         epilog=EXIT_CODES,
@@ -57,8 +74,8 @@ def parser() -> argparse.ArgumentParser:
     commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for listing in LISTINGS:
         _listing(commands, listing)
-    _command(commands, "status", "who is asked, who asks, and how the observers are")
-    _command(commands, "overview", "is anything wrong? what needs a person, by deadline, and the command that does it")
+    _command(commands, "status", QUESTIONS["status"])
+    _command(commands, "overview", QUESTIONS["overview"])
     _orders(commands)
     _standing_orders(commands)
     return made
@@ -101,6 +118,9 @@ def _command(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
         name, help=what, description=what, epilog=EXIT_CODES, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     made.add_argument("--json", action="store_true", help="print the collector's answer as JSON")
+    made.add_argument(
+        CLUSTER_OPTION, default="", metavar="NAME", help=f"of several clusters, which (or {CLUSTER_VARIABLE})"
+    )
     return made
 
 
@@ -117,18 +137,14 @@ def _listing(commands: Any, listing: Listing) -> None:
 
 
 def _orders(commands: Any) -> None:
-    commit = _order(
-        commands,
-        "commit",
-        "commit transactions that a decision or a Flink checkpoint lists, or that hang although committed",
-    )
+    commit = _order(commands, "commit")
     commit.add_argument("keys", nargs="*", metavar="KEY", help="key of a transaction, as the listings show it")
     commit.add_argument(
         "--verdict",
         default="",
         help="instead of keys: every transaction with this verdict, 'commit it', that may be committed",
     )
-    abort = _order(commands, "abort", "abort transactions: by key, or all that a filter means, however many")
+    abort = _order(commands, "abort")
     abort.add_argument("keys", nargs="*", metavar="KEY", help="key of a transaction, as the listings show it")
     for made, act in ((commit, "commit"), (abort, "abort")):
         made.add_argument(
@@ -140,28 +156,22 @@ def _orders(commands: Any) -> None:
             "longer (15m); may be repeated, all must fit",
         )
         made.add_argument("--fingerprint", default="", help="which transactions: what the run without --yes showed")
-    settle = _order(commands, "settle-batch", "commit all of a decided batch, or abort all of an undecided one")
+    settle = _order(commands, "settle-batch")
     settle.add_argument("pipeline", help="the pipeline's prefix")
     settle.add_argument("batch", type=int, help="the batch's number")
-    for name, what in (
-        ("restart", "end a pipeline's driver and start the next run"),
-        ("start", "start a pipeline that does not run, by the collector's command for it"),
-        ("stop", "end a pipeline's driver and its supervisor"),
-    ):
-        _order(commands, name, what).add_argument("pipeline", help="the pipeline's prefix")
+    for name in ("restart", "start", "stop"):
+        _order(commands, name).add_argument("pipeline", help="the pipeline's prefix")
 
 
 def _standing_orders(commands: Any) -> None:
-    made = _command(
-        commands, "standing-orders", "what is done without a person: list, stop all of it, or start it again"
-    )
+    made = _command(commands, "standing-orders", ORDERS["standing-orders"])
     made.add_argument("do", nargs="?", choices=("list", "stop", "start"), default="list", help="default: list")
     made.add_argument("--reason", default="", help="why, for the audit; needed with start")
     made.add_argument("--yes", action="store_true", help="needed with start; stop acts at once")
 
 
-def _order(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
-    made = _command(commands, name, what)
+def _order(commands: Any, name: str) -> argparse.ArgumentParser:
+    made = _command(commands, name, ORDERS[name])
     made.add_argument("--yes", action="store_true", help="do it; without it all is checked and nothing is done")
     made.add_argument("--reason", default="", help="why, for the audit; needed with --yes")
     made.add_argument("--confirm", default="", help="what must be typed where data may be lost, as the dry run says it")

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from indoubt.lifecycle.errors import IndoubtError, SettingsError
+from indoubt.lifecycle.page_paths import CLUSTER_HEADER
 from indoubt.lifecycle.text_files import text_of
 
 URL, TOKEN, TOKEN_FILE, CA = (
@@ -35,20 +36,20 @@ class Refused(IndoubtError):
 class Client:
     """Asks one collector. Raises Unanswered, and Refused for every answer but 200."""
 
-    def __init__(self, url: str, http: httpx.Client) -> None:
-        self.url, self._http = url, http
+    def __init__(self, url: str, http: httpx.Client, cluster: str = "") -> None:
+        self.url, self.cluster, self._http = url, cluster, http
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str]) -> Client:
-        """Return the client. Raises SettingsError that names the variable."""
+    def from_environment(cls, environment: Mapping[str, str], cluster: str = "") -> Client:
+        """Return the client; a collector of another ``cluster`` refuses what it asks. Raises SettingsError naming the variable."""
         url = (environment.get(URL) or DEFAULT_URL).rstrip("/")
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
             raise SettingsError(f"{URL} takes an address like {DEFAULT_URL}, without a name or password")
-        headers = {"Authorization": f"Bearer {_token(environment)}"}
+        headers = {"Authorization": f"Bearer {_token(environment)}"} | ({CLUSTER_HEADER: cluster} if cluster else {})
         verify = _verify(environment.get(CA, ""))
         # Proxies of the environment are left out: the token goes to the collector's address and nowhere else.
-        return cls(url, httpx.Client(base_url=url, headers=headers, trust_env=False, verify=verify))
+        return cls(url, httpx.Client(base_url=url, headers=headers, trust_env=False, verify=verify), cluster)
 
     def get(self, path: str, **parameters: str) -> Any:
         """Return the JSON answer."""
@@ -97,10 +98,9 @@ class Client:
             value = None
         if answer.status_code == 200 and value is not None:
             return value
-        envelope = value.get("error") if isinstance(value, dict) else None
-        message = envelope.get("message") if isinstance(envelope, dict) else None
+        detail = value.get("detail") if isinstance(value, dict) else None
         what = f"{self.url}{path} answered with HTTP {answer.status_code}: is it a collector?"
-        raise Refused(message or what)
+        raise Refused(detail or what)
 
 
 def _token(environment: Mapping[str, str]) -> str:
@@ -108,7 +108,9 @@ def _token(environment: Mapping[str, str]) -> str:
     if not file:
         token = environment.get(TOKEN, "").strip()
         if not token:
-            raise SettingsError(f"no token: set {TOKEN}, or {TOKEN_FILE} to a file that holds it")
+            raise SettingsError(
+                f"no token: run 'indoubt watch' as this user, or set {TOKEN}, or {TOKEN_FILE} to a file that holds it"
+            )
         return token
     token = text_of(file, TOKEN_FILE).strip()
     if not token:

@@ -1,4 +1,4 @@
-"""``python -m indoubt.collector COMMAND``: asks the running collector, gives it orders, and says how that went by its exit code."""
+"""``indoubt COMMAND``: asks the running collector, gives it orders, and says how that went by its exit code."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from indoubt.collector.serve.cli import orders, overview, standing_orders
-from indoubt.collector.serve.cli.arguments import moment_ms, parser
+from indoubt.collector.serve.cli.arguments import ORDERS, QUESTIONS, moment_ms, parser
 from indoubt.collector.serve.cli.client import Client, Refused, Unanswered
 from indoubt.collector.serve.cli.listings import LISTINGS, PARAMETERS, Listing
 from indoubt.collector.serve.cli.order_answers import DONE, NOT_DONE, WRONG_USE
 from indoubt.collector.serve.cli.text_table import lines, table
+from indoubt.lifecycle import settings_file
 from indoubt.lifecycle.clock import now_ms
 from indoubt.lifecycle.errors import SettingsError
 from indoubt.lifecycle.visible_text import actual, visible
 
 UNREACHABLE = 3
-ORDERS = ("commit", "abort", "settle-batch", "restart", "start", "stop")
-COMMANDS = frozenset(
-    {*ORDERS, "status", overview.COMMAND, standing_orders.COMMAND, *(listing.name for listing in LISTINGS)}
-)
+COMMANDS = frozenset({*QUESTIONS, *ORDERS})
 OBSERVER_COLUMNS = ("name", "state", "delay_ms", "since_ms", "records", "error")
 
 
@@ -30,7 +28,8 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
     """Carry out one command; return its exit code (see ``--help``). Wrong arguments end the program with code 2."""
     given = parser().parse_args(arguments)
     try:
-        return execute(Client.from_environment(environment), given)
+        cluster = settings_file.cluster_of(arguments, environment)
+        return execute(Client.from_environment(environment, cluster), given)
     except (SettingsError, ValueError) as error:
         return _said(given, str(error), WRONG_USE)
     except Unanswered as error:
@@ -40,20 +39,20 @@ def main(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) 
 
 
 def _said(given: argparse.Namespace, message: str, code: int) -> int:
-    print(f"collector {given.command}: {visible(message)}", file=sys.stderr)
+    print(f"indoubt {given.command}: {visible(message)}", file=sys.stderr)
     return code
 
 
 def execute(client: Client, given: argparse.Namespace) -> int:
     """Carry out one command on this collector. Raises SettingsError, ValueError, Unanswered, Refused."""
-    if given.command in ORDERS:
-        return orders.give(client, given)
     if given.command == "status":
         return _status(client, given)
     if given.command == overview.COMMAND:
         return overview.execute(client, as_json=given.json)
     if given.command == standing_orders.COMMAND:
         return standing_orders.execute(client, given)
+    if given.command in ORDERS:
+        return orders.give(client, given)
     return _list(client, given, next(listing for listing in LISTINGS if listing.name == given.command))
 
 

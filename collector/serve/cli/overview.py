@@ -1,19 +1,20 @@
-"""``overview``: is anything wrong? What needs a person, by deadline, with the command that does it; the exit code says whether."""
+"""``overview``: is anything wrong? The incidents by deadline, with the commands that end them; the exit code says whether."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from indoubt import collector
 from indoubt.collector.serve.cli.client import Client
 from indoubt.collector.serve.cli.text_table import cell
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.durations import duration
 from indoubt.lifecycle.orders import PIPELINE_KEY
 from indoubt.lifecycle.rows.attention import Remedy
+from indoubt.lifecycle.rows.incidents import StepState
+from indoubt.lifecycle.settings_file import CLUSTER_OPTION
 from indoubt.lifecycle.verdicts import Verdict
 from indoubt.lifecycle.visible_text import visible
 
@@ -29,22 +30,25 @@ def execute(client: Client, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(answer))
     else:
-        print(*_said(answer), sep="\n")
+        print(*_said(answer, client.cluster), sep="\n")
     return ALL_WELL if answer["all_well_since_ms"] is not None else NOT_WELL
 
 
-def _said(answer: Mapping[str, Any]) -> Iterator[str]:
-    cards = answer["attention"]
-    if cards:
-        yield _headline(cards, answer["now_ms"])
-        for number, card in enumerate(cards, 1):
-            yield from _card(number, card, answer["now_ms"])
+def _said(answer: Mapping[str, Any], cluster: str = "") -> Iterator[str]:
+    incidents = answer["incidents"]
+    if answer["incidents_total"]:
+        yield _headline(answer)
+        for number, one in enumerate((one for one in incidents if one["over_at_ms"] is None), 1):
+            yield from _incident(number, one, answer["now_ms"], cluster)
     elif answer["awaited"]:
         yield f"nothing is in doubt, and {', '.join(_awaited(one, answer['now_ms']) for one in answer['awaited'])}"
     elif answer["all_well_since_ms"] is None:
-        yield "nothing is known to be wrong, but not every source was seen yet: 'python -m indoubt.collector status' shows which"
+        yield "nothing is known to be wrong, but not every source was seen yet: 'indoubt status' shows which"
     else:
         yield f"all well since {cell('all_well_since_ms', answer['all_well_since_ms'])}"
+    for one in incidents:
+        if one["over_at_ms"] is not None:
+            yield f"over at {cell('over_at_ms', one['over_at_ms'])}: {visible(one['key'])}. {visible(one['outcome'])}"
     yield (
         f"{counted(answer['counts']['open'], 'open transaction')}, {counted(answer['pipelines_alive'], 'pipeline')} alive, "
         f"{counted(answer['counts']['waiting_groups'], 'group')} waiting, "
@@ -62,39 +66,46 @@ def _awaited(one: Mapping[str, Any], now_ms: int) -> str:
     return f"{name} {what}, {duration(now_ms - restart['since_ms'])}{usually}"
 
 
-def _headline(cards: Sequence[Mapping[str, Any]], now_ms: int) -> str:
-    one = len(cards) == 1
-    deadlines = [card["deadline_ms"] for card in cards if card["deadline_ms"] is not None]
-    first = f", first deadline {_left(min(deadlines), now_ms)}" if deadlines else ""
-    return f"{len(cards)} {'thing needs' if one else 'things need'} attention{first}"
+def _headline(answer: Mapping[str, Any]) -> str:
+    deadlines = [one["deadline_ms"] for one in answer["incidents"] if one["deadline_ms"] is not None]
+    first = f", first deadline {_left(min(deadlines), answer['now_ms'])}" if deadlines else ""
+    number = answer["to_act"]
+    if not number:
+        return f"{counted(answer['incidents_total'], 'incident')}, nothing to do now{first}"
+    return f"{counted(number, 'incident')} {'needs' if number == 1 else 'need'} you{first}"
 
 
-def _card(number: int, card: Mapping[str, Any], now_ms: int) -> Iterator[str]:
-    sure = f" ({card['certainty']})" if card["certainty"] is not None else ""
-    yield f"{number}. {visible(card['badge'])}{sure}: {visible(card['headline'])}"
-    if card["deadline_ms"] is not None:
-        yield f"   time left: {_left(card['deadline_ms'], now_ms)} ({cell('deadline_ms', card['deadline_ms'])})"
-    if card["waits"]:
-        yield f"   waits: {', '.join(visible(group['group']) for group in card['waits'])}"
-    yield f"   without action: {visible(card['consequence'])}"
-    if command := _command(card):
-        yield f"   do: {command}"
+def _incident(number: int, one: Mapping[str, Any], now_ms: int, cluster: str) -> Iterator[str]:
+    parts = {part["key"]: part for part in one["parts"]}
+    leading = one["parts"][0] if one["parts"] else None
+    sure = f" ({leading['certainty']})" if leading is not None and leading["certainty"] is not None else ""
+    yield f"{number}. {visible(leading['badge'] if leading is not None else 'firing')}{sure}: {visible(one['headline'])}"
+    if one["deadline_ms"] is not None:
+        yield f"   time left: {_left(one['deadline_ms'], now_ms)} ({cell('deadline_ms', one['deadline_ms'])})"
+    if leading is not None and leading["waits"]:
+        yield f"   waits: {', '.join(visible(group['group']) for group in leading['waits'])}"
+    yield f"   without action: {visible(one['consequence'])}"
+    for step in one["steps"]:
+        note = f": {visible(step['note'])}" if step["note"] else ""
+        yield f"   {step['state']}: {visible(step['what'])}{note}"
+        if step["state"] == StepState.TO_DO.value and (command := _command(step, parts.get(step["part"]))):
+            yield f"      {command}{f' {CLUSTER_OPTION} {cluster}' if cluster else ''}"
 
 
-def _command(card: Mapping[str, Any]) -> str:
-    """Return the command that carries out a card's remedy, first as a dry run, or an empty text.
+def _command(step: Mapping[str, Any], part: Mapping[str, Any] | None) -> str:
+    """Return the command that carries out a step, first as a dry run, or an empty text.
 
     For more transactions than the answer names it is an order by filter, which finds nothing that hangs.
     """
-    remedy = card["remedy"]
-    words = list(card["keys"]) if remedy in _ORDERS else []
-    if words and card["keys_total"] is not None:
-        fits = (f"verdict={card['verdict']}", f"pipeline={card['pipeline']}")
-        is_found = card["verdict"] not in (None, Verdict.HANGING.value)
+    remedy = step["remedy"]
+    words = list(part["keys"]) if part is not None and remedy in _ORDERS else []
+    if part is not None and words and part["keys_total"] is not None:
+        fits = (f"verdict={part['verdict']}", f"pipeline={part['pipeline']}")
+        is_found = part["verdict"] not in (None, Verdict.HANGING.value)
         words = [word for one in fits for word in ("--filter", one)] if is_found else []
     if remedy in _OF_PIPELINE:
-        words = [card["target"].removeprefix(PIPELINE_KEY)]
-    return shlex.join(["python", "-m", collector.__name__, remedy, *map(visible, words)]) if words else ""
+        words = [step["target"].removeprefix(PIPELINE_KEY)]
+    return shlex.join(["indoubt", remedy, *map(visible, words)]) if words else ""
 
 
 def _left(deadline_ms: int, now_ms: int) -> str:

@@ -1,4 +1,4 @@
-"""``python -m indoubt.collector token add|list|revoke``: who may call the API of the collector in a directory."""
+"""``indoubt token add|list|revoke``: who may call the API of the collector in a directory."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m indoubt.collector token", description="Make, list and revoke tokens of the collector's API."
+        prog="indoubt token", description="Make, list and revoke tokens of the collector's API."
     )
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(

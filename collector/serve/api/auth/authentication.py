@@ -46,7 +46,7 @@ class Caller:
         if not self.for_persons:
             raise MayNotSpeakForPersons(
                 f"the token of {self.name} may not speak for persons, and the request names one in {NAME_HEADER}: give the "
-                "program that signs persons in a token of its own (python -m indoubt.collector token add NAME --for-persons)"
+                "program that signs persons in a token of its own (indoubt token add NAME --for-persons)"
             )
         both = (self.role, person.role)
         role = Role.OPERATOR if all(each is Role.OPERATOR for each in both) else Role.VIEWER
