@@ -13,12 +13,15 @@ AT_ONCE ?= 2
 MODULE ?=
 # Against which release of Kafka 'make brokers' runs what rests on a broker.
 KAFKA ?= 3.9.1
+# Where 'make release' puts its files.
+DIST ?= dist
+HELM := helm.sh/helm/v4/cmd/helm@v4.3.2
 # Compiled modules are kept, also where the environment forbids it: a hundred processes would compile Spark's and ours again.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.run/pycache
 LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header
 
-.PHONY: help demo test test-long unit integration browser crash brokers model mutants check setup setup-collector setup-tests lock clean
+.PHONY: help demo test test-long unit integration browser crash brokers model mutants check setup setup-collector setup-tests lock openapi release helm clean
 
 help:                 ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 18
@@ -69,9 +72,27 @@ lock: setup-tests     ## write requirements/*.lock from pyproject.toml, and jars
 	@echo "uv" | $(LOCK) - -o requirements/uv.lock
 	@$(LOCK) pyproject.toml --all-extras --group development -o requirements/development.lock
 	@$(LOCK) pyproject.toml --all-extras -c requirements/development.lock -o requirements/all.lock
-	@$(LOCK) pyproject.toml --extra collector --extra app --extra mysql --extra postgres --extra msk \
+	@$(LOCK) pyproject.toml --extra mysql --extra postgres --extra msk --extra mcp \
 		-c requirements/development.lock -o requirements/collector.lock
 	@$(RUN) -m demo.jars
 
-clean:                ## remove what setup and runs made
-	rm -rf .venv .run
+openapi: setup-tests  ## write docs/openapi.json from what the collector serves
+	@$(RUN) -m tests.openapi_document
+
+release: setup-tests  ## wheel, sdist and CycloneDX's list of what the watcher consists of, checked, in dist
+	@rm -rf $(DIST) .run/release
+	@.venv/bin/hatchling build --target sdist --target wheel --directory $(DIST)
+	@.venv/bin/uv venv --quiet --python $(RUN) .run/release
+	@.venv/bin/uv pip install --quiet --python .run/release --require-hashes -r requirements/collector.lock
+	@.venv/bin/uv pip install --quiet --python .run/release --no-deps $(DIST)/*.whl
+	@.run/release/bin/indoubt --version
+	@sed 's/^dynamic = .*/version = "'$$(.venv/bin/hatchling version)'"/' pyproject.toml > .run/release/pyproject.toml
+	@.venv/bin/cyclonedx-py environment --pyproject .run/release/pyproject.toml --mc-type application \
+		--output-reproducible --output-file $(DIST)/indoubt.cdx.json .run/release/bin/python
+	@.venv/bin/twine check --strict $(DIST)/*.whl $(DIST)/*.tar.gz
+
+helm:                 ## build Helm, which tests of the chart need, from its source: needs Go, takes minutes
+	@GOBIN=$(CURDIR)/.run/bin CGO_ENABLED=0 go install -gcflags=all="-N -l" -ldflags="-s -w" $(HELM)
+
+clean:                ## remove what setup, runs and releases made
+	rm -rf .venv .run dist
