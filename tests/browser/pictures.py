@@ -117,7 +117,7 @@ def take_fault(context: BrowserContext, demo: dict[str, str], into: Path) -> Non
     overview.goto(demo["app"])
     cause(demo, Fault.FREEZE_AFTER_DECISION)
     card = overview.locator(".st-key-overview article").filter(has=overview.locator("[data-order=commit]")).first
-    expect(card).to_contain_text("waits:", timeout=SHOWN_LIMIT_MS)
+    expect(card).to_contain_text("waits for", timeout=SHOWN_LIMIT_MS)
     transaction = card.locator("[data-opens]").get_attribute("href") or ""
     number = re.search(r"batch (\d+)", card.inner_text())
     assert number is not None, card.inner_text()
@@ -131,6 +131,7 @@ def take_fault(context: BrowserContext, demo: dict[str, str], into: Path) -> Non
     overview.keyboard.press("Escape")
     batch = page_paths.batch(PIPELINE, int(number.group(1)))
     take_from(context, demo, into, [("transaction", transaction), *WITH_FAULT, ("batch", batch)])
+    overview.goto(demo["app"] + transaction)
     alert = overview.locator("a[href^='/alert?']").first
     expect(alert).to_be_visible(timeout=SHOWN_LIMIT_MS)
     found = alert.get_attribute("href") or ""
@@ -148,13 +149,13 @@ def ask_to_abort(page: Page, demo: dict[str, str]) -> None:
 
 
 def take_orders(context: BrowserContext, demo: dict[str, str], into: Path) -> None:
-    """Abort the abandoned transaction in two windows: the second order comes too late, and is refused."""
+    """Abort the abandoned transaction in one of two windows: the dialog in the other one says so."""
     first, second = context.new_page(), context.new_page()
     ask_to_abort(first, demo)
     take(first, into, "order-abort")
     ask_to_abort(second, demo)
-    for page, name in ((first, "order-result"), (second, "order-refused")):
-        page.locator(".st-key-order-go button").click()
+    first.locator(".st-key-order-go button").click()
+    for page, name in ((first, "order-result"), (second, "order-overtaken")):
         expect(page.locator(f".st-key-{name}")).to_be_visible(timeout=SHOWN_LIMIT_MS)
         take(page, into, name)
         page.close()

@@ -150,7 +150,7 @@ def test_a_pipeline_is_stopped_and_started_and_writes_no_row_twice(page: Page, d
 def test_commit_of_a_decided_batch_gives_readers_its_rows(page: Page, demo: DemoProcess) -> None:
     open_demo(page, demo)
     cause(page, "freeze-after-decision")
-    card = hook(page, "overview").locator("article").filter(has_text="commit it").first
+    card = hook(page, "overview").locator("article").filter(has_text="commit · safe").first
     commit = card.locator("[data-order=commit]")
     expect(commit).to_be_enabled(timeout=SHOWN_LIMIT_MS)
     expect(card).to_contain_text("without action")

@@ -90,6 +90,26 @@ def test_an_object_page_is_right_in_light_in_dark_and_on_a_phone(page: Page, stu
     look_everywhere(page, stuck.app + stuck.object_paths()[OBJECTS.index(kind)])
 
 
+def test_one_crosshair_stands_in_all_plots_and_says_time_and_value(page: Page, stuck: StuckCluster) -> None:
+    open_whole(page, stuck.app)
+    areas = page.locator(".st-key-over-time .area")
+    expect(areas.nth(1)).to_be_visible()
+    first = box(areas.first)
+    assert (first["height"], page.locator(".at-cross:not(:empty)").count()) == (73, 0), "72 px and its line"
+    page.mouse.move(first["x"] + first["width"] / 2, first["y"] + 20)
+    says = page.locator(".st-key-over-time .at-cross")
+    expect(says).to_have_text([re.compile(r"^\d\d:\d\d:\d\d .+")] * areas.count())
+    assert len({text[:8] for text in says.all_inner_texts()}) == 1, "at one time in all"
+    lines = areas.evaluate_all(
+        "all => all.map(one => parseFloat(getComputedStyle(one, '::after').left) / one.clientWidth)"
+    )
+    assert all(0.45 < share < 0.55 for share in lines)
+    widths = {round(box(area)["width"]) for area in areas.all()}
+    assert len(widths) == 1, "all have the same time axis"
+    page.mouse.move(2, 2)
+    expect(page.locator(".at-cross:not(:empty)")).to_have_count(0)
+
+
 def test_on_a_phone_time_and_button_stand_under_each_sentence(page: Page, stuck: StuckCluster) -> None:
     page.set_viewport_size(PHONE)
     open_whole(page, stuck.app)
@@ -126,9 +146,9 @@ def test_on_a_phone_a_batch_is_one_column_from_its_verdict_to_its_remedy(page: P
     assert all(part["x"] >= 0 and part["x"] + part["width"] <= PHONE["width"] for part in boxes)
     lost = cards.filter(has=page.locator(".badge", has_text="lost"))
     expect(lost.locator("[data-order]")).to_have_text(["Restart …"])
-    ended = page.locator(".st-key-batch-table tbody tr").first
+    ended = page.locator(".st-key-batch-table tbody tr:not(.day)").first
     cells = [box(cell) for cell in ended.locator("td:visible").all()]
-    assert {round(cell["x"]) for cell in cells} == {round(cells[0]["x"])}
+    assert {round(cell["y"]) for cell in cells} == {round(cells[0]["y"])}, "one line"
     assert all(cell["x"] + cell["width"] <= PHONE["width"] for cell in cells)
 
 
@@ -151,15 +171,9 @@ def test_the_dialog_of_an_order_is_right_in_light_and_dark(
     expect(dialog).to_have_count(0, timeout=SHOWN_LIMIT_MS)
 
 
-def test_keys_search_walk_and_open_and_never_order(page: Page, stuck: StuckCluster) -> None:
+def test_keys_walk_and_open_and_never_order(page: Page, stuck: StuckCluster) -> None:
     audited = len(stuck.collector.rows("audit"))
     open_whole(page, f"{stuck.app}/transactions")
-    field = page.locator("[data-testid=stTextInput] input").first
-    # Streamlit loads its form fields by themselves, perhaps after the live regions have their rows.
-    expect(field).to_be_visible()
-    page.keyboard.press("/")
-    expect(field).to_be_focused()
-    field.blur()
     items = page.locator("[data-item]")
     for key, place in (("j", 0), ("j", 1), ("k", 0)):
         page.keyboard.press(key)
@@ -172,7 +186,7 @@ def test_keys_search_walk_and_open_and_never_order(page: Page, stuck: StuckClust
         expect(reason).to_be_visible(timeout=SHOWN_LIMIT_MS)
         reason.fill("a key must not order")
         reason.press("Enter")
-        expect(page.locator(f".st-key-order-{'destructive' if action == 'abort' else 'buttons'}")).to_be_visible()
+        expect(page.locator(".st-key-order-go")).to_be_visible()
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog")).to_have_count(0, timeout=SHOWN_LIMIT_MS)
         wait_whole(page)
@@ -182,23 +196,11 @@ def test_keys_search_walk_and_open_and_never_order(page: Page, stuck: StuckClust
     assert len(stuck.collector.rows("audit")) == audited
 
 
-def test_keys_work_on_the_page_of_an_object_and_search_leads_to_the_history(page: Page, stuck: StuckCluster) -> None:
+def test_keys_work_on_the_page_of_an_object(page: Page, stuck: StuckCluster) -> None:
     open_whole(page, stuck.app + stuck.object_paths()[OBJECTS.index("transaction")])
-    page.evaluate("window.notLoadedAnew = true")
     expect(page.locator(".keys [data-of-items]")).to_be_visible()
     page.keyboard.press("c")
     expect(page.get_by_role("dialog").get_by_label("Reason")).to_be_visible(timeout=SHOWN_LIMIT_MS)
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("dialog")).to_have_count(0, timeout=SHOWN_LIMIT_MS)
-    wait_whole(page)
-    page.keyboard.press("/")
-    expect(page).to_have_url(re.compile(r"/history\?.*show=search"), timeout=SHOWN_LIMIT_MS)
-    expect(page.locator("[data-testid=stTextInput] input").first).to_be_focused(timeout=SHOWN_LIMIT_MS)
-    expect(page.locator(".keys [data-of-items]")).to_be_hidden()
-    # A link in a table that Streamlit wrote.
-    page.locator(".st-key-search-table a[data-click]").first.click()
-    expect(page).not_to_have_url(re.compile("/history"), timeout=SHOWN_LIMIT_MS)
-    assert page.evaluate("window.notLoadedAnew")
 
 
 def test_firing_alerts_are_counted_in_the_navigation_and_what_needs_attention_in_the_tab(

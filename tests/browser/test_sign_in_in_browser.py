@@ -63,9 +63,10 @@ def test_a_person_signs_in_sees_the_live_page_asked_for_and_leaves(context: Brow
     page = context.new_page()
     page.goto(app + PLACE)
     sign_in(page, app + PLACE)
-    expect(page.locator(".who")).to_contain_text(f"{CARLA} (operator)")
+    page.locator(".menu summary").click()
+    expect(page.locator(".menu")).to_contain_text(f"{CARLA} (operator)")
     expect(page.locator("[data-live]")).to_have_text("live")
-    page.get_by_role("link", name="sign out").click()
+    page.get_by_role("link", name="Sign out").click()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading")).to_have_text("You are signed out")
     assert violations(page) == []

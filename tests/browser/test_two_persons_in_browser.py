@@ -1,5 +1,7 @@
 """Two persons in two browsers, whom a proxy names: an order by filter of one is not seen, and not stopped, by the other.
 
+An order of one takes the place of the form that the other has open for the same batch.
+
 The pages ask a collector that answers by docs/api.md and keeps back its answers, so that the order is under way all the while.
 """
 
@@ -17,7 +19,7 @@ from tests.browser.test_filter_orders_in_browser import LIMIT_S, NUMBER, abort_a
 from tests.integration.app_process import running_app
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_knowledge import TOKEN
-from tests.unit.app.contract_rows import foreign
+from tests.unit.app.contract_rows import batch, foreign
 from tests.unit.app.contract_server import ContractServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
@@ -81,3 +83,24 @@ def test_an_order_by_filter_is_only_for_the_person_who_gave_it(
     wait_whole(dora)
     expect(hook(dora, "filter-runs")).to_have_count(0)
     assert [run["who"] for run in answers.runs.rows.values()] == ["carla"]
+
+
+def test_the_order_of_one_takes_the_place_of_the_form_of_the_other(
+    persons: tuple[Page, Page], app: str, answers: Answers
+) -> None:
+    answers.transactions = batch()
+    for person in persons:
+        open_whole(person, app)
+        person.locator("[data-order=commit]").first.click(timeout=SHOWN_LIMIT_MS)
+        expect(person.get_by_label("Reason")).to_be_focused()
+        person.keyboard.type("its driver is frozen")
+    carla, dora = persons
+    carla.get_by_role("button", name="Commit 4 transactions").click()
+    expect(hook(carla, "order-result")).to_contain_text("committed 4 of 4")
+    expect(hook(dora, "order-overtaken")).to_contain_text("carla committed this")
+    expect(hook(dora, "order-overtaken")).to_contain_text(" s ago")
+    expect(dora.get_by_label("Reason")).to_have_count(0)
+    expect(dora.get_by_role("button", name="Commit 4 transactions")).to_have_count(0)
+    hook(dora, "order-close").locator("button").click()
+    expect(dora.get_by_role("dialog")).to_have_count(0)
+    assert [order["who"] for order in answers.orders] == ["carla"]

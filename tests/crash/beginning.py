@@ -13,7 +13,6 @@ from typing import Any
 from confluent_kafka.admin import NewTopic
 
 from demo.readers import LiveReader
-from indoubt.pipeline.config.settings import READERS
 from tests.crash.catalogue import Sink
 from tests.crash.full_disk import small_disk
 from tests.crash.judge import Record
@@ -56,10 +55,10 @@ def running(schedule: Schedule, servers: Servers, directory: Path, given_up: thr
         "restart_delay_ms": 300,
         "restart_attempts": ALL_RESTARTS,
         "producer_properties": f"message.max.bytes={LARGEST_MESSAGE_BYTES}",
-        # In turns of two.
-        "source_reader": READERS[schedule.seed // 2 % 2],
-        # In each third run a task for each partition, or all of them in one task, or in two.
-        "source_tasks": schedule.seed % 3,
+        # In turns: all partitions in one task, in two tasks or in as many as there are.
+        "tasks": (4, 1, 2)[schedule.seed % 3],
+        # As many whatever the batch's size, or fewer for a small one.
+        "task_records": (1, 50)[schedule.seed // 2 % 2],
         # Two tasks at once; Spark retries a failed task twice, as on a cluster.
         "spark_master": "local[2,3]",
         "spark_properties": QUICK_START,

@@ -248,7 +248,6 @@ def _judged(view: object) -> Judged:
         pipeline=None,
         log_status=DecisionLogStatus.READABLE,
         log_error="",
-        replayed_ms=None,
         later_batch_decided=False,
         rulable=None,
         limits=Limits(),

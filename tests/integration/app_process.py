@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from demo.children import die_with_parent
 from demo.ports import free_port
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.pipeline.config.settings import ROOT
 from tests.integration.pipeline_process import wait_until
 
@@ -57,9 +57,16 @@ def running_app(directory: Path, *arguments: str, port: int = 0, **environment: 
         process.wait(LIMIT_S)
 
 
-def asked(port: int, path: str, host: str, source: str = "127.0.0.1", **headers: str | list[str]) -> int:
-    """Return the status that a request from the address ``source`` with these headers is answered with."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT_S, source_address=(source, 0))
+def asked(
+    port: int,
+    path: str,
+    host: str,
+    source: str = "127.0.0.1",
+    called: str = "127.0.0.1",
+    **headers: str | list[str],
+) -> int:
+    """Return the status that a request from ``source`` to the address ``called`` with these headers is answered with."""
+    connection = http.client.HTTPConnection(called, port, timeout=LIMIT_S, source_address=(source, 0))
     try:
         connection.putrequest("GET", path, skip_host=True)
         for name, value in {"Host": host, **headers}.items():

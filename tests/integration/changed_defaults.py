@@ -24,4 +24,4 @@ def change(name: str, value: int) -> None:
 if __name__ == "__main__":
     for name, value in json.loads(sys.argv.pop(1)).items():
         change(name, value)
-    sys.exit(main())
+    main(sys.argv[1:])

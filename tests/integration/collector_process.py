@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 from confluent_kafka import Consumer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.integration.kafka_fixtures import wait_until
 
@@ -113,6 +114,11 @@ class CollectorProcess:
         assert answer.status_code == 200, answer.text
         return answer.text
 
+    def numbers(self, metric: str) -> dict[str, float]:
+        """Return the values of a metric that has one label, by it, as who has a token reads them."""
+        told = text_string_to_metric_families(self._client.get("/metrics").text)
+        return {next(iter(s.labels.values())): s.value for one in told if one.name == metric for s in one.samples}
+
     def rows(self, path: str) -> list[dict[str, Any]]:
         """Return a table's rows."""
         found: list[dict[str, Any]] = self.get(path)["rows"]
@@ -122,15 +128,18 @@ class CollectorProcess:
         """Return the rows of one transactional id, settled ones too."""
         return [row for row in self.rows("transactions?all=true&limit=10000") if row["transaction"] == transaction]
 
-    def wait_for(self, transaction: str, **fields: Any) -> dict[str, Any]:
-        """Return the row of an id once it has these values."""
+    def wait_for(self, transaction: str, *says: str, **fields: Any) -> dict[str, Any]:
+        """Return the row of an id once it has these values and its evidence says this."""
+
+        def fits(row: Mapping[str, Any]) -> bool:
+            told = "; ".join(fact["fact"] for fact in row["evidence"])
+            return all(row[name] == value for name, value in fields.items()) and all(text in told for text in says)
 
         def holds() -> dict[str, Any] | None:
-            rows = self.transactions(transaction)
-            return next((r for r in rows if all(r[name] == value for name, value in fields.items())), None)
+            return next((row for row in self.transactions(transaction) if fits(row)), None)
 
         try:
-            found: dict[str, Any] = wait_until(f"{transaction} with {fields}", holds, LIMIT_S)
+            found: dict[str, Any] = wait_until(f"{transaction} with {fields} says {says}", holds, LIMIT_S)
         except AssertionError as error:
             raise AssertionError(f"{error}; there is {self.transactions(transaction)}") from None
         return found

@@ -1,4 +1,4 @@
-"""``python -m indoubt.collector COMMAND`` as a process of its own, against a running collector."""
+"""``indoubt COMMAND`` as a process of its own, against a running collector."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def started(collector: CollectorProcess, *words: str, token: str = OPERATOR, url
     """Start a command."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("INDOUBT_")}
     return subprocess.Popen(
-        [sys.executable, "-m", "indoubt.collector", *words],
+        [sys.executable, "-m", "indoubt", *words],
         cwd=ROOT,
         env={**inherited, "INDOUBT_COLLECTOR_URL": url or collector.url, "INDOUBT_TOKEN": token},
         stdin=subprocess.DEVNULL,

@@ -15,10 +15,10 @@ from types import TracebackType
 
 import psycopg
 
-from demo.children import die_with_parent
 from demo.database_server import DatabaseServer
 from demo.ports import free_port
 from demo.postgres_server import PostgresServer
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.resource_managers.database.connection import DatabaseConnection
 from tests.integration.kafka_fixtures import wait_until
 

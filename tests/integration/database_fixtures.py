@@ -20,9 +20,9 @@ import psycopg
 import pyarrow as pa
 import pymysql
 
-from demo.children import die_with_parent
 from demo.database_server import DatabaseServer
 from demo.prerequisites import ROOT
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.lifecycle.identity import Fingerprint, Handle, Marker
 from indoubt.lifecycle.outcomes import CommitOutcome
 from indoubt.resource_managers.database.connection import DatabaseConnection

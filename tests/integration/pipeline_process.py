@@ -18,8 +18,8 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
 
-from demo.children import die_with_parent
 from demo.prerequisites import java_home
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.pipeline.config.settings import CRASH_POINTS_VARIABLE, ROOT
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 
@@ -101,7 +101,7 @@ def abort_by_taking_ids(connection: KafkaConnection, ids: Sequence[str]) -> None
 
 
 class PipelineProcess:
-    """``python -m indoubt.pipeline run``: a context manager that leaves no process behind."""
+    """``indoubt pipeline run``: a context manager that leaves no process behind."""
 
     program: Sequence[str | Path] = (sys.executable, "-m", "indoubt.pipeline")
     """Another one, for an instance: the installed one."""

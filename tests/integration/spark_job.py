@@ -12,8 +12,8 @@ import uuid
 from pathlib import Path
 from types import TracebackType
 
-from demo.children import die_with_parent
 from demo.prerequisites import JARS, java_home
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.pipeline.config.settings import CRASH_POINTS_VARIABLE, ROOT
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.installed import build_wheel

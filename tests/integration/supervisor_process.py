@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from demo.children import die_with_parent
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.lifecycle.events import EventType
 from indoubt.pipeline.config.settings import CRASH_POINTS_VARIABLE, ROOT, PipelineSettings, crash_points_directory
 from indoubt.pipeline.config.sink_settings import connect, connect_databases

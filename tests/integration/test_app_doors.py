@@ -57,6 +57,18 @@ def test_a_page_from_elsewhere_gets_nothing_by_the_right_name(port, origin):
     assert not opened(port, host, origin)
 
 
+def test_on_every_address_the_one_that_was_called_is_served_and_no_other(tmp_path):
+    with running_app(tmp_path, "--host", "0.0.0.0", "--look-only") as running:
+        for called, name, status in (
+            ("127.0.0.1", "127.0.0.1", 200),
+            ("127.0.0.2", "127.0.0.2", 200),
+            ("127.0.0.1", "127.0.0.2", 400),
+            ("127.0.0.2", "evil.example", 400),
+        ):
+            assert asked(running, "/", f"{name}:{running}", called=called) == status, (called, name)
+        assert not opened(running, "evil.example", "http://evil.example")
+
+
 @pytest.mark.long
 def test_the_public_address_is_served_also_by_a_proxy_that_drops_its_port(tmp_path):
     """No sign-in is needed for that; another port of the same host, or a foreign page, is refused, which the log says."""

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 PUBLIC_URL = "https://indoubt.example"
 SECRET = "a-secret-of-sixteen-and-more"
 RESTART_DELAY_MS = 58_000
-"""With an interval of 1 s recovery needs 59 s of the timeout's 60: the alert comes after seconds, not after a minute."""
+"""With an interval of 1 s a restart takes 59 s of the timeout's 60: the alert comes after seconds, not after a minute."""
 
 
 @pytest.mark.long
@@ -61,7 +61,7 @@ def test_an_alert_notifies_once_over_a_kill_and_resolves_after_the_abort(
 
             firing = wait_until("it fires", lambda: own("firing"), LIMIT_S)
             assert (firing["severity"], firing["labels"]["pipeline"]) == ("warning", sink.prefix)
-            assert "recovery needs 59 s" in firing["summary"]
+            assert "a restart takes at least 59 s" in firing["summary"]
             assert (firing["group"], firing["remedy"]) == (f"application {sink.prefix}", "open")
             wait_until("it is delivered", lambda: _told(receiver, abandoned.transaction), LIMIT_S)
             # Killed between the answer and the note of it, it would come again under the same id: at least once.

@@ -185,6 +185,15 @@ def test_a_group_behind_an_abandoned_transaction_is_freed_by_its_abort(
     # It stands at 1, the marker of the first transaction is at 1 and the last stable offset is 2.
     assert (waiting["offset"], waiting["lag"], waiting["certainty"]) == (1, 3, "likely")
     assert waiting["waited_ms"] > 0
+    groups = {group["group"]: group for group in collector.rows("groups")}
+    (lag, hidden, members) = (groups[committed.name][name] for name in ("lag", "hidden", "members"))
+    assert (lag, hidden, members, groups[committed.name]["kind"]) == (0, 2, 1, "waiting"), "a marker is nothing to read"
+    path = f"series/partitions/{topic}/0?window_ms=900000"
+    held = wait_until("its sample", lambda: (found := collector.get(path)) and any(found["hidden"]) and found, LIMIT_S)
+    assert (max(filter(None, held["high_watermark"])), max(filter(None, held["hidden"]))) == (4, 2)
+    assert [(span["key"], span["outcome"]) for span in held["holders"] if span["ended_ms"] is None] == [
+        (transaction["key"], "open")
+    ]
     assert collector.get("overview")["counts"]["waiting_groups"] == 1
     assert collector.rows("hanging") == [], "its coordinator knows it"
 
@@ -237,7 +246,8 @@ def test_an_uncoordinated_transaction_is_found_and_aborted_by_an_order(
     assert row["found_at_ms"] - row["since_ms"] >= 2_000
     blocked = wait_for_kinds(collector, topic, **{reader.name: "waiting"})
     assert blocked["holder_key"] == row["key"]
-    (card,) = [card for card in collector.get("overview")["attention"] if row["key"] in card["keys"]]
+    found = (part for one in collector.get("overview")["incidents"] for part in one["parts"])
+    (card,) = [part for part in found if row["key"] in part["keys"]]
     assert (card["verdict"], card["partitions"]) == ("hanging", [f"{topic}-0"])
 
     assert collector.order("commit", row, confirm=row["confirm"]).status_code == 409
@@ -252,7 +262,7 @@ def test_an_uncoordinated_transaction_is_found_and_aborted_by_an_order(
     reader.read(b"before", b"behind")
     wait_until("it is gone", lambda: not [r for r in collector.rows("hanging") if r["topic"] == topic], LIMIT_S)
     again = collector.order("abort", row, confirm=row["confirm"])
-    assert (again.status_code, again.json()["error"]["code"]) == (409, "order_refused")
+    assert (again.status_code, again.json()["code"]) == (409, "order_refused")
     audit = [r for r in collector.rows("audit") if row["key"] in r["keys"]]
     outcomes = [r["outcome"] for r in reversed(audit)]
     assert outcomes == ["refused", "refused", "refused", "dry_run", "accepted", "refused"]

@@ -58,7 +58,7 @@ def test_a_foreign_transaction_stays_foreign_whatever_an_event_claims(
     assert (row["verdict"], row["pipeline"], row["loses_data"]) == ("foreign", "bank", True)
     unconfirmed = collector.order("abort", row)
     assert unconfirmed.status_code == 409
-    assert "'confirm'" in unconfirmed.json()["error"]["message"]
+    assert "'confirm'" in unconfirmed.json()["detail"]
     assert sink.view(id_).state == "Ongoing"
     assert collector.preview(pipeline=pipeline.prefix)["rows"] == []
     producer.commit_transaction(LIMIT_S)

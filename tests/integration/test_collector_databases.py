@@ -169,6 +169,9 @@ def test_branches_appear_and_their_ages_outlive_the_collector(
     assert (branch["owner"], branch["database"]) == ("indoubt", "indoubt")
     assert branch["prepared_at_ms"] == seen["foreign postgres"]["opened_at_ms"]
     assert branch["transaction_age"] >= 1
+    assert min(collector.numbers("indoubt_prepared_branches").values()) >= 2
+    assert min(collector.numbers("indoubt_oldest_prepared_branch_seconds").values()) > 0
+    assert collector.numbers("indoubt_prepared_branch_xmin_age").keys() == {"postgres"}
     assert {"relation": sinks.sinks.table, "mode": "RowExclusiveLock"} in branch["locks"]
 
     ages = {
@@ -201,7 +204,7 @@ def test_a_foreign_branch_is_aborted_by_a_typed_order(collector: CollectorProces
         for row in rows.values():
             unconfirmed = collector.order("abort", row)
             assert unconfirmed.status_code == 409
-            assert "'confirm'" in unconfirmed.json()["error"]["message"]
+            assert "'confirm'" in unconfirmed.json()["detail"]
             dry = collector.order("abort", row, confirm=row["transaction"], dry_run=True).json()
             assert (dry["outcome"], dry["steps"][0]["detail"]) == ("dry_run", "open now")
             done = collector.order("abort", row, confirm=row["transaction"]).json()

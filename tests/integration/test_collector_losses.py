@@ -106,13 +106,14 @@ class FlinkLike:
 
     sink: Sink
     prefix: str
+    timeout_ms: int = TIMEOUT_MS
 
     def id_of(self, checkpoint: int) -> str:
         return f"{self.prefix}-0-{checkpoint}"
 
     def take(self, checkpoint: int) -> Producer:
         """Take an id, fencing whoever had it."""
-        settings = {"transactional.id": self.id_of(checkpoint), "transaction.timeout.ms": TIMEOUT_MS, "linger.ms": 0}
+        settings = {"transactional.id": self.id_of(checkpoint), "transaction.timeout.ms": self.timeout_ms, "linger.ms": 0}
         producer = Producer(self.sink.connection.for_librdkafka(**settings))
         producer.init_transactions(LIMIT_S)
         return producer
@@ -194,11 +195,12 @@ def offsets_asked_at_ms(collector: CollectorProcess) -> int:
 def test_a_committed_one_that_was_open_for_long_has_its_offsets(
     collector: CollectorProcess, connection: KafkaConnection
 ) -> None:
-    flink = FlinkLike(sink=make_sink(connection), prefix=f"long-{uuid.uuid4().hex[:8]}")
+    # Long enough that the broker does not abort it while a busy machine waits for the leader to be asked.
+    flink = FlinkLike(sink=make_sink(connection), prefix=f"long-{uuid.uuid4().hex[:8]}", timeout_ms=8 * TIMEOUT_MS)
     producer = flink.take(1)
     offsets = flink.write(producer, 3)
     opened_ms = collector.wait_for(flink.id_of(1), state="open")["opened_at_ms"]
-    due_ms = opened_ms + TIMEOUT_MS // 4
+    due_ms = opened_ms + flink.timeout_ms // 4
     wait_until("it to be open for long", lambda: offsets_asked_at_ms(collector) > due_ms, LIMIT_S)
     before_ms = offsets_asked_at_ms(collector)
     wait_until("its leader to be asked", lambda: offsets_asked_at_ms(collector) > before_ms, LIMIT_S)

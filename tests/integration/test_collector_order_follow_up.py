@@ -186,7 +186,7 @@ def test_a_collector_that_ends_in_the_middle_of_an_order_finds_it_again(site: Si
     assert (answer["audit"], answer["outcome"]) == (first["audit"], "pending")
     refused = site.collector.order("commit", *rows, idempotency_key="ends", reason="another")
     assert refused.status_code == 409
-    assert "came with another order" in refused.json()["error"]["message"]
+    assert "came with another order" in refused.json()["detail"]
 
 
 def _told(site: Site, key: str) -> list[dict[str, Any]]:

@@ -69,8 +69,8 @@ def test_a_second_commit_of_the_same_revision_is_refused(
     assert collector.order("commit", row).status_code == 200
     collector.wait_for(handle.transaction, state="committed")
     again = collector.order("commit", row)
-    assert (again.status_code, again.json()["error"]["code"]) == (409, "order_refused")
-    assert "changed since it was looked at" in again.json()["error"]["message"]
+    assert (again.status_code, again.json()["code"]) == (409, "order_refused")
+    assert "changed since it was looked at" in again.json()["detail"]
     assert outcomes(collector, row["key"]) == ["accepted", "refused"]
 
 
@@ -79,7 +79,7 @@ def test_an_undecided_transaction_is_not_committed(collector: CollectorProcess, 
     row = collector.wait_for(handle.transaction, state="prepared", verdict="in progress")
     answer = collector.order("commit", row)
     assert answer.status_code == 409
-    assert "in no commit decision that counts" in answer.json()["error"]["message"]
+    assert "in no commit decision that counts" in answer.json()["detail"]
     assert outcomes(collector, row["key"]) == ["refused"]
     assert pipeline.sink.view(handle.transaction).state == "Ongoing"
 
@@ -160,7 +160,7 @@ def test_an_abandoned_foreign_transaction_is_aborted_and_its_readers_go_on(
 
     unconfirmed = collector.order("abort", row)
     assert unconfirmed.status_code == 409
-    assert "'confirm'" in unconfirmed.json()["error"]["message"]
+    assert "'confirm'" in unconfirmed.json()["detail"]
     done = collector.order("abort", row, confirm=id_).json()
     assert (done["outcome"], done["steps"][0]["outcome"]) == ("accepted", "aborted")
     wait_until("the reader goes on", lambda: set(read_committed(connection, sink.topic)) == {b"waits behind it"})

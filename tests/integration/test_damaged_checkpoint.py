@@ -81,7 +81,7 @@ def test_what_is_said_after_a_power_cut_loses_and_doubles_no_row(connection, tmp
 
     # The next batch was planned, and the power went before it was decided.
     spared = (damaged.checkpoint / "offsets" / str(last - 1)).read_bytes()
-    (damaged.checkpoint / "offsets" / str(last)).write_bytes(spared.replace(b":4}", b":5}"))
+    (damaged.checkpoint / "offsets" / str(last)).write_bytes(spared.replace(b": 4}", b": 5}"))
     (damaged.checkpoint / "offsets" / f".{last}.crc").unlink()
     (damaged.checkpoint / "offsets" / str(last + 1)).write_bytes(b"")
     said = damaged.refused()

@@ -149,7 +149,7 @@ def test_what_a_checkpoint_lists_is_committed_and_its_rows_are_seen(
         assert f"{directories[kind]}/_metadata lists exactly this xid" in json.dumps(row["evidence"])
         unconfirmed = collector.order("commit", row)
         assert unconfirmed.status_code == 409
-        assert "Repeat 'chk-3' in 'confirm'" in unconfirmed.json()["error"]["message"]
+        assert "Repeat 'chk-3' in 'confirm'" in unconfirmed.json()["detail"]
         assert branch.seen() == []
 
         done = collector.order("commit", row, confirm=NAME, reason="the job manager is gone").json()
@@ -170,7 +170,7 @@ def test_what_is_not_listed_any_more_or_ended_meanwhile_is_not_committed(
         (directory / "_metadata").unlink()
         refused = collector.order("commit", row, confirm=NAME)
         assert refused.status_code == 409
-        assert "chk-3 is gone" in refused.json()["error"]["message"]
+        assert "chk-3 is gone" in refused.json()["detail"]
         assert branch.seen() == []
 
         (directory / "_metadata").write_bytes(branch.metadata)
@@ -192,7 +192,7 @@ def test_what_is_rolled_back_although_its_checkpoint_counts_is_lost(
     manager.die()
     # MariaDB refuses the commit that Flink sends after a restore, so a rollback is offered too.
     row = collector.wait_for(branch.name, verdict="commit it", rule=23, may_abort=True, commit_confirmation=NAME)
-    assert "still runs is not known, REST does not answer" in json.dumps(row["evidence"])
+    assert "still runs is not known: commit it only if the job is gone" in json.dumps(row["evidence"])
     done = collector.order("abort", row, confirm=row["transaction"], reason="it is written again by hand").json()
     assert (done["outcome"], done["steps"][0]["outcome"]) == ("accepted", "aborted"), done
     assert branch.seen() == []

@@ -88,7 +88,7 @@ def test_what_a_checkpoint_lists_is_committed_and_its_rows_are_seen(
     assert "--confirm takes 'chk-3'" in dry.err
     unconfirmed = collector.order("commit", *rows)
     assert unconfirmed.status_code == 409
-    assert "Repeat 'chk-3' in 'confirm'" in unconfirmed.json()["error"]["message"]
+    assert "Repeat 'chk-3' in 'confirm'" in unconfirmed.json()["detail"]
     assert read_committed(connection, prepared.sink.topic).total() == 0
 
     words = ("--yes", "--reason", "the job manager is gone", "--confirm", "chk-3", "--json")
@@ -111,7 +111,7 @@ def test_a_checkpoint_that_is_gone_or_damaged_commits_nothing(
     (directory / "_metadata").unlink()
     refused = collector.order("commit", row, confirm=NAME)
     assert refused.status_code == 409
-    assert "chk-3 is gone" in refused.json()["error"]["message"]
+    assert "chk-3 is gone" in refused.json()["detail"]
 
     (directory / "_metadata").write_bytes(prepared.metadata[: len(prepared.metadata) // 2])
     row = collector.wait_for(prepared.ids[0], verdict="foreign", may_commit=False)

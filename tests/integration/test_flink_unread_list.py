@@ -84,7 +84,7 @@ def test_what_a_completed_checkpoint_must_hold_is_committed(died: Died, connecti
     assert "_metadata cannot be read: " in facts
     unconfirmed = died.collector.order("commit", *rows)
     assert unconfirmed.status_code == 409
-    assert f"Repeat '{NAME}' in 'confirm'" in unconfirmed.json()["error"]["message"]
+    assert f"Repeat '{NAME}' in 'confirm'" in unconfirmed.json()["detail"]
     assert read_committed(connection, topic).total() == 0
 
     done = died.collector.order("commit", *rows, confirm=NAME, reason="the job manager is gone").json()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import uuid
 from collections import Counter
@@ -14,15 +15,16 @@ import httpx
 import pytest
 
 from demo.broker import Broker
-from demo.children import die_with_parent
 from demo.ports import free_port
 from demo.prerequisites import JARS
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.lifecycle.version import VERSION
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import VIEWER, CollectorProcess
 from tests.integration.installed import LIMIT_S, Installed, install_wheel
 from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until
+from tests.integration.watch_process import WatchProcess, of_readme
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
@@ -43,7 +45,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 def collector(installed: Installed, broker: Broker, connection: KafkaConnection) -> Iterator[CollectorProcess]:
     DecisionLog(connection).ensure_topic()
     process = CollectorProcess(broker.bootstrap_servers, installed.elsewhere / "history")
-    process.program, process.cwd = (installed.bin / "indoubt-collector",), installed.elsewhere
+    process.program, process.cwd = (installed.bin / "indoubt", "collector"), installed.elsewhere
     process.start()
     yield process
     assert process.stop() == 0
@@ -51,21 +53,37 @@ def collector(installed: Installed, broker: Broker, connection: KafkaConnection)
 
 def test_nothing_but_indoubt_can_be_imported(installed: Installed) -> None:
     imports = "import indoubt, importlib.util as u; print(indoubt.__version__, [n for n in {!r} if u.find_spec(n)])"
-    names = ["app", "collector", "lifecycle", "pipeline", "resource_managers", "demo", "tests"]
+    names = ["app", "collector", "lifecycle", "pipeline", "program", "resource_managers", "demo", "tests"]
     assert installed.run("python", "-c", imports.format(names)).stdout.split(maxsplit=1) == [VERSION, "[]\n"]
 
 
-@pytest.mark.parametrize("program", ["indoubt-app", "indoubt-collector", "indoubt-pipeline"])
-def test_each_program_says_its_version(installed: Installed, program: str) -> None:
-    done = installed.run(program, "--version")
+@pytest.mark.parametrize(
+    "words", [[], ["app"], ["collector"], ["pipeline"]], ids=lambda words: " ".join(words) or "itself"
+)
+def test_the_program_and_each_part_say_their_version(installed: Installed, words: list[str]) -> None:
+    done = installed.run("indoubt", *words, "--version")
     assert (done.stdout, done.returncode) == (f"indoubt {VERSION}\n", 0), done.stderr
+
+
+def test_the_demo_is_said_to_be_elsewhere(installed: Installed) -> None:
+    done = installed.run("indoubt", "demo")
+    assert (done.stdout, done.returncode) == ("", 2)
+    assert "run 'make demo' in a checkout of indoubt" in done.stderr
+
+
+def test_watch_runs_its_parts_from_the_installation(installed: Installed, broker: Broker, tmp_path: Path) -> None:
+    stranger = tmp_path / "indoubt"
+    stranger.mkdir()
+    (stranger / "__init__.py").write_text("raise SystemExit('of a stranger')")
+    watch = WatchProcess(of_readme(broker), tmp_path, program=(installed.bin / "indoubt",), cwd=tmp_path)
+    assert answers(f"{watch.page}/_stcore/health")
+    assert watch.parts().keys() == {"collector", "app"}
+    assert watch.end(signal.SIGTERM) == 0
 
 
 def test_the_collector_observes_and_a_command_asks_it(installed: Installed, collector: CollectorProcess) -> None:
     wait_until("the decision log is read", lambda: collector.observer("decision log")["state"] == "up")
-    asked = installed.run(
-        "indoubt-collector", "status", "--json", INDOUBT_COLLECTOR_URL=collector.url, INDOUBT_TOKEN=VIEWER
-    )
+    asked = installed.run("indoubt", "status", "--json", INDOUBT_COLLECTOR_URL=collector.url, INDOUBT_TOKEN=VIEWER)
     assert asked.returncode == 0, asked.stderr
     assert json.loads(asked.stdout)["observers"]
 
@@ -76,7 +94,7 @@ def test_the_app_serves_its_page(installed: Installed, collector: CollectorProce
     log = installed.elsewhere / "app.log"
     with log.open("wb") as out:
         app = subprocess.Popen(
-            [installed.bin / "indoubt-app", "--collector", collector.url, "--port", str(port)],
+            [installed.bin / "indoubt", "app", "--collector", collector.url, "--port", str(port)],
             cwd=installed.elsewhere,
             env={**os.environ, "INDOUBT_TOKEN": VIEWER},
             stdout=out,
@@ -112,7 +130,7 @@ def test_the_pipeline_writes_exactly_once(installed: Installed, connection: Kafk
     produce(connection, source, rows)
     settings = {"prefix": name, "source": source, "sink": sink, "spark_jars": JARS / "spark"}
     pipeline = PipelineProcess(connection, tmp_path, **settings, checkpoint="checkpoint")
-    pipeline.program, pipeline.cwd = (installed.bin / "indoubt-pipeline",), installed.elsewhere
+    pipeline.program, pipeline.cwd = (installed.bin / "indoubt", "pipeline"), installed.elsewhere
     with pipeline:
         wait_until("every row is committed", lambda: read_committed(connection, sink) == Counter(rows))
         # What is given relative is meant relative to where the program was started. Spark notes the batch there after

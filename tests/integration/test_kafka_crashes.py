@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from demo.broker import Broker
-from demo.children import die_with_parent
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.lifecycle.errors import Unreachable
 from indoubt.lifecycle.identity import Handle, Marker
 from indoubt.lifecycle.outcomes import Committed, RetryLater, RolledBack

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from demo.children import die_with_parent
 from demo.prerequisites import java_home
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.pipeline.config.settings import ROOT
 from tests.integration.pipeline_process import PipelineProcess, make_topics, produce, read_committed, wait_until
 
@@ -38,7 +38,7 @@ def test_no_process_of_a_running_pipeline_shows_a_secret(connection, tmp_path):
     properties = f"spark.hadoop.fs.s3a.access.key=id,spark.hadoop.fs.s3a.secret.key={SECRET}"
     settings_file.write_text(f'[pipeline]\nspark_properties = "{properties}"\n')
     settings_file.chmod(0o600)
-    settings = {"source": name, "sink": f"{name}-out", "prefix": name, "source_reader": "spark"}
+    settings = {"source": name, "sink": f"{name}-out", "prefix": name}
     with PipelineProcess(connection, tmp_path / "run", settings_file=settings_file, **settings) as pipeline:
         wait_until("the rows", lambda: read_committed(connection, f"{name}-out").total() == 2)
         processes = [

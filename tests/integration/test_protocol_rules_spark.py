@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from demo.children import die_with_parent
 from demo.prerequisites import java_home
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.pipeline.config.settings import ROOT
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]

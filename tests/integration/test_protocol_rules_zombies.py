@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from demo.children import die_with_parent
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.lifecycle.clock import now_ms
 from indoubt.lifecycle.identity import Handle, Marker
 from indoubt.pipeline.config.settings import ROOT

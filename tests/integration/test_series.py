@@ -54,7 +54,8 @@ def test_a_collector_that_was_down_leaves_a_gap_and_no_zeros(
         found: dict[str, Any] = wait_until("it was counted", lambda: series(collector), LIMIT_S)
         (gap,) = [gap for gap in found["gaps"] if gap["source"] == "collector" and gap["from_ms"] >= began_ms]
         assert abs(gap["from_ms"] - ended_ms) < 1_000
-        assert gap["text"].startswith("the collector did not run for 40 min")
+        assert gap["text"].startswith("no data for 40 min")
+        assert gap["text"].endswith(": the collector did not run")
         (application,) = found["applications"]
         away = [
             place

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from demo.children import die_with_parent
 from demo.ports import free_port
+from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.pipeline.runtime.status_file import WRONG_SETTINGS
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.pipeline_process import (
@@ -30,6 +30,11 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 ROWS = [b"row-%d" % number for number in range(100)]
 MORE = [b"more-%d" % number for number in range(50)]
 WORKERS = 2
+SHOWS_WHAT_WAS_ABORTED = """
+def orders(spark, settings):
+    source = {"kafka.bootstrap.servers": settings.bootstrap_servers, "subscribe": "orders"}
+    return spark.readStream.format("kafka").options(**source).load().select("key", "value")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -107,13 +112,11 @@ def cluster(directory: Path) -> Iterator[str]:
         yield master
 
 
-def own_job(connection: KafkaConnection, directory: Path, without: str = "") -> dict[str, str]:
-    """Write the page's ``my_jobs.py``, without a part of it; return the settings of a pipeline that runs it."""
+def own_job(connection: KafkaConnection, directory: Path, code: str = "") -> dict[str, str]:
+    """Write ``my_jobs.py``, the page's unless other code is given; return the settings of a pipeline that runs it."""
     name = f"own-{os.urandom(4).hex()}"
     make_topics(connection, name, f"{name}-out")
-    code = code_of("my_jobs.py").replace('"orders"', f'"{name}"')
-    assert without in code
-    (directory / "my_jobs.py").write_text(code.replace(without, "") if without else code)
+    (directory / "my_jobs.py").write_text((code or code_of("my_jobs.py")).replace('"orders"', f'"{name}"'))
     return {"job": "my_jobs:orders", "sink": f"{name}-out", "prefix": name}
 
 
@@ -137,7 +140,7 @@ def test_a_function_of_ones_own_writes_no_record_that_was_aborted(connection, tm
 
 @pytest.mark.long
 def test_a_source_that_shows_what_was_aborted_is_refused(connection, tmp_path, monkeypatch):
-    settings = own_job(connection, tmp_path, without='    bounds["kafka.isolation.level"] = "read_committed"\n')
+    settings = own_job(connection, tmp_path, SHOWS_WHAT_WAS_ABORTED)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with PipelineProcess(connection, tmp_path / "pipeline", **settings) as pipeline:
         assert pipeline.wait_exit() == WRONG_SETTINGS

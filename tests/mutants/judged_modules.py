@@ -6,6 +6,7 @@ VERDICTS = "tests/unit/collector/verdicts"
 LIFECYCLE = "tests/unit/lifecycle"
 DECISIONS = (
     f"{LIFECYCLE}/test_decisions.py",
+    f"{LIFECYCLE}/test_decision_codec.py",
     f"{LIFECYCLE}/test_decision_parts.py",
     f"{LIFECYCLE}/test_decision_snapshot.py",
 )
@@ -24,9 +25,16 @@ LOSSES = (
 )
 ORDERS = "tests/unit/collector/act/orders"
 ALERTING = "tests/unit/collector/notify"
-ALERT_RULES = (f"{ALERTING}/test_rules.py", f"{ALERTING}/test_whole_findings.py", f"{ALERTING}/test_alert_objects.py")
+ALERT_RULES = (
+    f"{ALERTING}/test_rules.py",
+    f"{ALERTING}/test_transaction_rules.py",
+    f"{ALERTING}/test_checkpoint_rules.py",
+    f"{ALERTING}/test_whole_findings.py",
+    f"{ALERTING}/test_alert_objects.py",
+)
 FLINK_STATES = (
     "tests/unit/collector/records/test_flink_facts.py",
+    "tests/unit/collector/records/test_flink_lists.py",
     "tests/unit/collector/records/test_flink_ends_of_lists.py",
     "tests/unit/collector/records/test_flink_what_is_kept.py",
     "tests/unit/collector/records/test_flink_checkpoint_rows.py",
@@ -105,11 +113,17 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_read_process_write.py",
     ),
     "collector/verdicts/blocked_readers.py": (f"{VERDICTS}/test_blocked_readers.py",),
+    "collector/verdicts/group_lags.py": (f"{VERDICTS}/test_group_lags.py", f"{VERDICTS}/test_reader_waits.py"),
     "collector/verdicts/reader_waits.py": (f"{VERDICTS}/test_reader_waits.py",),
     "collector/verdicts/timeout_risk.py": (f"{VERDICTS}/test_timeout_risk.py",),
     "collector/verdicts/driver_state.py": (f"{VERDICTS}/test_driver_state.py",),
     "collector/verdicts/watched_times.py": (f"{VERDICTS}/test_watched_times.py",),
     "collector/assess/remedies.py": (f"{ALERTING}/test_remedies.py", "tests/unit/collector/assess/test_attention.py"),
+    "collector/assess/incidents.py": ("tests/unit/collector/assess/test_incidents.py",),
+    "collector/assess/incident_steps.py": (
+        "tests/unit/collector/assess/test_incident_steps.py",
+        "tests/unit/collector/assess/test_incidents.py",
+    ),
     "collector/act/standing_orders/decision.py": ("tests/unit/collector/act/standing_orders/test_decision.py",),
     "collector/assess/rule.py": (f"{ALERTING}/test_evaluator.py", "tests/unit/collector/assess/test_attention.py"),
     "collector/assess/rules/__init__.py": ALERT_RULES,
@@ -189,5 +203,8 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/records/branches.py": ("tests/unit/collector/facts/test_branch_ends.py",),
     "lifecycle/states.py": (f"{LIFECYCLE}/test_states.py",),
     "collector/facts/branch_view.py": ("tests/unit/collector/facts/test_branch_ends.py",),
-    "pipeline/checkpoints/damaged_logs.py": ("tests/unit/pipeline/checkpoints/test_damaged_logs.py",),
+    "pipeline/checkpoints/damaged_logs.py": (
+        "tests/unit/pipeline/checkpoints/test_damaged_logs.py",
+        "tests/unit/pipeline/checkpoints/test_every_damage.py",
+    ),
 }

@@ -1,4 +1,4 @@
-"""docker-compose.yml and Dockerfile: what must outlive a container does, nobody is root, and stops are given their time."""
+"""docker-compose.yml and its Dockerfile: what must outlive a container does, nobody is root, and stops are given their time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from indoubt.pipeline.supervision import supervisor
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-DOCKERFILE = (ROOT / "Dockerfile").read_text()
+DOCKERFILE = (ROOT / "demo" / "Dockerfile").read_text()
 DATA = {"broker": "/var/lib/kafka/data", "pipeline": "/checkpoints", "collector": "/history"}
 """Where each service keeps what a new container must find again. Each is of no use without the others."""
 
@@ -65,7 +65,7 @@ def test_the_pipeline_is_well_while_its_query_runs(tmp_path):
 def test_nobody_is_root(service):
     user = SERVICES[service]["user"]
     assert user not in ("", "root", "0", "0:0")
-    if SERVICES[service]["image"] == "indoubt":
+    if SERVICES[service]["image"] == "indoubt-demo":
         assert f"USER {user}" == DOCKERFILE.rstrip().rsplit("\n", 1)[1], "the image by itself is no other"
 
 
@@ -73,7 +73,7 @@ def test_a_new_volume_belongs_to_who_writes_into_it():
     made = re.search(r"install --directory --owner=indoubt --group=indoubt (.+)", DOCKERFILE)
     assert made is not None
     assert set(made[1].split()) == {DATA["pipeline"], DATA["collector"]}
-    (user,) = {service["user"] for service in SERVICES.values() if service["image"] == "indoubt"}
+    (user,) = {service["user"] for service in SERVICES.values() if service["image"] == "indoubt-demo"}
     uid, gid = user.split(":")
     assert f"groupadd --gid {gid} indoubt" in DOCKERFILE
     assert f"useradd --uid {uid} --gid {gid} " in DOCKERFILE
@@ -88,7 +88,7 @@ def test_a_stop_is_given_the_time_that_it_may_take():
 
 
 def test_the_app_may_listen_as_it_is_set_to():
-    given = command_line().parse_args(shlex.split(SERVICES["app"]["command"])[3:])
+    given = command_line().parse_args(shlex.split(SERVICES["app"]["command"])[2:])
     check_host(given.host, given.sign_in_by_proxy, None)
     for service in ("app", "collector"):
         assert all(port.startswith("127.0.0.1:") for port in SERVICES[service]["ports"]), "nobody else reaches it"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("app", "collector", "lifecycle", "pipeline", "resource_managers", "demo", "benchmarks")
+PACKAGES = ("app", "collector", "lifecycle", "pipeline", "program", "resource_managers", "demo", "benchmarks")
 
 
 def bound(module: ast.Module) -> Counter[str]:

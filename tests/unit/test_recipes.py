@@ -196,7 +196,7 @@ class BeatFile(Observer):
                 "from indoubt.collector.observe.beat_file import BeatFile\nfrom indoubt.collector.observe.clocks import Clocks\n",
             ),
         ),
-        "collector/config/settings.py": (
+        "collector/config/variables.py": (
             (
                 "    flink_polling_ms: Whole = 2_000\n",
                 '    flink_polling_ms: Whole = 2_000\n    beat_file: str = ""\n    beat_polling_ms: Whole = 100\n',

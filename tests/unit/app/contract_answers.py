@@ -28,7 +28,7 @@ class Answers(Known):
         if before is not None:
             return 200, before
         status, answer = self._result(order)
-        refused = answer["error"]["message"] if status == 409 else None
+        refused = answer["detail"] if status == 409 else None
         self.answers[key] = {
             "answer": answer if status == 200 else None,
             "refused": refused,
@@ -149,7 +149,7 @@ class Answers(Known):
         ]
         number = 512 + len(self.audit)
         self.audit.insert(0, {
-            "audit": number, "at_ms": now_ms(), "who": "anna", "action": order["action"], "keys": order["keys"],
+            "audit": number, "at_ms": now_ms(), "who": order.get("who", "anna"), "action": order["action"], "keys": order["keys"],
             "reason": order["reason"], "outcome": "dry_run" if dry else "accepted",
             "detail": f"{word} {len(steps)} of {len(steps)}",
             "evidence": [{"fact": "decision 88213 lists this handle", "source": "decision log", "at_ms": None}],
@@ -158,4 +158,4 @@ class Answers(Known):
 
 
 def error(code: str, message: str) -> dict[str, Any]:
-    return {"error": {"code": code, "message": message}}
+    return {"type": "about:blank", "title": "", "detail": message, "code": code}

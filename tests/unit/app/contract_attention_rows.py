@@ -22,7 +22,7 @@ def alert(rule: str = "A2", **changes: Any) -> dict[str, Any]:
         "found_at_ms": now_ms() - 50_000,
         "fired_at_ms": now_ms() - 40_000,
         "absent_at_ms": None,
-        "group": "batch 41 of ip-count",
+        "group": "application ip-count",
         "remedy": "commit",
         "path": "/transaction?key=kafka%3Aip-count-0-1%3A4001%3A7",
         "silenced_by": None,
@@ -79,11 +79,54 @@ def standing_order(name: str = "save clicks", **changes: Any) -> dict[str, Any]:
     }
 
 
+def step(part: str, **changes: Any) -> dict[str, Any]:
+    """Return a step of an incident: a restart of the pipeline ip-count that is to be done, unless changed."""
+    return {
+        "part": part,
+        "what": "Restart the driver",
+        "state": "to do",
+        "note": "",
+        "who": "",
+        "remedy": "restart",
+        "target": "pipeline:ip-count",
+        "since_ms": None,
+        "usually_ms": None,
+        "lost": "",
+        **changes,
+    }
+
+
+def step_of(part: dict[str, Any]) -> dict[str, Any]:
+    """Return the step that a part with an order asks for."""
+    target = part["target"] if part["remedy"] in ("restart", "start") else part["keys"][0]
+    return step(part["key"], what=f"{part['remedy'].capitalize()} it", remedy=part["remedy"], target=target)
+
+
+def incident(*parts: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return the incident of parts of one application, which needs a person, unless changed."""
+    first = parts[0] if parts else attention()
+    return {
+        "key": first["group"],
+        "application": first["pipeline"],
+        "state": "act",
+        "severity": "critical" if any(part["severity"] == "critical" for part in parts) else "warning",
+        "headline": first["headline"],
+        "consequence": first["consequence"],
+        "since_ms": first["since_ms"],
+        "deadline_ms": min((part["deadline_ms"] for part in parts if part["deadline_ms"]), default=None),
+        "steps": [step_of(part) for part in parts if part["remedy"] != "open"],
+        "parts": list(parts),
+        "alerts": [],
+        **changes,
+    }
+
+
 def attention(kind: str = "pipeline", **changes: Any) -> dict[str, Any]:
-    """Return a card of the overview: the driver of the pipeline ip-count stands still, unless changed."""
+    """Return a part of an incident: the driver of the pipeline ip-count stands still, unless changed."""
     return {
         "key": f"{kind}/ip-count",
         "kind": kind,
+        "group": f"application {changes.get('pipeline', 'ip-count')}",
         "badge": "frozen",
         "verdict": None,
         "certainty": None,
@@ -100,6 +143,5 @@ def attention(kind: str = "pipeline", **changes: Any) -> dict[str, Any]:
         "target": "pipeline:ip-count",
         "rows": None,
         "partitions": [],
-        "alerts": [],
         **changes,
     }

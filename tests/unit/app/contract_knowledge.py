@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
 
-from tests.unit.app.contract_pipeline_rows import series
+from tests.unit.app.contract_attention_rows import incident
+from tests.unit.app.contract_pipeline_rows import series, series_of_groups, series_of_partition
 from tests.unit.app.contract_rows import now_ms
 
 TOKEN = "operator-token-of-the-test"
@@ -25,6 +26,7 @@ class Known:
     transactions: list[dict[str, Any]] = field(default_factory=list)
     hanging: list[dict[str, Any]] = field(default_factory=list)
     blocked: list[dict[str, Any]] = field(default_factory=list)
+    groups: list[dict[str, Any]] = field(default_factory=list)
     pipelines: list[dict[str, Any]] = field(default_factory=list)
     aborts: list[dict[str, Any]] = field(default_factory=list)
     losses: list[dict[str, Any]] = field(default_factory=list)
@@ -36,8 +38,10 @@ class Known:
     checkpoints: list[dict[str, Any]] = field(default_factory=list)
     standing_orders: list[dict[str, Any]] = field(default_factory=list)
     attention: list[dict[str, Any]] = field(default_factory=list)
+    """Parts of incidents beside those of the transactions."""
+    incidents: list[dict[str, Any]] = field(default_factory=list)
+    """Whole ones, behind those that these make."""
     awaited: list[dict[str, Any]] = field(default_factory=list)
-    """Cards beside those of the transactions."""
     history_error: str = ""
     lost_forgotten: int = 0
     audit: list[dict[str, Any]] = field(default_factory=list)
@@ -57,6 +61,9 @@ class Known:
     role: str = "operator"
     read_only: bool = False
     token: str = TOKEN
+    cluster_name: str = ""
+    clusters_asked: set[str] = field(default_factory=set)
+    """The clusters that requests name, empty for none."""
     loading: bool = False
     asked: list[str] = field(default_factory=list)
     """The path of every look, in the order of their arrival."""
@@ -68,7 +75,13 @@ class Known:
     events: list[dict[str, Any]] = field(default_factory=list)
     """Of every transaction that is asked for."""
     series: dict[str, Any] = field(default_factory=series)
+    series_of_groups: dict[str, Any] = field(default_factory=series_of_groups)
+    series_of_partition: dict[str, Any] = field(default_factory=series_of_partition)
     checkpoint_gaps: list[dict[str, Any]] = field(default_factory=list)
+    abort_counts: dict[str, Any] = field(
+        default_factory=lambda: {"from_ms": 1_795_000_020_000, "bucket_ms": 60_000, "buckets": 30, "counts": []}
+    )
+    checkpoint_durations: list[dict[str, Any]] = field(default_factory=list)
     found: list[dict[str, Any]] = field(default_factory=list)
     """What a search finds, in pages of their own: the cursor of each is its place."""
     searches: list[dict[str, str]] = field(default_factory=list)
@@ -94,7 +107,8 @@ class Known:
             }
         )
         return {
-            "now_ms": now_ms(), "cluster": "orders-eu", "bootstrap": "127.0.0.1:9092", "name": "anna", "role": self.role,
+            "now_ms": now_ms(), "cluster": "orders-eu", "cluster_name": self.cluster_name,
+            "bootstrap": "127.0.0.1:9092", "name": "anna", "role": self.role,
             "read_only": self.read_only, "quarantined": len(self.quarantined), "events": 8812,
             "lost_forgotten": self.lost_forgotten,
             "history": {"error": self.history_error, "waiting": 3 if self.history_error else 0, "set_aside": []},
@@ -133,14 +147,15 @@ class Known:
             for (kind, name, verdict), rows in found.items() if verdict != "settled"
         ]  # fmt: skip
 
-    def attention_about(self, query: dict[str, list[str]]) -> list[dict[str, Any]]:
-        kinds, keys = query.get("kind"), set(query.get("key", ()))
-        return [
-            card
-            for card in self.overview()["attention"]
-            if (not kinds or card["kind"] in kinds)
-            and (not keys or keys & {*card["keys"], *card["alerts"], card["target"]})
-        ]
+    def incidents_about(self, query: dict[str, list[str]]) -> list[dict[str, Any]]:
+        keys = set(query.get("key", ()))
+
+        def names(one: dict[str, Any]) -> set[str]:
+            of_parts = {name for part in one["parts"] for name in (*part["keys"], part["target"])}
+            return {one["application"], *one["alerts"], *of_parts}
+
+        lasting = [one for one in self.overview()["incidents"] if one["state"] != "over"]
+        return [one for one in lasting if not keys or keys & names(one)]
 
     def overview(self) -> dict[str, Any]:
         groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
@@ -149,16 +164,23 @@ class Known:
         for row in (*shown, *self.transactions):
             if row["verdict"] not in ("in progress", "settled"):
                 groups.setdefault((row["verdict"], row["pipeline"], row["batch"]), []).append(row)
+        parts: dict[str, list[dict[str, Any]]] = {}
+        for part in (*(_card(*group, rows) for group, rows in groups.items()), *self.attention):
+            parts.setdefault(part["group"], []).append(part)
+        firing = [row for row in self.alerts if row["state"] == "firing" and row["silenced_by"] is None]
+        alerts = {group: [row["key"] for row in firing if row["group"] == group] for group in parts}
+        incidents = [*(incident(*of_it, alerts=alerts[group]) for group, of_it in parts.items()), *self.incidents]
+        lasting = [one for one in incidents if one["state"] != "over"]
         return {
             "now_ms": now_ms(),
             "counts": {"open": len(self.transactions), "prepared": 4, "committed_per_minute": 48, "aborted_per_minute": 2,
                        "waiting_groups": len(self.blocked),
                        "hanging": len(self.hanging)},
             "oldest_open_at_ms": min((row["opened_at_ms"] for row in self.transactions), default=None),
-            "attention": [*[_card(*group, rows) for group, rows in groups.items()], *self.attention],
-            "attention_total": len(groups) + len(self.attention),
-            "alerts_firing": sum(row["state"] == "firing" and row["silenced_by"] is None for row in self.alerts),
-            "all_well_since_ms": None if groups or self.attention or self.awaited else now_ms() - 10_800_000,
+            "incidents": incidents, "incidents_total": len(lasting),
+            "to_act": sum(one["state"] == "act" for one in lasting),
+            "alerting": len({row["group"] for row in firing}),
+            "all_well_since_ms": None if lasting or self.awaited else now_ms() - 10_800_000,
             "awaited": self.awaited, "pipelines_alive": 1, "observers_up": 3, "observers": 4,
             "in_progress": [], "in_progress_total": 0,
             "checkpoints": {"p50_ms": 1180, "p99_ms": 2010, "failed": 1, "total": 720},
@@ -199,6 +221,7 @@ def _card(verdict: str, pipeline: str, number: int | None, rows: list[dict[str, 
     keys = [row["key"] for row in rows]
     return {
         "key": f"{verdict}/{pipeline}/{number}", "kind": "transactions", "badge": verdict, "verdict": verdict,
+        "group": f"application {pipeline}",
         "certainty": least_sure(rows),
         "severity": "critical", "pipeline": pipeline, "batch": number, "keys": keys,
         "headline": f"{verdict}: {len(rows)} of {pipeline}",
@@ -207,5 +230,5 @@ def _card(verdict: str, pipeline: str, number: int | None, rows: list[dict[str, 
         "consequence": "The broker aborts it, and decided rows are lost.",
         "remedy": next((act for act in ("commit", "abort") if any(row[f"may_{act}"] for row in rows)), "open"),
         "target": "", "rows": sum(row["rows"] or 0 for row in rows) or None,
-        "partitions": [name for row in rows for name in row["partitions"]], "alerts": [],
+        "partitions": [name for row in rows for name in row["partitions"]],
     }  # fmt: skip

@@ -18,7 +18,7 @@ def pipeline(name: str = "ip-count", **changes: Any) -> dict[str, Any]:
         "run_at_ms": now_ms() - 600_000,
         "started_at_ms": now_ms() - 590_000,
         "last_seen_at_ms": now_ms() - 900,
-        "last_heartbeat": "event checkpoint.completed",
+        "last_heartbeat": "a checkpoint was completed",
         "interval_ms": 5000,
         "source": "ip_count_source",
         "sink": "ip_count_sink",
@@ -35,11 +35,15 @@ def timeout(pipeline: str = "ip-count", **changes: Any) -> dict[str, Any]:
         "pipeline": pipeline,
         "managed": True,
         "risk": "too short",
-        "advice": "60 s are 3.0 s too short. Set transaction.timeout.ms to at least 90000.",
+        "advice": "60 s are 3.0 s too short. Set transaction.timeout.ms=90000 (90 s) or more.",
         "timeout_ms": 60_000,
         "left_ms": -3_000,
         "recovery_ms": 23_000,
         "recovery": "23 s, the longest of its last 3, median 14 s",
+        "restarts": [
+            {"run": run, "committed_at_ms": now_ms() - 3_600_000 + run, "took_ms": took_ms}
+            for run, took_ms in ((210, 9_000), (340, 23_000), (410, 14_000))
+        ],
         "transactions": 1204,
         "timed_out": 0,
         "p50_ms": 12_000,
@@ -61,6 +65,7 @@ def prefix_ids(prefix: str = "ip-count", **changes: Any) -> dict[str, Any]:
         "prefix": prefix,
         "ids": 8,
         "growth_per_hour": 0.0,
+        "ids_by_hour": [8] * 24,
         "stale_ids": 0,
         "leaks": False,
         "shared": False,
@@ -104,6 +109,12 @@ def application_series(pipeline: str = "ip-count", **changes: Any) -> dict[str, 
         "waiting": [0, 1, None, 0],
         "longest_wait_ms": [0, 65_000, None, 0],
         "hidden": [0, 120, None, 0],
+        "lag": [0, 130, None, 48],
+        "longest_open_ms": [400, 48_000, None, 600],
+        "checkpoint_ms": [700, 900, None, 800],
+        "timeout_ms": 60_000,
+        "checkpoint_p50_ms": 750,
+        "last_commit_ms": now_ms() - 2_000,
         **changes,
     }
 
@@ -122,6 +133,35 @@ def series(*applications: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "gaps": [],
         **changes,
     }
+
+
+def _axis() -> dict[str, Any]:
+    until = now_ms()
+    return {"now_ms": until, "from_ms": until - 240_000, "until_ms": until, "bucket_ms": 60_000}
+
+
+def series_of_groups(*groups: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return the answer of GET /series/groups: of these groups in the last four minutes, of which the third was not observed."""
+    return {**_axis(), "observed": [True, True, False, True], "groups": list(groups), "gaps": [], **changes}
+
+
+def series_of_partition(**changes: Any) -> dict[str, Any]:
+    """Return the answer of GET /series/partitions: of orders-2 in the last four minutes, of which the third was not observed."""
+    return {**_axis(), "topic": "orders", "partition": 2, "high_watermark": [100, 140, None, 200], "hidden": [0, 40, None, 0],
+            "holders": [], "gaps": [], **changes}  # fmt: skip
+
+
+def holder_span(transaction: str = "orders-1", **changes: Any) -> dict[str, Any]:
+    """Return a transaction that was open on a partition from three minutes ago on for a minute, unless changed."""
+    now = now_ms()
+    return {"key": f"kafka:{transaction}:4711:5@1", "transaction": transaction, "pipeline": "shop", "from_ms": now - 180_000,
+            "ended_ms": now - 120_000, "outcome": "aborted", **changes}  # fmt: skip
+
+
+def consumer_group(name: str = "billing", **changes: Any) -> dict[str, Any]:
+    """Return a row of the groups: one with three members that has read all, unless changed."""
+    return {"group": name, "state": "Stable", "members": 3, "kind": "", "certainty": "certain", "since_ms": None,
+            "topics": ["orders", "payments"], "partitions": 8, "lag": 0, "hidden": 0, "most": [], **changes}  # fmt: skip
 
 
 def checkpoint(number: int = 41, **changes: Any) -> dict[str, Any]:
@@ -156,3 +196,24 @@ def checkpoint_gap(from_ms: int, until_ms: int, **changes: Any) -> dict[str, Any
     name = f"no checkpoint for {(until_ms - from_ms) // 1000} s"
     return {"from_ms": from_ms, "until_ms": until_ms, "ongoing": False, "observed": True, "name": name,
             "why": "the driver was frozen", **changes}  # fmt: skip
+
+
+def checkpoint_durations(pipeline: str = "ip-count", **changes: Any) -> dict[str, Any]:
+    """Return how long a pipeline's checkpoints took in ten buckets of a minute: 1 s, and none in the third, unless changed."""
+    from_ms = 1_795_000_020_000
+    lengths = [None if place == 2 else 1_000 for place in range(10)]
+    return {
+        "pipeline": pipeline,
+        "from_ms": from_ms,
+        "until_ms": from_ms + 600_000,
+        "bucket_ms": 60_000,
+        "known_from_ms": from_ms,
+        "completed": 108,
+        "p50_ms": 1_000,
+        "p99_ms": 1_000,
+        "longest_ms": 1_000,
+        "bucket_completed": [0 if length is None else 12 for length in lengths],
+        "bucket_p50_ms": lengths,
+        "bucket_longest_ms": lengths,
+        **changes,
+    }

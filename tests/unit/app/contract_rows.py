@@ -49,6 +49,7 @@ def transaction(**changes: Any) -> dict[str, Any]:
         "evidence": [{"fact": "decision 88213 lists this handle", "source": "decision log", "at_ms": opened + 900}],
         "revision": "r1",
         "updated_at_ms": now_ms(),
+        "written_again_at_ms": None,
         **changes,
     }
     row.setdefault("key", f"kafka:{row['transaction']}:{row['producer_id']}:{row['opened_at_ms']}")
@@ -170,6 +171,7 @@ def loss(transaction: str = "flink-orders-0-3", **changes: Any) -> dict[str, Any
         "producer_id": 4001,
         "producer_epoch": 7,
         "pipeline": "orders-eu/orders",
+        "managed": False,
         "checkpoint": 88,
         "verdict": "lost",
         "certainty": "certain",
@@ -177,6 +179,7 @@ def loss(transaction: str = "flink-orders-0-3", **changes: Any) -> dict[str, Any
         "cause": "timeout",
         "cause_certainty": "certain",
         "opened_at_ms": now_ms() - 180_000,
+        "written_again_at_ms": None,
         "rows": None,
         "partitions": ["orders-0", "orders-1"],
         "offsets": [
@@ -212,15 +215,17 @@ def shared_batch(number: int = 12, **changes: Any) -> dict[str, Any]:
         "opened_at_ms": now_ms() - 20_000,
         "deadline_ms": now_ms() + 40_000,
         "updated_at_ms": now_ms() - 18_000,
+        "written_again_at_ms": None,
         "revision": f"r{number}",
         **changes,
     }
 
 
 def parts_of_batch(transactions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows of transactions as a batch has them."""
-    names = ("key", "resource_manager", "slot", "state", "verdict", "certainty", "rows")
-    return [{**{name: row[name] for name in names}, "committed": False} for row in transactions]
+    """Return rows of transactions as a batch has them: none has ended."""
+    names = ("key", "resource_manager", "slot", "state", "verdict", "certainty", "rows", "opened_at_ms")
+    others = {"committed": False, "prepared_at_ms": None, "ended_at_ms": None}
+    return [{name: row[name] for name in names} | others for row in transactions]
 
 
 def raw_event(kind: str = "broker", what: str = "Ongoing", **changes: Any) -> dict[str, Any]:
@@ -250,7 +255,44 @@ def ended_transaction(transaction: str = "ip-count-0-1", **changes: Any) -> dict
         "opened_at_ms": opened,
         "ended_at_ms": opened + 900,
         "open_ms": 900,
+        "written_again_at_ms": None,
         "rows": 3000,
         "partitions": ["ip_count_sink-0"],
+        **changes,
+    }
+
+
+def abort(transaction: str = "orders-0", **changes: Any) -> dict[str, Any]:
+    """Return a row of the aborts: one of another application that its own client aborted, unless changed."""
+    return {
+        "at_ms": now_ms(),
+        "key": f"kafka:{transaction}:7:3@1",
+        "transaction": transaction,
+        "pipeline": "orders",
+        "batch": None,
+        "slot": None,
+        "verdict": "aborted",
+        "cause": "client",
+        "certainty": "likely",
+        "open_ms": 5,
+        "written_again_at_ms": None,
+        "rows": None,
+        **changes,
+    }
+
+
+def given_order(audit: int = 512, **changes: Any) -> dict[str, Any]:
+    """Return a row of the audit: an abort that was carried out, unless changed."""
+    return {
+        "audit": audit,
+        "at_ms": now_ms(),
+        "who": "anna",
+        "action": "abort",
+        "keys": ["kafka:a:1:1"],
+        "reason": "a test",
+        "evidence": [],
+        "outcome": "accepted",
+        "detail": "[]",
+        "refers_to": None,
         **changes,
     }

@@ -76,7 +76,7 @@ class Runs:
     def _send_whole(self, row: dict[str, Any], body: dict[str, Any], seen: Mapping[str, str]) -> None:
         self.came.set()
         self._may_send.wait(WAIT_LIMIT_S)
-        status, answer = self._give_whole({"dry_run": False, **body})
+        status, answer = self._give_whole({"dry_run": False, **body, "who": row["who"]})
         if status == 200:
             steps = answer["steps"]
             row |= {
@@ -85,7 +85,7 @@ class Runs:
                 "audits": [answer["audit"]],
             }  # fmt: skip
         else:
-            row |= {"halted": answer["error"]["message"], "outcome": "refused"}
+            row |= {"halted": answer["detail"], "outcome": "refused"}
         row["is_over"] = True
 
     def end(self) -> None:

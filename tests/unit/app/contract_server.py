@@ -17,14 +17,15 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from indoubt.lifecycle.page_paths import CLUSTER_HEADER
 from indoubt.lifecycle.persons import NAME_HEADER
 from indoubt.lifecycle.rows.batches import OVER
 from tests.unit.app.contract_answers import Answers, error
 
 WAIT_LIMIT_S = 120.0
 TABLES = (
-    "transactions", "hanging", "blocked", "pipelines", "aborts", "checkpoints", "audit", "alerts", "silences", "receivers",
-    "transaction-counts", "losses", "batches", "timeouts", "jobs", "ids", "quarantined", "standing-orders",
+    "transactions", "hanging", "blocked", "groups", "pipelines", "aborts", "checkpoints", "audit", "alerts", "silences",
+    "receivers", "transaction-counts", "losses", "batches", "timeouts", "jobs", "ids", "quarantined", "standing-orders",
 )  # fmt: skip
 
 
@@ -105,6 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path, query = unquote(urlsplit(self.path).path).removeprefix("/api/v1/"), parse_qs(urlsplit(self.path).query)
         self.known.asked.append(path)
+        self.known.clusters_asked.add(self.headers.get(CLUSTER_HEADER, ""))
         if (refused := self._refused()) is not None:
             return self._answer(*refused)
         if path in self.known.raw:
@@ -113,8 +115,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._stream_changes()
         if path in ("status", "overview"):
             return self._answer(200, getattr(self.known, path)())
-        if path == "attention":
-            return self._answer(200, _page(self.known.attention_about(query), int(query["limit"][0])))
+        if path == "incidents":
+            return self._answer(200, _page(self.known.incidents_about(query), int(query["limit"][0])))
         if path in TABLES:
             limit = int(query.get("limit", ["500"])[0])
             rows = self.known.table(path, query.get("words", [""])[0])
@@ -130,8 +132,16 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(200, _page(rows, limit, int(query.get("after", ["0"])[0])))
         if path == "series":
             return self._answer(200, self.known.series)
+        if path == "series/groups":
+            return self._answer(200, self.known.series_of_groups)
+        if path.startswith("series/partitions/"):
+            return self._answer(200, self.known.series_of_partition)
         if path == "checkpoints/gaps":
             return self._answer(200, _page(self.known.checkpoint_gaps, 500))
+        if path == "aborts/counts":
+            return self._answer(200, self.known.abort_counts)
+        if path == "checkpoints/durations":
+            return self._answer(200, _page(self.known.checkpoint_durations, 500))
         if path == "search":
             wanted = {name: values[0] for name, values in query.items()}
             self.known.searches.append(wanted)

@@ -52,14 +52,7 @@ def opened(name: str, /, **query: str) -> AppTest:
         import importlib
 
         from indoubt.app import live
-        from indoubt.app.dialogs import (
-            filter_order_dialog,
-            run_lines,
-            silence_dialog,
-            standing_orders_dialog,
-            target_dialogs,
-            transactions_dialog,
-        )
+        from indoubt.app.dialogs import every_dialog, run_lines, transactions_dialog
         from tests.unit.app import region_in_streamlit
 
         live.read_rights()
@@ -67,11 +60,7 @@ def opened(name: str, /, **query: str) -> AppTest:
         run_lines.show()
         transactions_dialog.DIALOG.show_last_result()
         importlib.import_module(f"indoubt.app.screens.{name}").show()
-        for dialog in (transactions_dialog.DIALOG, target_dialogs.BATCH, target_dialogs.PIPELINE):
-            dialog.show_if_asked()
-        filter_order_dialog.show_if_asked()
-        silence_dialog.show_if_asked()
-        standing_orders_dialog.show_if_asked()
+        every_dialog.show_if_asked()
 
     page = AppTest.from_function(script, kwargs={"name": name}, default_timeout=20)
     for parameter, value in query.items():

@@ -62,6 +62,7 @@ def show(
     why_not: str,
     zone: str,
     remember: Mapping[str, str],
+    cluster: str = "",
 ) -> None:
     """Do what app.regions.component.show does, once per run of the page."""
     for number, (text, attributes) in enumerate(clickables(write_without_buttons(name, query))):

@@ -6,6 +6,7 @@ import pytest
 
 from indoubt.app.screens import aborts
 from indoubt.lifecycle import page_paths
+from tests.unit.app import contract_rows
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import now_ms
 from tests.unit.app.page_driver import answering, opened, said
@@ -15,11 +16,7 @@ pytestmark = pytest.mark.slow
 
 def abort(number: int, cause: str) -> dict[str, object]:
     """Return a row of the aborts; the first is the newest."""
-    return {
-        "at_ms": now_ms() - number * 1_000, "key": f"kafka:orders-{number}:7:3@{number}", "transaction": f"orders-{number}",
-        "pipeline": "orders", "batch": None, "slot": None, "verdict": "aborted", "cause": cause, "certainty": "likely",
-        "open_ms": 5, "rows": None,
-    }  # fmt: skip
+    return contract_rows.abort(f"orders-{number}", at_ms=now_ms() - number * 1_000, cause=cause)
 
 
 @pytest.fixture
@@ -39,6 +36,17 @@ def test_a_cause_is_found_behind_more_of_others_than_a_page_takes(answers):
     page = page.pills(key="abort-cause").set_value(["timeout", "fenced"]).run()
     assert "orders-5" in said(page)
     assert "orders-6" in said(page)
+
+
+def test_one_whose_rows_were_written_again_is_not_red_and_says_when(answers):
+    answers.aborts[:] = [abort(0, "timeout") | {"verdict": "lost"}]
+    assert 'class="badge urgent"' in said(opened("aborts"))
+    again = {"verdict": "lost, then written again", "written_again_at_ms": 1_795_000_000_000}
+    answers.aborts[:] = [abort(0, "timeout") | again]
+    page = said(opened("aborts"))
+    assert "lost, then written again" in page
+    assert 'data-at="1795000000000"' in page
+    assert 'class="badge urgent"' not in page
 
 
 def test_a_cause_in_the_address_is_asked_for_at_once(answers):
@@ -85,6 +93,19 @@ def test_an_application_is_found_behind_more_of_others_than_a_page_takes(answers
     assert "orders-0" not in said(page)
 
 
+def test_all_that_history_counted_is_drawn_by_cause(answers):
+    answers.abort_counts = answers.abort_counts | {
+        "counts": [
+            {"bucket": 2, "cause": "timeout", "transactions": 12_000},
+            {"bucket": 9, "cause": "client", "transactions": 3},
+        ]
+    }
+    drawn = said(opened("aborts"))
+    assert "timeout 12,000" in drawn
+    assert "client 3" in drawn
+    assert "client 3" not in said(opened("aborts", **{"abort-cause": "timeout"}))
+
+
 def test_a_time_is_asked_for_that_lies_behind_the_newest(answers):
     first, last = answers.aborts[6]["at_ms"], answers.aborts[5]["at_ms"]
     page = opened("aborts", **{"from": str(first), "until": str(last)})
@@ -96,6 +117,7 @@ def test_a_time_is_asked_for_that_lies_behind_the_newest(answers):
 def test_a_bar_shows_its_time_alone_and_keeps_the_other_filters(answers, monkeypatch):
     monkeypatch.setattr(aborts, "MAX_ROWS", 50)
     first, last = answers.aborts[5]["at_ms"], answers.aborts[4]["at_ms"]
+    answers.abort_counts["counts"] = [{"bucket": 2, "cause": "timeout", "transactions": 1}]
     page = opened("aborts", **{"abort-cause": "timeout"})
     assert 'href="/history?abort-cause=timeout&amp;from=' in said(page)
     page = opened("aborts", **{"from": str(first), "until": str(last)})

@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from indoubt.app.components.time_text import clock_time, zone_named
+from indoubt.app.dialogs import silence_dialog
+from indoubt.lifecycle.rows.alerts import AlertRow
+from indoubt.lifecycle.rows.row_json import read_row
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import alert, attention, silence
 from tests.unit.app.contract_rows import now_ms
@@ -40,15 +44,14 @@ def test_an_alert_that_is_not_found_any_more_says_so(answers):
     assert "not found any more for" in said(opened("alerts"))
 
 
-def test_alerts_about_one_batch_are_one_card_with_its_remedy(answers):
+def test_alerts_about_one_application_are_one_card_with_its_remedy(answers):
     about = alert("A4", key="A4|orders-2", severity="warning", name="blocked consumers", summary="billing waits")
     answers.alerts += [about, alert("A6", key="A6|x", group="sources", summary="a source is down", path="/collector")]
-    keys = [answers.alerts[0]["key"], about["key"]]
     transactions = ["kafka:ip-count-0-1:4001:7"]
-    answers.attention = [attention("transactions", badge="commit it", remedy="commit", keys=transactions, alerts=keys)]
+    answers.attention = [attention("transactions", badge="commit it", remedy="commit", keys=transactions)]
     page = opened("alerts")
     assert said(page).count("<article") == 2
-    assert said(page).count('<b class="name">batch 41 of ip-count</b>') == 1
+    assert said(page).count('<b class="name">application ip-count</b>') == 1
     assert labels(page).count("Silence …") == 3
     assert labels(page).count("Commit …") == 1
     assert 'href="/collector" target="_self" class="press"' in said(page), (
@@ -59,10 +62,7 @@ def test_alerts_about_one_batch_are_one_card_with_its_remedy(answers):
 def test_the_remedy_of_another_application_is_not_offered(answers):
     labels_of_it = {"pipeline": "billing-export", "partition": "orders-2"}
     answers.alerts = [alert("A4", group="application billing-export", labels=labels_of_it)]
-    of_batch = attention(
-        "transactions", remedy="commit", keys=["kafka:ip-count-0-1:4001:7"], alerts=[answers.alerts[0]["key"]]
-    )
-    answers.attention = [of_batch]
+    answers.attention = [attention("transactions", remedy="commit", keys=["kafka:ip-count-0-1:4001:7"])]
     page = opened("alerts")
     assert "Commit …" not in labels(page)
     assert '<b class="name">application billing-export</b>' in said(page)
@@ -70,8 +70,7 @@ def test_the_remedy_of_another_application_is_not_offered(answers):
 
 def test_a_read_only_collector_takes_silences_and_no_orders(answers):
     answers.read_only = True
-    keys = [answers.alerts[0]["key"]]
-    answers.attention = [attention("transactions", remedy="commit", keys=["kafka:ip-count-0-1:4001:7"], alerts=keys)]
+    answers.attention = [attention("transactions", remedy="commit", keys=["kafka:ip-count-0-1:4001:7"])]
     page = opened("alerts")
     assert not button(page, "Silence …").disabled
     assert button(page, "Commit …").disabled
@@ -89,10 +88,10 @@ def test_resolved_alerts_are_paged_by_the_collector_and_the_address_has_the_page
     resolved = [alert(key=f"A2|{number}", state="resolved", summary=f"alert number {number}.") for number in range(120)]
     answers.alerts += resolved
     page = opened("alerts")
-    assert "50 alerts, 70 older behind them" in said(page)
+    assert "20 alerts, 100 older behind them" in said(page)
     page = press(page, "Older")
-    assert ("alert number 49." in said(page), "alert number 50." in said(page)) == (False, True)
-    assert "alert number 99." in said(opened("alerts", after="50"))
+    assert ("alert number 19." in said(page), "alert number 20." in said(page)) == (False, True)
+    assert "alert number 69." in said(opened("alerts", after="50"))
     page = press(page, "Newest")
     assert "alert number 0." in said(page)
     assert "after" not in page.query_params
@@ -126,14 +125,19 @@ def test_how_each_receiver_stands(answers):
     assert "No receiver is set" not in said(page)
 
 
-def test_a_silence_takes_a_reason_and_the_chosen_labels(answers):
+def test_a_silence_takes_a_reason_and_what_is_chosen_and_says_its_end(answers):
     page = press(opened("alerts"), "Silence …")
     assert "stay visible, but send no notification" in said(page)
+    assert page.radio(key="silence-form-what").value == "this transaction: ip-count-0-1 of ip-count"
+    zone = zone_named("UTC")
+    until = {f"{clock_time(now_ms() + 3_600_000 + ms, zone)[:5]}" for ms in (0, -60_000)}
+    (length,) = page.button_group(key="silence-form-length")
+    assert any(f"until {time}" in length.options[0] for time in until)
     page = press(page, "Silence")
     assert "Give a reason of at least 3 characters" in said(page)
     assert answers.silences == []
     page.text_input(key="silence-form-reason").set_value("being looked into")
-    page.multiselect(key="silence-form-labels").set_value(["rule", "pipeline"])
+    page.radio(key="silence-form-what").set_value("“commit overdue” of ip-count")
     page = press(page, "Silence")
     (made,) = answers.silences
     assert (made["matchers"], made["reason"]) == ({"rule": "A2", "pipeline": "ip-count"}, "being looked into")
@@ -144,13 +148,30 @@ def test_a_silence_takes_a_reason_and_the_chosen_labels(answers):
     assert "Silence …" not in labels(page)
 
 
-def test_without_a_label_nothing_is_silenced(answers):
-    page = press(opened("alerts"), "Silence …")
-    page.text_input(key="silence-form-reason").set_value("all of it")
-    page.multiselect(key="silence-form-labels").set_value([])
-    page = press(page, "Silence")
-    assert "Choose at least one label" in said(page)
-    assert answers.silences == []
+@pytest.mark.parametrize(
+    ("about", "offered"),
+    [
+        (
+            {"pipeline": "ip-count", "batch": "41", "transaction": "ip-count-0-1"},
+            {
+                "this batch: 41 of ip-count": {"pipeline": "ip-count", "batch": "41"},
+                "“commit overdue” of ip-count": {"rule": "A2", "pipeline": "ip-count"},
+                "all of ip-count": {"pipeline": "ip-count"},
+            },
+        ),
+        (
+            {"partition": "orders-2"},
+            {
+                "this partition: orders-2": {"partition": "orders-2"},
+                "“commit overdue”, whatever it is about": {"rule": "A2"},
+            },
+        ),
+    ],
+)
+def test_a_silence_is_offered_from_the_least_to_all_of_an_application(about, offered):
+    labels = {"rule": "A2", "severity": "critical", **about}
+    found = silence_dialog.choices(read_row(AlertRow, alert(labels=labels)))
+    assert list(found.items()) == list(offered.items())
 
 
 def test_a_silence_is_ended_with_a_reason(answers):

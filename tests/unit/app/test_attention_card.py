@@ -1,4 +1,4 @@
-"""A card of the overview whose lists are cut: it says how long they are, and its order is one by filter."""
+"""A card of a part whose lists are cut: it says how long they are, and its order is one by filter."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def item(**changed: Any) -> Attention:
     about = {
         "key": "transactions:abort it|bank",
         "kind": AttentionKind.TRANSACTIONS,
+        "group": "application bank",
         "badge": "abort it",
         "verdict": Verdict.ABORT_IT,
         "certainty": Certainty.CERTAIN,
@@ -32,7 +33,6 @@ def item(**changed: Any) -> Attention:
         "target": "",
         "rows": None,
         "partitions": ("t-0", "t-1", "t-2", "t-3"),
-        "alerts": ("A1|kafka:a",),
     }
     return Attention(**{**about, **changed})  # type: ignore[arg-type]
 
@@ -42,11 +42,10 @@ def text(markup: Html) -> str:
 
 
 def test_a_cut_card_says_how_long_its_lists_are():
-    shown = text(card(item(keys_total=2_000, waits_total=1_003, partitions_total=5_003, alerts_total=2_001)))
+    shown = text(card(item(keys_total=2_000, waits_total=1_003, partitions_total=5_003)))
     assert "bank</a> · 2,000 transactions" in shown
     assert "and 1,000 more groups" in shown
     assert "and 5,000 more" in shown
-    assert "2,001 alerts" in shown
 
 
 def test_a_whole_card_counts_what_it_lists():
@@ -54,14 +53,13 @@ def test_a_whole_card_counts_what_it_lists():
     assert "bank</a> · 2 transactions" in shown
     assert "and 1 more group<" in shown
     assert "and 1 more<" in shown
-    assert "1 alert firing" in shown
     assert "Abort 2 …" in shown
 
 
 @pytest.mark.parametrize(
     ("verdict", "certainty", "said"),
     [
-        (Verdict.COMMIT_IT, Certainty.CERTAIN, " commit it · certain<"),
+        (Verdict.COMMIT_IT, Certainty.CERTAIN, " commit · safe<"),
         (Verdict.COMMIT_IT, Certainty.LIKELY, " commit it · likely<"),
         (Verdict.HANGING, Certainty.LIKELY, " hanging · likely<"),
         # They ask for no order.
@@ -79,9 +77,12 @@ def test_what_a_card_names_leads_to_its_page():
         assert f'href="{path}"' in shown, path
 
 
-def test_an_alert_about_no_application_is_named_without_its_rule():
-    about = {"kind": AttentionKind.ALERT, "verdict": None, "keys": (), "pipeline": ""}
-    assert '<b class="name">orders-2</b>' in text(card(item(**about, target="A4|orders-2")))
+def test_a_foreign_transaction_that_is_stuck_can_be_aborted_from_its_card():
+    foreign = {"verdict": Verdict.FOREIGN, "certainty": Certainty.GUESS, "remedy": Remedy.OPEN, "keys": ("kafka:a",)}
+    assert "Abort …" in text(card(item(**foreign)))
+    assert "Abort …" not in text(card(item(**foreign | {"keys": ("kafka:a", "kafka:b")}))), (
+        "each is its owner's to answer for"
+    )
 
 
 def test_the_order_of_a_cut_card_is_one_by_filter():
@@ -99,3 +100,18 @@ def test_no_filter_finds_what_hangs(verdict: Verdict | None):
     shown = text(card(item(keys_total=2_000, verdict=verdict)))
     assert "Abort" not in shown.replace("abort it", "")
     assert "Open" in shown
+
+
+@pytest.mark.parametrize(
+    ("verdict", "is_red"), [(Verdict.ABORT_IT, False), (Verdict.FOREIGN, True), (Verdict.HANGING, True)]
+)
+def test_an_abort_is_red_where_it_loses_data(verdict: Verdict, is_red: bool):
+    assert ("press destructive" in text(card(item(verdict=verdict)))) is is_red
+
+
+@pytest.mark.parametrize(("deadline_ms", "tone"), [(1_000, "urgent"), (None, "warning")])
+def test_a_commit_is_calm_and_its_time_makes_the_card_urgent(deadline_ms: int | None, tone: str):
+    shown = text(card(item(verdict=Verdict.COMMIT_IT, remedy=Remedy.COMMIT, deadline_ms=deadline_ms)))
+    assert f'<article class="card {tone}"' in shown
+    assert 'class="badge calm"' in shown
+    assert "press main" in shown

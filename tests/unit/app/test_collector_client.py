@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
-from indoubt.app.settings import COLLECTOR_URL, TOKEN_FILE, Settings
+from indoubt.app.settings import COLLECTOR_URL, LOOK_ONLY, TOKEN_FILE, Settings
 from indoubt.app.settings import TOKEN as TOKEN_VARIABLE
 from indoubt.lifecycle.orders import Action, Role
 from indoubt.lifecycle.verdicts import Verdict
@@ -41,7 +41,7 @@ def failing(ask) -> CollectorError:
 
 def test_every_table_is_read(client, answers):
     assert client.status().role is Role.OPERATOR
-    assert client.overview().attention[0].verdict is Verdict.COMMIT_IT
+    assert client.overview().incidents[0].verdict is Verdict.COMMIT_IT
     assert [one.slot for one in client.transactions()] == [0, 1, 2, 3]
     detail = client.transaction(answers.transactions[0]["key"])
     assert [moment.what for moment in detail.timeline] == ["opened", "prepared", "decided: commit"]
@@ -94,6 +94,23 @@ def test_a_wrong_token_is_said_and_over_when_the_file_holds_the_right_one(tmp_pa
 def test_a_viewer_may_not_order(client, answers):
     shown, answers.role = client.transactions(), "viewer"
     assert failing(lambda: client.check(Action.ABORT, shown, reason="because")).failure is Failure.NOT_ALLOWED
+
+
+def test_pages_that_only_look_send_nothing_that_changes_something_whatever_the_token_may(answers):
+    with ContractServer(answers) as server:
+        given = {COLLECTOR_URL: server.url, TOKEN_VARIABLE: TOKEN, LOOK_ONLY: "true"}
+        client = CollectorClient(Settings.from_environment(given))
+        assert client.status().role is Role.VIEWER
+        shown = client.transactions()
+        for ask in (
+            lambda: client.begin_run(Action.COMMIT, shown, subject="all", reason="driver frozen"),
+            lambda: client.silence({"rule": "A2"}, reason="known", duration_ms=60_000),
+            lambda: client.end_silence(1, reason="known"),
+            lambda: client.switch_standing_orders(stopped=False, reason="go on"),
+        ):
+            assert failing(ask).failure is Failure.NOT_ALLOWED
+        assert answers.orders == []
+        client.close()
 
 
 def test_a_collector_that_loads_its_history_is_not_ready(client, answers):

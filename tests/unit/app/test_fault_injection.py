@@ -12,6 +12,7 @@ from tests.unit.app.page_driver import answering, button, opened, said
 
 pytestmark = pytest.mark.slow
 TOUR = [{"title": "All is well", "text": "Look."}, {"title": "A batch in doubt", "text": "Press."}]
+T0 = 1_795_000_000_000
 
 
 @pytest.fixture
@@ -59,6 +60,28 @@ def test_the_tour_goes_step_by_step_until_it_is_closed(caused):
     button(page, "Show the tour").click().run()
     assert "Tour · 2 of 2" in said(page), "it goes on where it was closed"
     assert caused == []
+
+
+def test_the_panel_says_why_buttons_are_off_what_struck_and_what_of_the_tour_is_done(monkeypatch):
+    steps = [
+        {"title": "Press", "text": "", "order": None, "since_ms": T0, "done_ms": T0},
+        {"title": "Commit", "text": "", "order": "commit", "since_ms": T0, "done_ms": None},
+    ]
+    state = {"faults": [{"name": "freeze", "title": "FREEZE", "what_happens": "", "ready": False}], "tour": steps,
+             "log": [{"at_ms": T0, "text": "Struck, 1.4 s after the press"}], "start_pipeline": False,
+             "waits": {"why": "The driver is frozen.", "since_ms": T0}}  # fmt: skip
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, json=state))
+    orders = Answers(audit=[{"audit": 1, "at_ms": T0 - 1, "who": "anna", "action": "commit", "keys": [], "reason": "a test",
+                             "outcome": "accepted", "detail": "", "evidence": []}])  # fmt: skip
+    with answering(orders, monkeypatch):
+        monkeypatch.setattr(fault_injection, "_demo", lambda: httpx.Client(base_url="http://desk", transport=transport))
+        page = opened("fault_injection")
+        for text in ("The driver is frozen.", f'data-since="{T0}"', "Struck, 1.4 s", "✔ Done</b> at 11:06:40"):
+            assert text in said(page), text
+        button(page, "Next").click().run()
+        assert "✔ Done" not in said(page), "an earlier commit does not count"
+        orders.audit[0]["at_ms"] = T0 + 60_000
+        assert "✔ Done</b> at 11:07:40" in said(page.run())
 
 
 def test_a_browser_remembers_that_the_tour_was_closed(caused, monkeypatch):

@@ -56,7 +56,7 @@ def test_a_deadline_that_has_passed_is_said_to_have_passed() -> None:
 
 def test_the_note_says_who_waits_and_what_happens_if_nobody_acts() -> None:
     answers = Answers(transactions=[transaction(opened_at_ms=T0, deadline_ms=T0 + 60_000)])
-    (card,) = answers.overview()["attention"]
+    (card,) = answers.overview()["incidents"][0]["parts"]
     note = note_of(detail(), needs=read_row(Attention, card))
     assert "- Who waits: `dashboard`" in note
     assert "- Without action: The broker aborts it, and decided rows are lost\\." in note
@@ -94,7 +94,8 @@ def test_nothing_from_outside_is_read_as_markdown() -> None:
 
 def test_a_batch_has_each_of_its_runs_with_transactions_and_orders() -> None:
     names = ("key", "resource_manager", "slot", "state", "verdict", "certainty", "rows")
-    parts = [{**{name: row[name] for name in names}, "committed": False} for row in batch(slots=1)]
+    times = {"opened_at_ms": T0, "prepared_at_ms": None, "ended_at_ms": None}
+    parts = [{**{name: row[name] for name in names}, **times, "committed": False} for row in batch(slots=1)]
     rows = [read_row(BatchRow, shared_batch(12, attempt=n, transactions=parts, decided_at_ms=T0)) for n in (4, 3)]
     order = read_audit(
         {"audit": 7, "at_ms": T0, "who": "anna", "action": "settle", "keys": [], "reason": "one *side*", "outcome": "accepted",
@@ -103,13 +104,13 @@ def test_a_batch_has_each_of_its_runs_with_transactions_and_orders() -> None:
     note = batch_note(rows, link=LINK, at_ms=T0, alerts=[read_row(AlertRow, alert())], orders=[order])
     for text in ("## word\\-count, batch 12: one side only", f"Page: {LINK}", "### Run 4: one side only", "### Run 3:",
                  "- Decided: commit, 2026-11-18 11:06:40.000 UTC, by ", ": decided, commit it", "A2 commit overdue, firing: ",
-                 "settle accepted, by anna, audit 7. Reason: one \\*side\\*"):  # fmt: skip
+                 "settle done, by anna, audit 7. Reason: one \\*side\\*"):  # fmt: skip
         assert text in note, text
 
 
 def test_an_alert_has_what_it_rests_on_and_what_ends_it() -> None:
     note = alert_note(read_row(AlertRow, alert(since_ms=T0)), link=LINK, at_ms=T0)
-    for text in ("## A2 commit overdue: batch 41 of ip\\-count", "critical, firing since 2026-11-18 11:06:40.000 UTC",
+    for text in ("## A2 commit overdue: application ip\\-count", "critical, firing since 2026-11-18 11:06:40.000 UTC",
                  "decision 88213 lists it", "- pipeline: `ip-count`"):  # fmt: skip
         assert text in note, text
 
@@ -152,7 +153,8 @@ def test_the_note_of_an_application_lists_so_many_and_counts_the_others() -> Non
 
 def test_the_note_of_a_partition_has_who_holds_it_who_waits_and_what_hangs() -> None:
     row = read_row(PartitionRow, {
-        "topic": "orders", "partition": 2, "readers": blocked(holder_transaction="billing-`1`"), "hanging": [hanging()],
+        "topic": "orders", "partition": 2, "readers": blocked(holder_transaction="billing-`1`"), "read_by": [],
+        "hanging": [hanging()],
         "open": [], "ended": [],
     })  # fmt: skip
     note = partition_note(row, link=LINK, at_ms=T0)

@@ -140,7 +140,7 @@ def test_fifty_open_tabs_of_one_app_stay_within_the_limit_of_its_token() -> None
 def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
     prefix = {"prefix": "bank", "ids": 7, "example": "bank-1", "growth_per_hour": 0.5, "stale_ids": 1,
               "checkpoint_ids": 0, "fenced_last_hour": 0, "newest_at_ms": 1, "oldest_at_ms": 1, "leaks": False, "shared": False,
-              "why": ""}  # fmt: skip
+              "why": "", "ids_by_hour": [7]}  # fmt: skip
     with answering(Answers(transactions=[foreign()], pipelines=[pipeline()], ids=[prefix]), monkeypatch) as known:
         yield known
 

@@ -28,6 +28,39 @@ def test_each_abort_says_whether_rows_are_missing_why_and_where(answers):
         assert text in said(page), text
 
 
+REPLAYED = loss("ip-count-1-1", pipeline="ip-count", managed=True, verdict="lost, then written again", offsets=[],
+                written_again_at_ms=1_795_000_000_000)  # fmt: skip
+UNKNOWN = loss("billing-1", pipeline="billing", verdict="unknown", offsets=[])
+
+
+@pytest.mark.parametrize(
+    ("undone", "answer"),
+    [
+        ([REPLAYED], "Nothing of yours is lost.<"),
+        ([REPLAYED, UNKNOWN], "Nothing of yours is lost. 1 abort of other programs: ask its owner.<"),
+        ([loss()], "Nothing of yours is lost. 1 transaction of other programs is lost.<"),
+        ([loss(managed=True), UNKNOWN, UNKNOWN],
+         "1 transaction of yours is lost. A restart of the pipeline writes its rows again. "
+         "2 aborts of other programs: ask the owner of each.<"),
+        ([loss("ip-count-0-0", managed=True, verdict="unknown")], "1 abort of yours cannot be judged: see why below.<"),
+        ([loss(f"id-{number}", verdict="harmless") for number in range(210)],
+         "Among the newest 200: Nothing of yours is lost.<"),
+    ],
+)  # fmt: skip
+def test_the_page_answers_in_words(answers, undone, answer):
+    answers.losses = undone
+    assert f">{answer}" in said(opened("losses"))
+
+
+def test_what_was_written_again_is_not_red_and_says_when(answers):
+    answers.losses = [REPLAYED]
+    page = said(opened("losses"))
+    assert "lost, then written again" in page
+    assert 'data-at="1795000000000"' in page
+    assert 'class="badge urgent"' not in page
+    assert 'class="warn"' not in page
+
+
 def test_without_one_undone_the_page_says_that_none_is_in_history(answers):
     answers.losses.clear()
     page = said(opened("losses"))
@@ -61,11 +94,11 @@ def test_of_very_many_a_page_is_shown_and_the_others_are_a_press_away(answers):
     answers.losses = [loss(f"id-{number}") for number in range(210)]
     page = opened("losses")
     assert "200 lost, at least 10 earlier ones behind them" in said(page)
-    assert "id-49" in said(page)
-    assert "id-50" not in said(page)
+    assert "id-19" in said(page)
+    assert "id-20" not in said(page)
     page = page.button(key="loss-older").click().run()
     assert "id-209" in said(page)
-    assert "id-49" not in said(page)
+    assert "id-19" not in said(page)
 
 
 def test_a_verdict_is_looked_for_behind_the_newest_of_others(answers):

@@ -8,7 +8,7 @@ import pytest
 
 from indoubt.lifecycle import page_paths
 from tests.unit.app.contract_answers import Answers
-from tests.unit.app.contract_attention_rows import alert, attention
+from tests.unit.app.contract_attention_rows import alert, attention, incident
 from tests.unit.app.contract_pipeline_rows import job, pipeline, timeout
 from tests.unit.app.contract_rows import (
     batch,
@@ -83,7 +83,7 @@ def test_an_open_one_says_where_it_writes_as_far_as_its_partition_tells(answers)
     ("known", "texts"),
     [
         (True, (">88,100</td>", ">88,104</td>", "reported by the leader")),
-        (False, ("Its offsets are not known: the collector asks",)),
+        (False, ("Its offsets are not known: it was open for less than 5 s",)),
     ],
     ids=["known", "not known"],
 )
@@ -153,7 +153,8 @@ def test_a_pipeline_and_a_partition_can_be_pasted_as_incident_notes(answers):
     answers.pipelines, answers.alerts = [pipeline()], [alert()]
     name = answers.transactions[0]["key"]
     answers.partition = {
-        "topic": "orders", "partition": 2, "readers": blocked(), "hanging": [], "open": [foreign("billing-1")], "ended": [],
+        "topic": "orders", "partition": 2, "readers": blocked(), "read_by": ["billing"],
+        "hanging": [], "open": [foreign("billing-1")], "ended": [],
     }  # fmt: skip
     notes = {}
     for path in (page_paths.pipeline("ip-count"), page_paths.partition("orders", 2)):
@@ -222,7 +223,15 @@ def test_a_batch_has_the_card_that_says_who_waits_and_what_happens_without_actio
 
 def test_a_partition_has_its_cards_its_alerts_and_its_orders(answers):
     path = page_paths.partition("orders", 2)
-    answers.partition = {"topic": "orders", "partition": 2, "readers": None, "hanging": [], "open": [], "ended": []}
+    answers.partition = {
+        "topic": "orders",
+        "partition": 2,
+        "readers": None,
+        "read_by": [],
+        "hanging": [],
+        "open": [],
+        "ended": [],
+    }
     answers.attention = [
         attention("readers", target="orders-2", headline="It waits here."),
         attention("readers", key="readers/else", target="orders-3", headline="It waits elsewhere."),
@@ -230,12 +239,15 @@ def test_a_partition_has_its_cards_its_alerts_and_its_orders(answers):
     ]
     answers.alerts = [alert("A4", path=path, summary="about it"), alert("A5", path="/alerts", summary="about another")]
     page = said(at(path))
+    assert "No watched consumer group reads it." in page
     assert "It waits here." in page
     assert "It waits elsewhere." not in page
     assert "It hangs." not in page, "what hangs has a card with its evidence"
     assert "about it" in page
     assert "about another" not in page
     assert "No order was given about it." in page
+    answers.partition["read_by"] = ["billing", "audit"]
+    assert "have read all of it" in said(at(path))
 
 
 def test_a_checkpoint_of_flink_has_the_transactions_that_it_holds(answers):
@@ -270,12 +282,9 @@ def test_a_pipeline_has_its_state_orders_and_what_is_open(answers):
     assert {"Restart …", "Stop …"} <= set(labels(page))
 
 
-def test_a_frozen_pipeline_is_not_called_running(answers, monkeypatch):
+def test_a_frozen_pipeline_is_not_called_running(answers):
     answers.pipelines = [pipeline()]
-    overview = answers.overview()
-    card = {**overview["attention"][0], "kind": "pipeline", "badge": "frozen", "verdict": None, "keys": [],
-            "headline": "No sign of life for 16 s.", "target": answers.pipelines[0]["key"], "remedy": "restart"}  # fmt: skip
-    monkeypatch.setattr(answers, "overview", lambda: {**overview, "attention": [card]})
+    answers.transactions, answers.attention = [], [attention()]
     page = at(page_paths.pipeline("ip-count"))
     assert "No sign of life for 16 s." in said(page)
     assert "running</span>" not in said(page)
@@ -291,7 +300,7 @@ def test_a_pipeline_of_which_something_needs_attention_is_not_shown_as_well(answ
 
 def test_the_page_of_an_alert_has_its_remedy_and_says_if_the_alert_went_before_it_is_silenced(answers):
     answers.pipelines, answers.alerts = [pipeline()], [alert()]
-    answers.attention = [attention(alerts=[answers.alerts[0]["key"]])]
+    answers.transactions, answers.attention = [], [attention()]
     page = at(page_paths.alert(answers.alerts[0]["key"]))
     assert [one for one in labels(page) if one.endswith("…")] == ["Restart …", "Silence …"]
     silence = button(page, "Silence …")
@@ -302,9 +311,11 @@ def test_the_page_of_an_alert_has_its_remedy_and_says_if_the_alert_went_before_i
 def test_a_lost_one_offers_to_restart_its_pipeline(answers, monkeypatch):
     answers.transactions = batch(state="lost", verdict="lost", deadline_ms=None, may_commit=False)
     answers.pipelines = [pipeline()]
-    overview = answers.overview()
-    card = {**overview["attention"][0], "remedy": "restart", "target": answers.pipelines[0]["key"]}
-    monkeypatch.setattr(answers, "overview", lambda: {**overview, "attention": [card]})
+    part = answers.overview()["incidents"][0]["parts"][0]
+    whole = answers.overview() | {
+        "incidents": [incident({**part, "remedy": "restart", "target": answers.pipelines[0]["key"]})]
+    }
+    monkeypatch.setattr(answers, "overview", lambda: whole)
     page = button(at(page_paths.transaction(answers.transactions[0]["key"])), "Restart …").click().run()
     assert "pipeline-order-reason" in [one.key for one in page.text_input]
 
@@ -312,7 +323,7 @@ def test_a_lost_one_offers_to_restart_its_pipeline(answers, monkeypatch):
 def test_an_application_without_a_supervisor_offers_no_restart(answers):
     answers.transactions, answers.jobs = [foreign("billing-1")], [job(pipeline="eu/billing")]
     page = at(page_paths.pipeline("billing-1"))
-    assert "only its owner can restart it" in said(page)
+    assert "indoubt cannot restart it" in said(page)
     assert "Restart …" not in labels(page)
     assert "RUNNING" in said(at(page_paths.pipeline("eu/billing")))
 
@@ -333,6 +344,7 @@ def test_a_partition_has_who_waits_what_holds_it_and_what_ended(answers):
     row = foreign("billing-1")
     answers.partition = {
         "topic": "orders", "partition": 2, "readers": blocked(holder_key=row["key"], holder_transaction="billing-1"),
+        "read_by": ["billing"],
         "hanging": [hanging()], "open": [row], "ended": [ended_transaction("billing-0")],
     }  # fmt: skip
     answers.hanging = [hanging()]
@@ -381,3 +393,44 @@ def test_a_batch_and_a_pipeline_have_the_orders_about_them(answers):
     page = said(at(page_paths.pipeline("ip-count")))
     assert "person-1" in page
     assert "person-0" not in page
+
+
+def test_a_partition_has_the_orders_of_what_is_open_on_it(answers):
+    one = answers.transactions[0]
+    answers.transactions.append(foreign("billing-1"))
+    answers.partition = {
+        "topic": "ip_count_sink", "partition": 0, "readers": None, "read_by": [], "hanging": [], "ended": [],
+        "open": [one, answers.transactions[-1]],
+    }  # fmt: skip
+    page = at(page_paths.partition("ip_count_sink", 0))
+    shown = said(page).partition("Open on it")[2].partition("</section>")[0]
+    assert "Commit batch 1841 …" in shown
+    assert all(row["key"] in shown for row in answers.transactions[:4]), "of the whole batch, as in the list"
+    assert shown.count("data-order") == 2
+    answers.partition["open"] = [{**one, "may_commit": False, "verdict": "in progress"}]
+    answers.transactions = answers.partition["open"]
+    shown = said(at(page_paths.partition("ip_count_sink", 0))).partition("Open on it")[2].partition("</section>")[0]
+    assert ">Orders<" not in shown
+
+
+def test_an_alert_about_its_readers_is_about_the_transaction_that_they_wait_for(answers):
+    one = answers.transactions[0]
+    of_readers = {"pipeline": "ip-count", "partition": "ip_count_sink-0", "transaction": one["transaction"]}
+    answers.alerts = [
+        alert(
+            "A4", path=page_paths.partition("ip_count_sink", 0), labels=of_readers, found_at_ms=one["opened_at_ms"] + 1
+        )
+    ]
+    path = page_paths.transaction(one["key"])
+    assert "A4 commit overdue" in said(at(path))
+    answers.alerts[0]["found_at_ms"] = one["opened_at_ms"] - 1
+    assert "None about it." in said(at(path)), "it was about an earlier one of the same id"
+
+
+def test_an_alert_may_outlast_the_transaction_that_it_is_about(answers):
+    answers.transactions = batch(state="committed", verdict="settled", deadline_ms=None, may_commit=False)
+    path = page_paths.transaction(answers.transactions[0]["key"])
+    page = at(path)
+    assert "None about it." in said(page)
+    answers.alerts = [alert(path=path)]
+    assert "A2 commit overdue" in said(page.run())

@@ -9,7 +9,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.unit.app.contract_answers import Answers
-from tests.unit.app.contract_attention_rows import attention
 from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_pipeline_rows import checkpoint
 from tests.unit.app.contract_rows import batch, blocked, foreign, hanging, now_ms
@@ -22,49 +21,6 @@ pytestmark = pytest.mark.slow
 def answers(monkeypatch):
     with answering(Answers(transactions=batch()), monkeypatch) as known:
         yield known
-
-
-def test_overview_shows_first_what_needs_attention(answers):
-    answers.transactions += [foreign()]
-    page = opened("overview")
-    assert "2 things need attention" in said(page)
-    assert "commit it" in said(page)
-    assert {"Commit batch 1841 …", "Abort …", "Open"} <= set(labels(page))
-    assert "checkpoints down" in said(page)
-    assert "waits: <span><b>dashboard</b>, 4 partitions, lag 40, since" in said(page)
-    assert "The broker aborts it, and decided rows are lost." in said(page)
-
-
-def test_a_batch_with_two_verdicts_has_two_cards(answers):
-    answers.transactions[0] |= {"verdict": "abort it", "may_commit": False, "may_abort": True}
-    page = opened("overview")
-    assert "2 things need attention" in said(page)
-    assert {"Commit batch 1841 …", "Abort batch 1841 …"} <= set(labels(page))
-
-
-def test_overview_when_quiet_says_since_when(answers):
-    answers.transactions = batch(state="open", verdict="in progress", may_commit=False)
-    page = opened("overview")
-    assert "✔ All well since " in said(page)
-    assert "4 transactions in progress, 1 pipeline alive, " in said(page)
-    assert labels(page) == []
-
-
-def test_overview_is_not_well_while_a_pipeline_shows_no_life(answers):
-    answers.transactions = batch(state="open", verdict="in progress", may_commit=False)
-    silent = {"silent_since_ms": now_ms() - 13_000, "counted_after_ms": 30_000, "restart": None}
-    restarts = {"restart": {"since_ms": now_ms() - 14_000, "run": 7, "usually_ms": 40_000}}
-    answers.awaited = [{"pipeline": "ip-count", **silent}, {"pipeline": "word-count", **silent, **restarts}]
-    page = opened("overview")
-    assert "All well" not in said(page)
-    assert "Nothing in doubt." in said(page)
-    assert "counted as frozen at 30 s" in said(page)
-    assert "run 7 is starting" in said(page)
-    assert " of usually 40 s" in said(page)
-    answers.transactions = batch()
-    page = opened("overview")
-    assert "1 thing needs attention" in said(page)
-    assert "run 7 is starting" in said(page)
 
 
 def test_an_order_takes_a_reason_and_shows_its_result_in_place(answers):
@@ -195,7 +151,7 @@ def test_an_id_from_outside_is_text_on_every_page(answers):
     answers.transactions = [foreign(HOSTILE)]
     answers.aborts = [
         {"at_ms": now_ms(), "key": "k", "transaction": HOSTILE, "pipeline": HOSTILE, "batch": None, "slot": None,
-         "verdict": "aborted", "cause": "client", "certainty": "likely", "open_ms": 5, "rows": None}
+         "verdict": "aborted", "cause": "client", "certainty": "likely", "open_ms": 5, "written_again_at_ms": None, "rows": None}
     ]  # fmt: skip
     answers.audit = [
         {"audit": 1, "at_ms": now_ms(), "who": HOSTILE, "action": "abort", "keys": [HOSTILE], "reason": HOSTILE,
@@ -228,6 +184,27 @@ def test_the_audit_is_searched_behind_its_newest(answers):
     assert "No order has this text in it." in said(page)
 
 
+def test_the_audit_says_when_an_order_was_given_when_it_ended_and_what_it_took(answers):
+    given = 1_795_000_000_000
+    common = {
+        "who": "anna",
+        "action": "restart",
+        "keys": ["pipeline:words"],
+        "reason": "a test",
+        "detail": "",
+        "evidence": [],
+    }
+    answers.audit = [
+        {"audit": 3, "at_ms": given + 55_400, "given_at_ms": given, "outcome": "accepted", **common},
+        {"audit": 2, "at_ms": given + 70_000, "given_at_ms": given, "outcome": "failed", **common},
+        {"audit": 1, "at_ms": given, "given_at_ms": None, "outcome": "refused", **common},
+    ]
+    page = said(opened("audit"))
+    for text in ("11:06:40.000 UTC", "done in 55 s", "11:07:35", "failed after 1 min 10 s", "refused"):
+        assert text in page, text
+    assert ">accepted" not in page, "the word of the API is not shown"
+
+
 def test_the_audit_names_what_was_ordered(answers):
     answers.audit = [
         {"audit": n, "at_ms": now_ms(), "who": "anna", "action": action, "keys": keys, "reason": "a test",
@@ -254,114 +231,10 @@ def test_the_audit_names_what_was_ordered(answers):
         assert f"<code>{name}</code>" in page, name
 
 
-def test_pending_shows_a_row_for_each_batch_whose_parts_unfold(answers):
-    answers.transactions += batch(1842, pipeline="word-count", verdict="in progress", state="open", may_commit=False)
-    page = opened("pending")
-    assert "8 transactions in 2 batches and applications" in said(page)
-    assert said(page).count("<summary>4 transactions</summary>") == 2
-    assert said(page).count('href="/transaction?key=kafka') == 10, "each row opens, and each of its transactions"
-
-
-def test_a_lost_batch_has_the_remedy_of_the_overview_in_its_row(answers):
-    assert "Restart …" not in labels(opened("pending"))
-    lost = batch(12, slots=2, pipeline="word-count", state="lost", verdict="lost", may_commit=False)
-    answers.transactions += lost
-    keys = [row["key"] for row in lost]
-    answers.attention.append(attention("transactions", pipeline="word-count", batch=12, keys=keys, verdict="lost"))
-    assert labels(opened("pending")).count("Restart …") == 1
-
-
-def test_two_hundred_batches_come_in_pages(answers):
-    answers.transactions = [row for number in range(200) for row in batch(number, slots=1)]
-    page = opened("pending")
-    assert sum(label.startswith("Commit batch") for label in labels(page)) == 20
-    assert "200 transactions" in said(page)
-
-
-def test_the_ids_of_one_application_are_one_row_that_unfolds(answers):
-    ids = [f"word-count-app-7d1c2a9e-1b7e-4c44-9f61-77d50c31aa3d-{number}" for number in range(30)]
-    answers.transactions = [foreign(name, pipeline="word-count-app", verdict="in progress") for name in ids]
-    page = opened("pending")
-    assert said(page).count("<article") == 1
-    assert "30 transactions in 1 batch or application" in said(page)
-    assert said(page).count("<li>") == 20
-    assert "and 10 others: search for an id to see it alone" in said(page)
-    assert "An order by filter" not in said(page), "all of them are listed"
-    assert '<span class="ends">50c31aa3d-19</span>' in said(page), "the end of a name is never cut"
-
-
-def test_two_thousand_ids_of_one_application_are_one_row_with_all_of_them(answers):
-    ids = [f"bank-{number:08x}-1b7e-4c44-9f61-77d50c31aa3d-1" for number in range(2_000)]
-    answers.transactions = [foreign(name, pipeline="bank") for name in ids]
-    page = opened("pending")
-    assert said(page).count("<article") == 1
-    assert "2,000 transactions in 1 batch or application" in said(page)
-    assert "not shown" not in said(page)
-    assert "◇ foreign 2,000" in labels(page)
-    assert "and 1,980 others: search for an id to see it alone" in said(page)
-    assert "The orders above reach the 500 that are listed." in said(page)
-    assert "Abort all 2,000 …" in labels(page)
-
-
-def test_what_is_looked_for_is_found_behind_the_most_urgent(answers):
-    answers.transactions += [foreign(f"bank-{number}", pipeline="bank") for number in range(600)]
-    answers.transactions += [foreign("the-one", pipeline="shop", verdict="in progress")]
-    page = opened("pending", **{"filter-words": "THE-ONE"})
-    assert said(page).count("<article") == 1
-    assert "1 transaction in 1 batch or application" in said(page)
-    assert "the filter hides 604 others" in said(page)
-    page = opened("pending", verdict="in progress")
-    assert "the-one" in said(page)
-    assert "◇ foreign 600" in labels(page), "the others can be added"
-
-
-def test_words_that_leave_some_of_an_application_out_offer_no_order_for_all_of_it(answers):
-    answers.transactions = [foreign(f"bank-{number:03}", pipeline="bank") for number in range(700)]
-    assert "An order by filter reaches all" in said(opened("pending"))
-    page = opened("pending", **{"filter-words": "bank-0"})
-    assert "100 transactions in 1 batch or application" in said(page)
-    answers.transactions += [foreign(f"other-{number:03}", pipeline="bank") for number in range(700)]
-    page = opened("pending", **{"filter-words": "bank-"})
-    assert "700 transactions in 1 batch or application" in said(page)
-    assert "An order by filter reaches all" not in said(page)
-
-
-def test_who_waits_behind_a_transaction_stands_in_its_row(answers):
-    answers.transactions = [foreign()]
-    answers.blocked = [blocked(holder_key=answers.transactions[0]["key"])]
-    page = opened("pending")
-    assert "billing</span>" in said(page)
-    assert "audit</span>" not in said(page), "it has read everything"
-
-
-def test_a_verdict_is_chosen_by_a_link_that_says_how_many_there_are(answers):
-    answers.transactions += [foreign()]
-    page = opened("pending")
-    assert {"✔ commit it 4", "◇ foreign 1", "include settled"} <= set(labels(page))
-    assert 'href="/transactions?verdict=foreign"' in said(page)
-    page.query_params["verdict"] = "foreign"
-    page = page.run()
-    assert said(page).count("<article") == 1
-    assert "the filter hides 4 others" in said(page)
-    assert 'href="/transactions?verdict=commit+it%2Cforeign"' in said(page), "a second one is added"
-    assert 'href="/transactions"' in said(page), "the chosen one is taken out"
-
-
-def test_pending_with_nothing_and_with_a_filter_that_fits_nothing(answers):
-    page = opened("pending")
-    page = page.text_input(key="filter-words-field").set_value("nobody").run()
-    assert "No pending transaction matches the filter." in said(page)
-    assert "show=search&amp;search-transaction=" in said(page)
-    assert "the filter hides 4 others" in said(page)
-    answers.transactions = []
-    page = page.text_input(key="filter-words-field").set_value("").run()
-    assert "Nothing is pending" in said(page)
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("readers", "No record is hidden"),
+        ("readers", "No reader waits"),
         ("aborts", "No transaction was aborted in all of history."),
         ("checkpoints", "The history has no checkpoint yet"),
         ("audit", "No order has been given"),
@@ -382,7 +255,7 @@ def test_blocked_readers_names_partition_holder_and_each_group(answers):
     assert "kafka streams" in said(page)
     assert "waiting <time data-since=" in said(page)
     assert "markers only" in said(page)
-    assert "No record is hidden" not in said(page)
+    assert "No reader waits" not in said(page)
 
 
 def test_a_missing_commit_marker_is_written_from_the_page(answers):
@@ -424,7 +297,7 @@ def test_the_abort_of_a_hanging_transaction_needs_typed_confirmation(answers):
 def test_a_hanging_transaction_is_ordered_from_the_overview_too(answers):
     answers.transactions, answers.hanging = [], [hanging()]
     page = opened("overview")
-    assert "1 thing needs attention" in said(page)
+    assert "1 incident needs you" in said(page)
     assert {"Commit …", "Open"} <= set(labels(page))
 
 
@@ -435,7 +308,7 @@ def test_a_lost_collector_is_said_and_the_page_comes_back(answers):
     assert "history is being loaded" in said(page)
     answers.loading = False
     page = page.run()
-    assert "1 thing needs attention" in said(page)
+    assert "1 incident needs you" in said(page)
     assert 'role="alert"' not in said(page)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.unit.app.contract_answers import Answers
-from tests.unit.app.contract_rows import now_ms
+from tests.unit.app.contract_rows import abort, given_order, now_ms
 from tests.unit.app.page_driver import answering, opened, said
 
 pytestmark = pytest.mark.slow
@@ -15,32 +13,20 @@ NEWEST_MS = now_ms()
 """Rows stand in the order of their numbers: the page sorts them by time."""
 
 
-def order(number: int) -> dict[str, Any]:
-    return {
-        "audit": number, "at_ms": NEWEST_MS - number, "who": "anna", "action": "abort", "keys": ["kafka:a:1:1"],
-        "reason": f"reason {number};", "evidence": [], "outcome": "accepted", "detail": "[]", "refers_to": None,
-    }  # fmt: skip
-
-
-def abort(number: int) -> dict[str, Any]:
-    return {
-        "at_ms": NEWEST_MS - number, "key": f"kafka:id-{number};:1:1", "transaction": f"id-{number};", "pipeline": "orders",
-        "batch": None, "slot": None, "verdict": "aborted", "cause": "timeout" if number % 2 else "fenced",
-        "certainty": "certain", "open_ms": 1, "rows": None,
-    }  # fmt: skip
-
-
 @pytest.fixture
 def answers(monkeypatch):
-    known = Answers(audit=[order(n) for n in range(120)], aborts=[abort(n) for n in range(260)])
+    known = Answers(
+        audit=[given_order(n, at_ms=NEWEST_MS - n, reason=f"reason {n};") for n in range(120)],
+        aborts=[abort(f"id-{n};", at_ms=NEWEST_MS - n, cause="timeout" if n % 2 else "fenced") for n in range(260)],
+    )
     with answering(known, monkeypatch):
         yield known
 
 
 def test_the_address_says_which_page_of_a_table_is_shown(answers):
     page = opened("audit", page="2")
-    assert "reason 50;" in said(page)
-    assert "reason 49;" not in said(page)
+    assert "reason 20;" in said(page)
+    assert "reason 19;" not in said(page)
     assert page.pagination[0].value == 2
 
 
@@ -52,9 +38,9 @@ def test_a_number_that_is_no_page_is_the_nearest_page(answers, asked, first):
 def test_a_chosen_page_stands_in_the_address_and_survives_a_reload(answers):
     page = opened("audit")
     page = page.pagination[0].set_value(3).run()
-    assert "reason 100;" in said(page)
-    assert (page.query_params["page"], page.query_params["rows"]) == ("3", "50")
-    assert "reason 100;" in said(opened("audit", page="3"))
+    assert "reason 40;" in said(page)
+    assert (page.query_params["page"], page.query_params["rows"]) == ("3", "20")
+    assert "reason 40;" in said(opened("audit", page="3"))
     page = page.pagination[0].set_value(1).run()
     assert "reason 0;" in said(page)
     assert "page" not in page.query_params
@@ -62,7 +48,7 @@ def test_a_chosen_page_stands_in_the_address_and_survives_a_reload(answers):
 
 def test_another_filter_begins_at_its_first_page(answers):
     page = opened("aborts", page="3")
-    assert "id-100;" in said(page)
+    assert "id-40;" in said(page)
     page = page.pills(key="abort-cause").set_value(["timeout"]).run()
     assert "page" not in page.query_params
     assert "id-1;" in said(page)

@@ -11,7 +11,7 @@ from indoubt.app.screens.pipelines import pipeline_buttons
 from indoubt.lifecycle.rows.attention import Remedy
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import attention
-from tests.unit.app.contract_pipeline_rows import pipeline
+from tests.unit.app.contract_pipeline_rows import application_series, pipeline, series
 from tests.unit.app.contract_rows import now_ms
 from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
 
@@ -33,7 +33,7 @@ def test_each_pipeline_is_shown_with_its_state_and_last_heartbeat(answers):
     answers.pipelines.append(pipeline("word-count", state="stopped", sink="mysql:word_counts", interval_ms=None))
     page = opened("pipelines")
     for text in ("2 pipelines", "ip_count_source → ip_count_sink", "a checkpoint every 5.0 s", "run 88", "stopped",
-                 "event checkpoint.completed", "mysql:word_counts"):  # fmt: skip
+                 "a checkpoint was completed", "mysql:word_counts"):  # fmt: skip
         assert text in said(page), text
 
 
@@ -48,7 +48,7 @@ def test_a_driver_that_stands_still_is_not_called_running(answers):
 
 def test_a_pipeline_that_restarts_is_offered_no_second_restart(answers):
     assert "Restart …" in labels(opened("pipelines"))
-    answers.pipelines[0]["restart"] = {"since_ms": now_ms() - 14_000, "run": 7, "usually_ms": None}
+    answers.pipelines[0]["restart"] = {"since_ms": now_ms() - 14_000, "run": 7, "usually_ms": None, "who": ""}
     page = opened("pipelines")
     assert "Stop …" in labels(page)
     assert "Restart …" not in labels(page)
@@ -58,7 +58,7 @@ def test_a_pipeline_that_restarts_is_offered_no_second_restart(answers):
 @pytest.mark.parametrize(("severity", "tone"), [("critical", "urgent"), ("warning", "warning")])
 def test_a_pipeline_is_not_shown_as_well_while_something_of_it_needs_attention(answers, severity, tone):
     of_it = {"verdict": "commit it", "severity": severity, "headline": "Decided, and not committed.", "target": ""}
-    other = attention("alert", key="alert/else", pipeline="word-count", target="", headline="Of another one.")
+    other = attention("readers", key="readers/else", pipeline="word-count", target="", headline="Of another one.")
     answers.attention = [attention("transactions", **of_it), other]
     page = said(opened("pipelines"))
     assert "running, 1 thing needs attention</span>" in page
@@ -68,9 +68,16 @@ def test_a_pipeline_is_not_shown_as_well_while_something_of_it_needs_attention(a
     assert 'class="card good"' not in page
 
 
+def test_its_last_hour_is_drawn_below_its_card(answers):
+    answers.series = series(application_series(), application_series("foreign", managed=False))
+    page = said(opened("pipelines"))
+    assert "commits over time" in page
+    assert "foreign" not in page
+
+
 def test_without_a_pipeline_it_says_why_none_is_there(answers):
     answers.pipelines.clear()
-    assert "No run of a pipeline is in the decision log." in said(opened("pipelines"))
+    assert "No pipeline of yours has ever run here." in said(opened("pipelines"))
 
 
 def test_a_restart_takes_a_reason_and_shows_what_its_supervisor_answered(answers):
@@ -176,5 +183,5 @@ def test_a_name_from_outside_is_text(answers):
 )
 def test_its_first_button_is_the_remedy_that_overview_names(remedy, first):
     row = SimpleNamespace(key="pipeline:ip-count", may_start=True, restart=None)
-    shown = pipeline_buttons(row, SimpleNamespace(remedy=remedy) if remedy is not None else None, is_main=True)
+    shown = pipeline_buttons(row, SimpleNamespace(remedy=remedy) if remedy is not None else None)
     assert first in str(shown[0])

@@ -11,7 +11,15 @@ import pytest
 
 from indoubt.app import server
 from indoubt.app.__main__ import command_line, main
-from indoubt.app.settings import COLLECTOR_CA, COLLECTOR_URL, FAULT_INJECTION_URL, TOKEN, TOKEN_FILE, Settings
+from indoubt.app.settings import (
+    COLLECTOR_CA,
+    COLLECTOR_URL,
+    FAULT_INJECTION_URL,
+    LOOK_ONLY,
+    TOKEN,
+    TOKEN_FILE,
+    Settings,
+)
 from indoubt.app.sign_in.settings import CLIENT_SECRET
 from indoubt.lifecycle.errors import SettingsError
 from tests.unit.settings_page import documented
@@ -91,8 +99,23 @@ def test_listening_beyond_loopback_wants_a_sign_in_in_front(monkeypatch, capsys,
     main(["--host", host, "--sign-in-by-proxy", "--allowed-host", "ops.example"])
     main(["--host", "127.0.0.1"])
     assert served == [(host, 8651, ["ops.example"], None, ""), ("127.0.0.1", 8651, [], None, "")]
+    monkeypatch.setenv(LOOK_ONLY, "")  # set, so that it is put back
+    main(["--host", host, "--look-only"])
+    assert served[-1] == (host, 8651, [], None, "")
+    assert Settings.from_environment().look_only
     main(["--host", host, "--trusted-proxy", "10.0.0.1", "--operator-group", "oncall"])
     assert served[-1][3].way.networks == (ip_network("10.0.0.1"),)
+
+
+@pytest.mark.parametrize(("text", "looks_only"), [("", False), ("false", False), ("true", True)])
+def test_look_only_takes_true_or_false(text, looks_only):
+    assert Settings.from_environment({TOKEN: "x", LOOK_ONLY: text}).look_only is looks_only
+
+
+@pytest.mark.parametrize("text", ["1", "no", "False"])
+def test_look_only_takes_nothing_else(text):
+    with pytest.raises(SettingsError, match=f"{LOOK_ONLY} is '{text}'; it takes true or false"):
+        Settings.from_environment({TOKEN: "x", LOOK_ONLY: text})
 
 
 def test_a_file_sets_what_flags_leave_open(monkeypatch, tmp_path):
@@ -108,6 +131,17 @@ def test_a_file_sets_what_flags_leave_open(monkeypatch, tmp_path):
     monkeypatch.setenv(COLLECTOR_URL, "http://127.0.0.1:1")
     main(["--settings-file", str(file)])
     assert os.environ[COLLECTOR_URL] == "http://127.0.0.1:1"
+
+
+def test_the_variable_wins_over_the_file_also_where_it_says_false(monkeypatch, tmp_path):
+    monkeypatch.setenv(TOKEN, "x" * 32)
+    file = tmp_path / "indoubt.toml"
+    file.write_text("[app]\nlook_only = true")
+    monkeypatch.setattr(server, "serve", lambda *given: None)
+    for text, looks_only in (("false", False), ("", True)):
+        monkeypatch.setenv(LOOK_ONLY, text)
+        main(["--settings-file", str(file)])
+        assert Settings.from_environment().look_only is looks_only
 
 
 def test_an_unknown_key_of_the_file_is_named(tmp_path, capsys):

@@ -25,7 +25,7 @@ def test_each_timeout_stands_with_its_advice_and_what_it_is_set_against(answers)
     for text in (
         "1 too short, 1 enough, from the last 24 hours",
         "timeout 1 min 00 s · 1,204 transactions",
-        "Set transaction.timeout.ms to at least 90000.",
+        "Set transaction.timeout.ms=90000 (90 s) or more.",
         "open for 12 s (p50), 40 s (p99)",
         "longest 48 s: <code>ip-count-0-1</code>",
         "a restart takes 23 s, the longest of its last 3, median 14 s",
@@ -33,6 +33,26 @@ def test_each_timeout_stands_with_its_advice_and_what_it_is_set_against(answers)
     ):
         assert text in said(page), text
     assert labels(page).count("Oldest open") == 1
+
+
+def test_each_measured_restart_stands_against_the_timeout(answers):
+    drawn = said(opened("timeouts"))
+    assert "3 measured restarts" in drawn
+    assert "run 340, first commit" in drawn
+    assert drawn.count('class="restart-bar urgent"') == 2, "23 s are more than the 20 s that usual transactions leave"
+    assert drawn.count('class="restart-bar warning"') == 2
+    answers.timeouts = [timeout(restarts=[])]
+    assert "measured restart" not in said(opened("timeouts"))
+
+
+def test_a_timeout_of_which_no_restart_was_measured_is_not_green(answers):
+    recovery = "at least 6.0 s, not measured: interval 3.0 s + checkpoint 1.0 s + restart delay 2.0 s"
+    answers.timeouts = [timeout(risk="not measured", recovery_ms=6_000, recovery=recovery, restarts=[])]
+    page = said(opened("timeouts"))
+    assumed = ("a restart, assumed: 6.0 s", f"a restart takes {recovery}")
+    for text in ("1 not measured, from the last 24 hours", 'class="card calm"', *assumed):
+        assert text in page, text
+    assert "✔" not in page
 
 
 def test_the_strip_is_drawn_from_opening_to_timeout(answers):

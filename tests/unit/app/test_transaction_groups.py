@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from indoubt.app.components.transaction_groups import grouped
 from indoubt.app.dialogs import transactions_dialog
-from indoubt.app.dialogs.order_text import what_will_happen
+from indoubt.app.dialogs.order_text import how, what_happens
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.row_json import read_row
 from indoubt.lifecycle.rows.transactions import TransactionRow
@@ -30,24 +32,58 @@ def test_a_batch_in_several_resource_managers_counts_its_rows_once():
     ]
     (group,) = groups_of(*kafka, *mysql)
     assert (group.resource_managers, group.rows) == (("kafka", "mysql"), 2 * 3101)
-    said = what_will_happen(Action.COMMIT, group.transactions)
+    assert what_happens(Action.COMMIT, group.transactions, ()) == "6,202 rows become visible."
+    said = how(Action.COMMIT, group.transactions)
     assert "EndTxn(commit) is sent for 2 transactions, each with its own producer id and epoch" in said
-    assert "XA COMMIT is sent for 2 transactions. 6,202 rows become visible" in said
+    assert "XA COMMIT is sent for 2 transactions. Nothing else changes." in said
 
 
-def test_an_order_for_one_row_says_so_in_the_singular():
-    of_one = groups_of(transaction(rows=1))[0].transactions
-    assert "1 row becomes visible to readers." in what_will_happen(Action.COMMIT, of_one)
-    assert "1 row is discarded;" in what_will_happen(Action.ABORT, of_one)
-    branch = foreign("bank-7", key="postgres:bank-7@postgres") | {"resource_manager": "postgres", "rows": 1}
-    assert what_will_happen(Action.ABORT, groups_of(branch)[0].transactions).endswith("that row is lost.")
+@pytest.mark.parametrize(
+    ("action", "changes", "says"),
+    [
+        (Action.COMMIT, {"rows": 1}, "1 row becomes visible; dashboard reads on."),
+        (Action.COMMIT, {"rows": None}, "Its rows become visible; dashboard reads on."),
+        (
+            Action.ABORT,
+            {"rows": 1},
+            "1 row is thrown away, and the pipeline's next run writes it again; dashboard reads on.",
+        ),
+        (
+            Action.ABORT,
+            {"managed": False, "loses_data": True},
+            "3,101 rows are thrown away for good; dashboard reads on. If the program still lives, it gets an error.",
+        ),
+        (
+            Action.ABORT,
+            {"managed": False},
+            "3,101 rows are thrown away, and its application writes them again; dashboard reads on.",
+        ),
+        (
+            Action.ABORT,
+            {"managed": False, "loses_data": True, "resource_manager": "postgres", "rows": 1},
+            "1 row is thrown away for good, also if the owner has decided to commit; sessions that wait for its locks go on.",
+        ),
+    ],
+)
+def test_a_dialog_says_first_what_becomes_of_the_rows(action, changes, says):
+    assert what_happens(action, groups_of(transaction(**changes))[0].transactions, ["dashboard"]) == says
+
+
+@pytest.mark.parametrize(
+    ("waiting", "says"),
+    [
+        ((), "become visible."),
+        (("a", "b"), "; a and b read on."),
+        (("a", "b", "c"), "; a, b and 1 more group read on."),
+    ],
+)
+def test_a_dialog_names_who_reads_on(waiting, says):
+    assert what_happens(Action.COMMIT, groups_of(transaction())[0].transactions, waiting).endswith(says)
 
 
 def test_an_abort_of_a_foreign_branch_says_that_no_writer_is_fenced():
     branch = foreign("bank-7", key="postgres:bank-7@postgres") | {"resource_manager": "postgres", "producer_id": None}
-    said = what_will_happen(Action.ABORT, groups_of(branch)[0].transactions)
-    assert said.startswith("ROLLBACK PREPARED is sent for 1 transaction.")
-    assert "fenced" not in said
+    assert how(Action.ABORT, groups_of(branch)[0].transactions) == "ROLLBACK PREPARED is sent for 1 transaction."
 
 
 def test_attempt_checkpoint_id_and_pipeline_separate_groups():

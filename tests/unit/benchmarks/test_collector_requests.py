@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import collector_requests
 from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
-from indoubt.app.screens import aborts, alerts, batches, checkpoints, losses, over_time, pending, search
+from indoubt.app.screens import aborts, alerts, batches, checkpoints, groups, losses, over_time, pending, search
 from indoubt.app.screens.objects import records
 from indoubt.app.settings import Settings
 from indoubt.collector.serve.cli.listings import LISTINGS
@@ -24,7 +24,8 @@ REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
         lambda client: client.transactions(limit=pending.MAX_TRANSACTIONS),
         lambda client: client.transactions(settled_too=True, limit=pending.MAX_WITH_SETTLED),
     ],
-    "attention": [lambda client: client.attention()],
+    "incidents": [lambda client: client.incidents()],
+    "parts": [lambda client: client.parts()],
     "transaction_counts": [lambda client: client.transaction_counts()],
     "transaction": [lambda client: client.transaction(KEY)],
     "events": [lambda client: client.events(KEY, limit=records.EVENTS_SHOWN)],
@@ -33,6 +34,11 @@ REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "partition": [lambda client: client.partition("word_count_sink", 0)],
     "search": [lambda client: client.search(limit=search.ROWS_A_PAGE)],
     "series": [lambda client: client.series(window_ms=HOUR_MS, limit=over_time.MOST_APPLICATIONS)],
+    "series_of_groups": [lambda client: client.series_of_groups(window_ms=HOUR_MS, limit=groups.MOST_GROUPS)],
+    "series_of_partition": [lambda client: client.series_of_partition("word_count_sink", 0, window_ms=HOUR_MS)],
+    "groups": [lambda client: client.groups(limit=groups.MOST_GROUPS)],
+    "abort_counts": [lambda client: client.abort_counts()],
+    "checkpoint_durations": [lambda client: client.checkpoint_durations()],
     "checkpoint_gaps": [lambda client: client.checkpoint_gaps()],
     "hanging": [lambda client: client.hanging()],
     "blocked": [lambda client: client.blocked(), lambda client: client.blocked(lagging_too=True)],

@@ -8,6 +8,7 @@ from typing import Any
 
 from indoubt.collector.assess.assessment import Assessment, Surroundings, assess
 from indoubt.collector.assess.assessor import Assessor
+from indoubt.collector.assess.incident_steps import Ending, endings
 from indoubt.collector.assess.rule import unavailable_sources
 from indoubt.collector.assess.rules import (
     applications,
@@ -32,6 +33,7 @@ LIMITS = AlertSettings()
 FACTS: dict[str, tuple[Callable[[Situation], Any], Any]] = {
     "aborts": (applications.aborts, ()),
     "blocked": (readers.blocked_readers, ()),
+    "endings": (endings, lambda key: Ending(state=None, who="")),
     "checkpoints": (checkpoints.checkpoint_histories, ()),
     "clocks": (sources.clocks, ()),
     "hanging": (hanging.hanging, ()),
@@ -65,9 +67,17 @@ def changed(situation: Situation, **given: Any) -> Situation:
 def leaking(application: str, ids: int, why: str) -> PrefixReport:
     """Return the report about an application whose ids leak."""
     counts = dict.fromkeys(("stale_ids", "checkpoint_ids", "fenced_last_hour"), 0)
-    times: dict[str, Any] = {"newest_ms": 0, "oldest_ms": None}
+    times: dict[str, Any] = {"newest_ms": 0, "oldest_ms": None, "ids_by_hour": ()}
     return PrefixReport(
-        prefix=application, ids=ids, growth_per_hour=0, leaks=True, shared=False, why=why, example="", **counts, **times
+        prefix=application,
+        ids=ids,
+        growth_per_hour=0,
+        leaks=True,
+        shared=False,
+        why=why,
+        example="",
+        **counts,
+        **times,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from indoubt.collector.facts.fold import apply
@@ -35,6 +36,7 @@ from indoubt.lifecycle.decisions import (
 )
 from indoubt.lifecycle.events import EventType, LifecycleEvent, encode
 from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.states import TransactionState
 
 T0 = 1_795_000_000_000
 PREFIX, CHECKPOINT_ID = "ip-count", "checkpoint-1"
@@ -205,13 +207,16 @@ def only_view(*observations: Observation) -> TransactionView:
 
 
 def case(view: TransactionView, at: int, **changes: Any) -> Case:
-    """Return what the rules look at, ``at`` ms after T0: a live pipeline with a 5 s interval unless changed."""
+    """Return what the rules look at, ``at`` ms after T0: a live pipeline with a 5 s interval unless changed.
+
+    ``replayed_ms``: when its batch was completed again.
+    """
+    view = written_again(view, changes.pop("replayed_ms", None))
     fields: dict[str, Any] = {
         "transaction": view,
         "pipeline": pipeline() if view.managed else None,
         "log_status": DecisionLogStatus.READABLE,
         "log_error": "",
-        "replayed_ms": None,
         "later_batch_decided": False,
         "rulable": batch_attempt() if view.managed else None,
         "limits": Limits(),
@@ -219,6 +224,13 @@ def case(view: TransactionView, at: int, **changes: Any) -> Case:
         **changes,
     }
     return Case(**fields)
+
+
+def written_again(view: TransactionView, at_ms: int | None) -> TransactionView:
+    """Return a transaction whose batch was completed again then, as the join has it: a lost one, or unchanged."""
+    if at_ms is None or view.state is not TransactionState.LOST:
+        return view
+    return replace(view, state=TransactionState.WRITTEN_AGAIN, written_again_ms=at_ms)
 
 
 def pipeline(**changes: Any) -> PipelineHistory:

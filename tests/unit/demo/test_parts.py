@@ -62,7 +62,7 @@ def test_the_page_shows_parts_that_were_started_again():
     desk = FaultDesk(cast(DemoRun, run))
     desk.start_pipeline()
     texts = [entry["text"] for entry in desk.to_json()["log"]]
-    assert texts == ["collector starts again", "The pipeline starts again from its checkpoint (about 10 s)"]
+    assert texts == ["collector starts again", "The pipeline starts again from its checkpoint, usually within 90 s"]
 
 
 @pytest.mark.parametrize("commits", [True, False])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import re
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 
 from demo import jars, python_packages, set_up
 from demo.prerequisites import ROOT, Missing
+from indoubt.lifecycle.version import VERSION
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 pytestmark = pytest.mark.slow
@@ -23,7 +26,7 @@ IMPORTS_EVERYTHING = """
 import importlib, pkgutil, sys
 for name in sys.argv[1:]:
     sys.modules[name] = None  # an import of it fails
-found = ["indoubt.app", "indoubt.collector"]
+found = ["indoubt.app", "indoubt.collector", "indoubt.program"]
 for package in tuple(found):
     found += [module.name for module in pkgutil.walk_packages([package.replace(".", "/")], f"{package}.")]
 for name in found:
@@ -73,10 +76,10 @@ def test_a_lock_has_a_hash_for_each_package_and_no_address(lock: Path) -> None:
 
 
 def test_locks_hold_what_the_project_asks_for_at_one_version() -> None:
-    extras = PROJECT["project"]["optional-dependencies"]
+    watcher, extras = PROJECT["project"]["dependencies"], PROJECT["project"]["optional-dependencies"]
     development = locked(python_packages.DEVELOPMENT)
-    everything = direct(*(requirement for extra in extras.values() for requirement in extra))
-    without_spark = direct(*(requirement for name, extra in extras.items() if name != "spark" for requirement in extra))
+    everything = direct(*watcher, *itertools.chain(*extras.values()))
+    without_spark = direct(*watcher, *itertools.chain(*(extra for name, extra in extras.items() if name != "spark")))
     assert direct(*PROJECT["dependency-groups"]["development"]) | everything <= development.keys()
     assert everything <= locked(python_packages.ALL).keys()
     assert without_spark <= locked(python_packages.COLLECTOR).keys()
@@ -88,8 +91,9 @@ def test_locks_hold_what_the_project_asks_for_at_one_version() -> None:
 def test_each_direct_dependency_has_its_reason_in_the_document() -> None:
     rows = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs" / "dependencies.md").read_text(), re.MULTILINE)
     documented = {name for row in rows for name in direct(*row.split(", "))}
-    groups = [*PROJECT["project"]["optional-dependencies"].values(), *PROJECT["dependency-groups"].values()]
-    assert direct(*(requirement for group in groups for requirement in group), "uv") <= documented
+    groups = [PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"].values()]
+    groups += PROJECT["dependency-groups"].values()
+    assert direct(*itertools.chain(*groups), "uv") <= documented
 
 
 def test_pip_installs_what_uv_cannot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -103,6 +107,31 @@ def test_pip_installs_what_uv_cannot(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     python_packages.make_virtual_environment(python_packages.ALL)
     assert (tmp_path / "asked").read_text().endswith(f"--require-hashes -r {python_packages.ALL}\n")
     assert (tmp_path / ".installed-all").exists()
+
+
+def test_the_program_is_put_beside_python_also_where_nothing_is_to_be_installed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    site_packages = tmp_path / "lib" / "python3" / "site-packages"
+    for directory in (tmp_path / "bin", site_packages):
+        directory.mkdir(parents=True)
+    digest = hashlib.sha256(python_packages.COLLECTOR.read_bytes()).hexdigest()
+    (tmp_path / ".installed-collector").write_text(digest)
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(python_packages, "VENV", tmp_path)
+    python_packages.make_virtual_environment(python_packages.COLLECTOR)
+    assert (site_packages / "indoubt.pth").read_text() == f"{ROOT}\n"
+    stranger = tmp_path / "elsewhere" / "indoubt"
+    stranger.mkdir(parents=True)
+    (stranger / "__main__.py").write_text("print('of a stranger')")
+    said = subprocess.run(
+        [tmp_path / "bin" / "indoubt", "--version"],
+        cwd=stranger.parent,
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert said.stdout == f"indoubt {VERSION}\n", said.stderr
 
 
 def test_jars_lock_holds_what_ivy_xml_asks_for() -> None:

@@ -11,7 +11,7 @@ import pytest
 from indoubt.lifecycle.decision_parts import PARTS_SPAN, RecordAssembly, encode_within
 from indoubt.lifecycle.decisions import Part, decode, encode
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
-from tests.unit.lifecycle.test_decisions import decision, run
+from tests.unit.lifecycle.decision_records import decision, run
 from tests.unit.lifecycle.test_identity import HANDLE
 
 LARGE = decision(0, handles=tuple(replace(HANDLE, transaction=f"é-{slot}-0", slot=slot) for slot in range(100)))

@@ -21,8 +21,8 @@ from indoubt.lifecycle.decisions import (
     decode,
     encode,
 )
+from tests.unit.lifecycle.decision_records import decision, outcome, run, taken_over
 from tests.unit.lifecycle.ledgers import fold
-from tests.unit.lifecycle.test_decisions import decision, outcome, run, taken_over
 from tests.unit.lifecycle.test_identity import HANDLE
 
 pytestmark = pytest.mark.slow

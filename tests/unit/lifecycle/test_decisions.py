@@ -1,62 +1,22 @@
-"""The rules of the decision log, as numbered cases, and its codec."""
+"""The rules of the decision log, as numbered cases, and what a ledger answers."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
 
 from indoubt.lifecycle.decision_ledger import DecisionLedger
-from indoubt.lifecycle.decisions import (
-    BatchAttempt,
-    CheckpointTakenOver,
-    Decision,
-    Kept,
-    Outcome,
-    Part,
-    Ruling,
-    RunStarted,
-    Settled,
-    Snapshot,
-    decode,
-    encode,
-)
-from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.lifecycle.decisions import BatchAttempt, Kept, Settled, decode, encode
+from tests.unit.lifecycle.decision_records import ABORT, SNAPSHOT, decision, outcome, run, taken_over
 from tests.unit.lifecycle.ledgers import fold
 from tests.unit.lifecycle.test_identity import HANDLE
-
-
-def run(checkpoint_id="L", prefix="p", name="r"):
-    return RunStarted(prefix=prefix, checkpoint_id=checkpoint_id, run=name, at_ms=1)
-
-
-def decision(attempt, batch=0, ruling=Ruling.COMMIT, checkpoint_id="L", prefix="p", who="run", handles=(HANDLE,)):
-    batch_attempt = BatchAttempt(checkpoint_id=checkpoint_id, batch=batch, attempt=attempt)
-    return Decision(prefix=prefix, batch_attempt=batch_attempt, ruling=ruling, handles=handles, who=who, at_ms=2)
-
-
-def taken_over(attempt, checkpoint_id="L", new_checkpoint_id="N", prefix="p2"):
-    new = {"sink": "s", "decisions": "d", "location": "file:///c"}
-    return CheckpointTakenOver(
-        prefix=prefix, checkpoint_id=checkpoint_id, attempt=attempt, new_checkpoint_id=new_checkpoint_id, at_ms=4, **new
-    )
-
-
-def outcome(of, settled, *handles):
-    keys = tuple(handle.key for handle in handles or (HANDLE,))
-    return Outcome(
-        prefix=of.prefix, batch_attempt=of.batch_attempt, handle_keys=keys, settled=settled, who="recovery", at_ms=3
-    )
 
 
 def counting(*records):
     """Return for each record, in log order from offset 0, whether it counts."""
     ledger = DecisionLedger()
     return [ledger.apply(offset, record) for offset, record in enumerate(records)]
-
-
-COMMIT, ABORT = Ruling.COMMIT, Ruling.ABORT
 
 
 @pytest.mark.parametrize(
@@ -353,121 +313,6 @@ def test_a_snapshot_counts_and_changes_nothing():
     before = ledger.kept()
     assert ledger.apply(2, replace(SNAPSHOT, covers=2, kept=before))
     assert (ledger.kept(), ledger.next_offset) == (before, 3)
-
-
-SNAPSHOT = Snapshot(
-    prefix="p",
-    begin=1,
-    covers=9,
-    kept=(
-        Kept(offset=0, counts=True, record=run()),
-        Kept(offset=3, counts=False, record=decision(0)),
-        Kept(offset=4, counts=True, record=outcome(decision(0), Settled.COMMITTED)),
-        Kept(offset=5, counts=True, record=taken_over(0)),
-    ),
-    who="run 0",
-    at_ms=4,
-)
-PART = Part(prefix="p", id="i", index=1, count=2, data="eA==", at_ms=5)
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        run(),
-        decision(3),
-        decision(3, ruling=ABORT, handles=()),
-        outcome(decision(3), Settled.LOST),
-        taken_over(3),
-        SNAPSHOT,
-        replace(SNAPSHOT, kept=()),
-        replace(SNAPSHOT, kept=(Kept(offset=8, counts=True, record=run()),)),
-        PART,
-    ],
-    ids=[
-        "run started",
-        "commit",
-        "abort",
-        "outcome",
-        "checkpoint id taken over",
-        "snapshot",
-        "empty snapshot",
-        "snapshot of the newest",
-        "part",
-    ],
-)
-def test_codec_reads_back_what_it_wrote(record):
-    assert decode(encode(record)) == record
-
-
-def broken(record, **changes):
-    fields = json.loads(encode(record)) | changes
-    return json.dumps({name: value for name, value in fields.items() if value is not ...}, default=str).encode()
-
-
-STARTED = json.loads(encode(run()))
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (None, "JSON"),
-        (b"", "JSON"),
-        (b"\xff\xfe", "JSON"),
-        (b"[1]", "object"),
-        (b"7", "object"),
-        (broken(run(), run=5), "run"),
-        (broken(run(), version=...), "version None"),
-        (broken(run(), version="2"), "version '2'"),
-        (broken(run(), version=0), "version 0"),
-        (broken(run(), version=True), "version True"),
-        (broken(run(), at_ms="x"), "at_ms"),
-        (broken(run(), at_ms=True), "at_ms"),
-        (broken(decision(0), ruling="maybe"), "maybe"),
-        (broken(decision(0), handles=[{}]), "resource_manager"),
-        (broken(decision(0), handles=5), "decision record"),
-        (broken(decision(0), batch=None), "batch"),
-        (broken(outcome(decision(0), Settled.LOST), settled=""), "Settled"),
-        (broken(outcome(decision(0), Settled.LOST), handles="k"), "handles"),
-        (broken(outcome(decision(0), Settled.LOST), handles=[1]), "handles"),
-        (broken(taken_over(0), new_checkpoint_id=None), "new_checkpoint_id"),
-        (broken(SNAPSHOT, kept=[[1, True]]), "decision record"),
-        (broken(SNAPSHOT, kept=[[1, True, 5]]), "kept"),
-        (broken(SNAPSHOT, kept=[[1, 1, json.loads(encode(run()))]]), "kept"),
-        (broken(SNAPSHOT, kept=[[1, True, json.loads(encode(SNAPSHOT))]]), "kept"),
-        (broken(SNAPSHOT, kept=[5]), "decision record: "),
-        (broken(SNAPSHOT, kept=[["1", True, STARTED]]), "kept"),
-        (broken(SNAPSHOT, kept=[[1, True, json.loads(encode(PART))]]), "kept"),
-        (broken(SNAPSHOT, kept=[[3, True, STARTED], [2, True, STARTED]]), "log order"),
-        (broken(SNAPSHOT, kept=[[2, True, STARTED], [2, True, STARTED]]), "log order"),
-        (broken(SNAPSHOT, kept=[[-1, True, STARTED]]), "outside 0 to 8"),
-        (broken(SNAPSHOT, kept=[[0, True, STARTED], [9, True, STARTED]]), "outside 0 to 8"),
-        (broken(outcome(decision(0), Settled.LOST), handles=["k", 1]), "handles"),
-        (broken(PART, index=2), "part 2 of 2"),
-        (broken(PART, index=-1), "part -1 of 2"),
-        (json.dumps({"version": 1, "prefix": "p", "at_ms": 1}).encode(), "type"),
-        (json.dumps({"version": 1, "type": "run_started"}).encode(), "prefix"),
-    ],
-)
-def test_a_malformed_record_is_refused_and_says_why(value, said):
-    with pytest.raises(MalformedRecord, match=said):
-        decode(value)
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        (broken(run(), version=2), "version 2; this program knows 1"),
-        (broken(run(), type="other"), "type 'other'"),
-        (broken(run(), type=5), "type 5"),
-        (broken(run(), type=["run_started"]), "type "),
-        (broken(SNAPSHOT, kept=[[1, True, json.loads(encode(run())) | {"type": "other"}]]), "type 'other'"),
-        (b'{"version": 9}', "version 9"),
-    ],
-)
-def test_what_a_newer_program_wrote_is_not_called_malformed(value, said):
-    with pytest.raises(UnknownVersion, match=said):
-        decode(value)
 
 
 def test_a_record_that_is_passed_over_does_not_stop_the_log():

@@ -12,8 +12,8 @@ import pytest
 from indoubt.lifecycle.decision_ledger import DecisionLedger
 from indoubt.lifecycle.decisions import DecisionRecord, Kept, Ruling, Settled, Snapshot
 from indoubt.lifecycle.identity import Handle
+from tests.unit.lifecycle.decision_records import decision, outcome, run, taken_over
 from tests.unit.lifecycle.ledgers import fold
-from tests.unit.lifecycle.test_decisions import decision, outcome, run, taken_over
 from tests.unit.lifecycle.test_identity import HANDLE
 
 ABORT = Ruling.ABORT

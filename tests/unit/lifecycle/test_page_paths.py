@@ -25,3 +25,11 @@ def test_an_address_keeps_any_name(path, page, query):
     parts = urlsplit(path)
     assert (parts.path, parts.fragment) == (page, "")
     assert {name: values[0] for name, values in parse_qs(parts.query).items()} == query
+
+
+def test_an_address_is_of_one_cluster():
+    assert page_paths.within("/readers", "e&u") == "/readers?cluster=e%26u"
+    assert page_paths.within("/pipeline?name=a", "eu") == "/pipeline?name=a&cluster=eu"
+    assert page_paths.within("/pipeline?name=a&cluster=us", "eu") == "/pipeline?name=a&cluster=us"
+    assert page_paths.within("/readers", "") == "/readers"
+    assert page_paths.within(page_paths.CLUSTERS, "eu") == page_paths.CLUSTERS

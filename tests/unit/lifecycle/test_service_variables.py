@@ -7,9 +7,8 @@ import re
 import pytest
 
 from indoubt.app import settings as app_settings
-from indoubt.collector.config import receivers, settings, tokens
-from indoubt.collector.config.databases import PASSWORDS
-from indoubt.collector.config.settings import FOREIGN_VARIABLES, TunableSettings
+from indoubt.collector.config import settings, variables
+from indoubt.collector.config.variables import TunableSettings
 from indoubt.lifecycle.errors import SettingsError
 from indoubt.lifecycle.settings_file import is_of_a_service
 from indoubt.resource_managers.kafka.client_properties import TAKEN
@@ -40,6 +39,7 @@ def service(name: str, address: str = "10.0.0.1") -> dict[str, str]:
 def test_a_service_of_any_name_sets_nothing(name: str, address: str) -> None:
     environment = service(name, address)
     assert settings.read(NEEDED, environment).tunable == TunableSettings()
+    assert variables.unknown(environment) == set()
     assert KafkaConnection.from_environment(environment, "b:9092") == KafkaConnection("b:9092")
     read = app_settings.Settings.from_environment({**environment, "INDOUBT_TOKEN": "12345678"})
     assert read.collector_url == app_settings.DEFAULT_COLLECTOR_URL
@@ -57,17 +57,14 @@ def test_a_service_of_any_name_sets_nothing(name: str, address: str) -> None:
         ("INDOUBT_PORT_8650", "tcp://10.0.0.1:8650"),
     ],
 )
-def test_what_somebody_wrote_is_an_error_all_the_same(name: str, value: str) -> None:
-    with pytest.raises(SettingsError, match=f"{name} is not a setting"):
-        settings.read(NEEDED, {name: value})
+def test_what_somebody_wrote_is_told_all_the_same(name: str, value: str) -> None:
+    assert variables.unknown({name: value}) == {name}
     kafka = name.replace("INDOUBT_", "INDOUBT_KAFKA_")
     with pytest.raises(SettingsError, match="is unknown"):
         KafkaConnection.from_environment({kafka: value}, "b:9092")
 
 
 def test_no_setting_is_named_like_a_variable_of_a_service() -> None:
-    names = {f"INDOUBT_{name.upper()}" for name in settings.defaults()}
-    names |= {f"INDOUBT_KAFKA_{name.upper().replace('.', '_')}" for name in TAKEN}
-    names |= {*tokens.NAMES, *FOREIGN_VARIABLES, *PASSWORDS, *receivers.NAMES}
+    names = variables.known() | {f"INDOUBT_KAFKA_{name.upper().replace('.', '_')}" for name in TAKEN}
     assert {name for name in names if is_of_a_service(name, "tcp://10.0.0.1:8650")} == set()
     assert not [name for name in names if re.search(r"_PORT$", name)]

@@ -10,7 +10,7 @@ S = TransactionState
 
 def test_which_states_are_in_doubt_and_which_are_final():
     assert [state for state in S if state.is_in_doubt] == [S.PREPARED, S.DECIDED]
-    assert [state for state in S if state.is_final] == [S.COMMITTED, S.ABORTED, S.LOST, S.ENDED]
+    assert [state for state in S if state.is_final] == [S.COMMITTED, S.ABORTED, S.LOST, S.WRITTEN_AGAIN, S.ENDED]
 
 
 def test_every_verdict_has_a_place_in_the_order_of_lists():

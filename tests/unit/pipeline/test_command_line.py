@@ -1,8 +1,7 @@
-"""What ``python -m indoubt.pipeline`` makes of its words."""
+"""What ``indoubt pipeline`` makes of its words."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -32,18 +31,15 @@ def test_settle_takes_the_settings_of_run_and_what_a_person_says(monkeypatch, wo
         return 7
 
     monkeypatch.setattr(settle_command, "settle", settle)
-    monkeypatch.setattr(sys, "argv", ["pipeline", "settle", *WORDS, *words])
-    assert main() == 7
+    assert main(["settle", *WORDS, *words]) == 7
     assert calls == [("/c", said)]
 
 
 def test_settle_needs_nothing_that_only_run_needs(monkeypatch):
     monkeypatch.setattr(settle_command, "settle", lambda settings, *_, yes: 7)
-    monkeypatch.setattr(sys, "argv", ["pipeline", "settle", *WORDS[2:8], "--sink", "out"])
-    assert main() == 7
+    assert main(["settle", *WORDS[2:8], "--sink", "out"]) == 7
 
 
-def test_settle_without_its_settings_says_which(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["pipeline", "settle", "--yes"])
-    assert main() == WRONG_SETTINGS
+def test_settle_without_its_settings_says_which(capsys):
+    assert main(["settle", "--yes"]) == WRONG_SETTINGS
     assert "--bootstrap-servers" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from indoubt.collector.assess.attention.listing import attention
+from indoubt.collector.assess.attention.listing import parts
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.assess.transaction_groups import required
 from indoubt.collector.facts.state import State
@@ -68,13 +68,19 @@ def situation(now: int, *transactions: Judged, findings: PartitionFindings = NOT
     """Return what is known ``now`` ms after T0."""
     applications = applications_of_hanging(State(), findings.hanging)
     groups = required(transactions, findings, applications, T0 + now, FOREIGN_OLD_MS)
-    fields = {"judged": transactions, "required": groups, "partitions": findings, **changes}
+    fields = {
+        "judged": transactions,
+        "required": groups,
+        "partitions": findings,
+        "applications": applications,
+        **changes,
+    }
     return look(T0 + now, **fields)
 
 
 def cards(now: int, *transactions: Judged, **changes: Any) -> list[Attention]:
-    """Return the list of a situation."""
-    return list(attention(situation(now, *transactions, **changes)))
+    """Return the parts of incidents of a situation."""
+    return parts(situation(now, *transactions, **changes))
 
 
 def driver(condition: DriverCondition, since: int = 0) -> DriverState:

@@ -17,12 +17,14 @@ from indoubt.collector.observe.source import ObserverStatus
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import BrokerRecord, Observed, Position
 from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.partition_state import Blocked, Holder, PartitionFindings
 from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
 from indoubt.collector.views import current_state
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.verdicts import Verdict
 from tests.unit.collector.assessments import assessor_of
 from tests.unit.collector.notify.http_receiver import wait_until
+from tests.unit.collector.partition_sightings import partition, producer
 
 
 @pytest.fixture
@@ -154,17 +156,17 @@ def test_each_who_follows_is_given_every_assessment_of_the_clock_until_stopped(c
         assert len({id(each) for each in into}) == len(into)
 
 
-def test_a_card_that_age_alone_brings_is_announced(current: CurrentState) -> None:
+def test_an_incident_that_age_alone_brings_is_announced(current: CurrentState) -> None:
     opened(current, "shop-1", age_ms=29_500)
     versions: list[int] = []
     current.listen(versions.append)
     assessing = assessor_of(current, 0.05)
     assessing.start()
     wait_until("the first one is announced", lambda: versions)
-    assert assessing.now().attention == ()
+    assert assessing.now().incidents == ()
     told = len(versions)
-    wait_until("the card is announced", lambda: len(versions) > told)
-    assert [card.verdict for card in assessing.now().attention] == [Verdict.FOREIGN]
+    wait_until("the incident is announced", lambda: len(versions) > told)
+    assert [one.verdict for one in assessing.now().incidents] == [Verdict.FOREIGN]
     assessing.stop()
 
 
@@ -181,3 +183,23 @@ def test_it_goes_on_after_one_that_failed(current: CurrentState, caplog: pytest.
     assert next(assessing.follow(stopping)).judged == []
     assessing.stop()
     assert "what is open could not be judged" in caplog.text
+
+
+def test_a_transaction_that_has_ended_holds_no_partition_though_brokers_were_not_asked_since(
+    current: CurrentState,
+) -> None:
+    opened(current, "shop-1")
+    (found,) = assessor_of(current).now().judged
+    keys = (found.view.key, "kafka:hangs", "")
+    holders = [Holder(producer=producer(), key=key, transaction="", opened_ms=None) for key in keys]
+    blocked = tuple(Blocked(snapshot=partition(), holder=holder, readers=()) for holder in (*holders, None))
+    seen = PartitionFindings(at_ms=now_ms(), blocked=blocked)
+    assessing = assessor_of(current, partitions=lambda: seen)
+    assert assessing.now().situation.partitions.blocked == blocked
+    ended = BrokerRecord(
+        transaction="shop-1", producer_id=1, producer_epoch=1, status=BrokerStatus.COMPLETE_ABORT,
+        start_ms=found.view.opened_ms, update_ms=now_ms(), timeout_ms=900_000, partitions=(), client_transaction_version=2,
+        source="s",
+    )  # fmt: skip
+    current.observe([Observed(position=Position(source="s", partition=0, offset=1), observation=ended)])
+    assert assessing.now().situation.partitions.blocked == blocked[1:]

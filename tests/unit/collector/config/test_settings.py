@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from indoubt.collector.config import receivers, settings, standing_orders, tokens
-from indoubt.collector.config.databases import PASSWORDS
+from indoubt.collector.config import receivers, settings, standing_orders, tokens, variables
 from indoubt.collector.config.named_locations import flink_checkpoints, start_commands
-from indoubt.collector.config.settings import TransactionSource, TunableSettings
+from indoubt.collector.config.variables import PASSWORDS, TransactionSource, TunableSettings
 from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.settings_file import CLUSTER_VARIABLE
 from tests.unit.settings_page import documented
 
 NEEDED = ["--bootstrap-servers", "127.0.0.1:9092", "--directory", "d"]
@@ -40,7 +40,6 @@ def test_values_of_the_environment_are_typed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "environment", "names"),
     [
-        ([], {"INDOUBT_COMMIT_OVERDUE": "1"}, "INDOUBT_COMMIT_OVERDUE "),
         ([], {"INDOUBT_COMMIT_OVERDUE_MS": "2s"}, "INDOUBT_COMMIT_OVERDUE_MS"),
         ([], {"INDOUBT_HISTORY_DAYS": "0"}, "INDOUBT_HISTORY_DAYS"),
         ([], {"INDOUBT_TRANSACTION_SOURCE": "guess"}, "'auto', 'log' or 'polling'"),
@@ -105,6 +104,16 @@ def test_the_public_address_comes_from_flag_environment_or_file(tmp_path: Path) 
     assert settings.read(of_file, environment).public_url == "http://127.0.0.1:8651"
     flag = [*of_file, "--public-url", "https://flag.example//"]
     assert settings.read(flag, environment).public_url == "https://flag.example"
+
+
+def test_the_file_of_kafka_properties_is_a_flags_a_variables_or_the_settings_files(tmp_path: Path) -> None:
+    file = tmp_path / "indoubt.toml"
+    file.write_text('[collector]\nkafka_properties = "of.file"\n')
+    of_file, of_variable = [*NEEDED, "--settings-file", str(file)], {"INDOUBT_KAFKA_PROPERTIES": "of.variable"}
+    assert settings.read(NEEDED, {}).kafka_properties == ""
+    assert settings.read(of_file, {}).kafka_properties == "of.file"
+    assert settings.read(of_file, of_variable).kafka_properties == "of.variable"
+    assert settings.read([*of_file, "--kafka-properties=of.flag"], of_variable).kafka_properties == "of.flag"
 
 
 def test_checkpoint_directories_are_paths_or_uris() -> None:
@@ -202,6 +211,12 @@ def test_bootstrap_servers_must_be_given() -> None:
         settings.read(["--directory", "d"], {})
 
 
+def test_a_variable_that_is_no_setting_is_told_and_changes_nothing() -> None:
+    environment = {"INDOUBT_COMMIT_OVERDUE": "1", "INDOUBT_TOKEN": "x", "INDOUBT_ALERT_ABORTS": "2", "HOME": "/h"}
+    assert settings.read(NEEDED, environment).tunable.commit_overdue_ms == TunableSettings().commit_overdue_ms
+    assert variables.unknown(environment) == {"INDOUBT_COMMIT_OVERDUE"}
+
+
 def test_variables_of_other_programs_are_let_be() -> None:
     assert settings.read(NEEDED, {"INDOUBT_KAFKA_SASL_PASSWORD": "x", "INDOUBT_TOKEN": "y"}).tokens is None
 
@@ -213,18 +228,20 @@ def test_a_token_is_in_no_message_and_no_repr() -> None:
     assert "secret-secret" not in repr(settings.read(NEEDED, {"INDOUBT_OPERATOR_TOKEN": "anna:secret-secret"}))
 
 
-@pytest.mark.parametrize(("name", "default"), settings.defaults().items(), ids=settings.defaults())
+@pytest.mark.parametrize(("name", "default"), variables.defaults().items(), ids=variables.defaults())
 def test_each_setting_is_documented_with_its_default(name: str, default: object) -> None:
     shown = default.value if isinstance(default, Enum) else default
     assert documented("collector")[f"INDOUBT_{name.upper()}"] == str(shown)
 
 
 def test_each_flag_and_variable_is_documented_and_nothing_else() -> None:
-    options = {option for action in settings._parser()._actions for option in action.option_strings if "--" in option}
-    variables = {f"INDOUBT_{name.upper()}" for name in settings.defaults()}
-    variables |= {*tokens.NAMES, *PASSWORDS, *receivers.NAMES, "INDOUBT_KAFKA_*", "INDOUBT_KAFKA_PROPERTIES"}
-    variables |= {settings.BOOTSTRAP_SERVERS, standing_orders.VARIABLE, settings.PUBLIC_URL}
-    assert documented("collector").keys() == options - {"--help", "--version", "--settings-file"} | variables
+    options = {
+        option for action in settings.command_line()._actions for option in action.option_strings if "--" in option
+    }
+    known = {f"INDOUBT_{name.upper()}" for name in variables.defaults()}
+    known |= {*tokens.NAMES, *PASSWORDS, *receivers.NAMES, "INDOUBT_KAFKA_*", "INDOUBT_KAFKA_PROPERTIES"}
+    known |= {variables.BOOTSTRAP_SERVERS, standing_orders.VARIABLE, variables.PUBLIC_URL, CLUSTER_VARIABLE}
+    assert documented("collector").keys() == options - {"--help", "--version", "--settings-file"} | known
 
 
 def test_receivers_are_known_and_never_shown() -> None:

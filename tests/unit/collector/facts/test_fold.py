@@ -97,7 +97,7 @@ def test_the_story_joins_broker_handles_decisions_and_outcomes() -> None:
     assert first.broker.partitions == {"sink-0", "sink-1"}
     assert first.batch_attempt is not None
     assert first.batch_attempt.batch == 41
-    assert second.state is TransactionState.LOST
+    assert (second.state, second.written_again_ms) == (TransactionState.WRITTEN_AGAIN, T0 + 65_000)
     assert (foreign.state, foreign.managed, foreign.pipeline) == (TransactionState.OPEN, False, "flink")
 
 

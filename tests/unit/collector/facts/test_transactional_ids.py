@@ -64,6 +64,17 @@ def test_expired_ids_are_not_known_any_more() -> None:
     assert list(reports(known, name_by_id, {}, {}, T0)) == []
 
 
+def test_the_number_of_each_hour_of_the_last_day_is_known() -> None:
+    known = KnownIds()
+    for number in range(30):
+        known.see(f"app-0-{number}", T0 + number * HOUR_MS)
+    known.expire("app-0-29")
+    by_hour = only(known, T0 + 30 * HOUR_MS).ids_by_hour
+    assert len(by_hour) == 24
+    assert by_hour[:3] == (8, 9, 10)
+    assert by_hour[-3:] == (29, 29, 29), "one came in the last hour but one, and one expired"
+
+
 def test_expiring_as_fast_as_growing_is_no_growth() -> None:
     known = KnownIds()
     for number in range(2_000):

@@ -12,7 +12,7 @@ import pytest
 from indoubt.collector.history import retention, rollups
 from indoubt.collector.history.retention import Limits, Maintenance
 from indoubt.collector.history.rollups import Aborted
-from indoubt.collector.history.sql import ADD_READER_WAITS
+from indoubt.collector.history.sql import ADD_GROUP_LAGS, ADD_PARTITION_ENDS, ADD_READER_WAITS
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
@@ -221,21 +221,45 @@ def test_minutes_are_merged_once_and_become_hours_when_they_are_old(store: Store
 def test_waits_become_minutes_and_hours_with_their_worst(store: Store) -> None:
     History(store).transaction("app-1", NOW, *COMMITTED)
     hour, minute = OLD // HOUR_MS * HOUR_MS, NOW - HOUR_MS
-    rows = [(hour, 3, 100, 9), (hour + 2 * MINUTE_MS, 1, 900, 2), (minute, 1, 5, 7), (minute + 10_000, 2, 3, 1)]
-    young = [(NOW - 5 * MINUTE_MS, 1, 1, 1), (NOW - 5 * MINUTE_MS + 10_000, 2, 2, 2)]
+    rows = [
+        (hour, 3, 100, 9, 4),
+        (hour + 2 * MINUTE_MS, 1, 900, 2, 5),
+        (minute, 1, 5, 7, 6),
+        (minute + 10_000, 2, 3, 1, 7),
+    ]
+    young = [(NOW - 5 * MINUTE_MS, 1, 1, 1, 1), (NOW - 5 * MINUTE_MS + 10_000, 2, 2, 2, 2)]
     for begin_ms, *most in (*rows, *young):
         columns = [[begin_ms], 10_000, ["app"], *([value] for value in most)]
         store.transact([(ADD_READER_WAITS, columns)])
     store.flushed()
     expected = [
-        (hour, HOUR_MS, 3, 900, 9),
-        (minute, MINUTE_MS, 2, 5, 7),
+        (hour, HOUR_MS, 3, 900, 9, 5),
+        (minute, MINUTE_MS, 2, 5, 7, 7),
         *((begin_ms, 10_000, *most) for begin_ms, *most in young),
     ]
     for _ in range(2):
         maintain(store, days=400)
-        found = store.rows("select begin_ms, span_ms, waiting, longest_wait_ms, hidden from reader_waits order by all")
+        found = store.rows(
+            "select begin_ms, span_ms, waiting, longest_wait_ms, hidden, lag from reader_waits order by all"
+        )
         assert found == expected
+
+
+def test_samples_of_groups_and_partitions_become_minutes_and_leave_after_a_day(store: Store) -> None:
+    History(store).transaction("app-1", NOW, *COMMITTED)
+    old, minute, young = NOW - 26 * HOUR_MS, (NOW - HOUR_MS) // MINUTE_MS * MINUTE_MS, NOW - 5 * MINUTE_MS
+    for begin_ms, most in ((old, 9), (minute, 3), (minute + 10_000, 5), (young, 4)):
+        store.transact([
+            (ADD_GROUP_LAGS, [[begin_ms], 10_000, ["readers"], [most], [2 * most]]),
+            (ADD_PARTITION_ENDS, [[begin_ms], 10_000, ["orders"], [3], [100 + most], [most]]),
+        ])  # fmt: skip
+    maintain(store, days=400)
+    lags = store.rows("select begin_ms, span_ms, lag, hidden from group_lags order by all")
+    assert lags == [(minute, MINUTE_MS, 5, 10), (young, 10_000, 4, 8)]
+    ends = store.rows(
+        "select begin_ms, span_ms, topic, partition, high_watermark, hidden from partition_ends order by all"
+    )
+    assert ends == [(minute, MINUTE_MS, "orders", 3, 105, 5), (young, 10_000, "orders", 3, 104, 4)]
 
 
 @pytest.mark.long
@@ -261,9 +285,7 @@ def test_an_abort_of_just_now_waits_for_its_evidence(store: Store) -> None:
 def test_checkpoint_durations_are_counted_wherever_they_are_seen(store: Store) -> None:
     history = History(store)
     done = event(EventType.CHECKPOINT_COMPLETED, 0, batch=1, rows=3, duration_ms=700)
-    lost = event(EventType.TRANSACTION_LOST, 0, transaction="t", producer_id=1, producer_epoch=0)
-    for seen in (done, lost):
-        history.append(seen, raw=encode(seen.event).decode())
+    history.append(done, raw=encode(done.event).decode())
     for kind, at_ms in ((CheckpointFileKind.OFFSETS, NOW), (CheckpointFileKind.COMMITS, NOW + 250)):
         history.append(CheckpointFile(pipeline="p", number=4, kind=kind, at_ms=at_ms, modified_ns=1))
         store.flushed()
@@ -271,9 +293,6 @@ def test_checkpoint_durations_are_counted_wherever_they_are_seen(store: Store) -
         "select pipeline, seen_in, checkpoints, duration_total_ms, duration_most_ms from checkpoint_counts order by 2"
     )
     assert found == [("p", "checkpoint directory", 1, 250, 250), ("ip-count", "lifecycle events", 1, 700, 700)]
-    assert store.rows("select application, outcome, transactions from transaction_counts") == [
-        ("ip-count-0-0", "lost", 1)
-    ]
 
 
 def test_old_rows_of_flink_and_of_offsets_leave_except_what_a_source_still_tells(store: Store) -> None:

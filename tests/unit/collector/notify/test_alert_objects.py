@@ -21,11 +21,10 @@ from indoubt.collector.verdicts.driver_state import DriverCondition
 from indoubt.lifecycle.verdicts import AbortCause
 from tests.unit.collector.assess.situations import driver
 from tests.unit.collector.assessments import changed, leaking, look
-from tests.unit.collector.notify.test_rules import DECIDED, FOREIGN, LOST, PREPARED, of_transaction
+from tests.unit.collector.notify.rule_findings import DECIDED, FOREIGN, LOST, PREPARED, of_transaction
 from tests.unit.collector.observations import PREFIX, T0, observer_of, pipeline, run_started
 
 RUNS = (driver(DriverCondition.ALIVE),)
-BATCH = f"batch 41 of {PREFIX}"
 
 
 def only(rule: str, snapshot: Situation) -> Finding:
@@ -53,22 +52,21 @@ def test_the_remedy_is_what_the_verdict_allows(
     assert only(rule, changed(seen, drivers=RUNS)).remedy is remedy
 
 
-def test_alerts_about_one_transaction_lead_to_it_and_stand_with_its_batch() -> None:
+def test_alerts_about_one_transaction_lead_to_it_and_stand_with_its_application() -> None:
     snapshot = of_transaction(50_000, *DECIDED)
     near, overdue = only("A1", snapshot), only("A2", snapshot)
     assert near.path == overdue.path == f"/transaction?key=kafka%3Aip-count-0-1%3A0%3A4%40{T0}"
-    assert near.shown_group == overdue.shown_group == BATCH
-    assert near.group == overdue.group == f"application {PREFIX}", "and are one notification with other batches"
+    assert near.group == overdue.group == f"application {PREFIX}", "and are one incident with other batches"
 
 
-def test_readers_that_wait_are_shown_with_the_batch_that_they_wait_for() -> None:
+def test_readers_that_wait_are_shown_with_the_application_that_they_wait_for() -> None:
     blocked = BlockedPartition(partition="my-topic-12", since_ms=T0, groups=("orders",), transaction="ip-count-0-1")
     waiting = only("A4", changed(of_transaction(50_000, *DECIDED), blocked=(blocked,)))
-    assert (waiting.shown_group, waiting.group) == (BATCH, f"application {PREFIX}")
+    assert waiting.group == f"application {PREFIX}"
     assert (waiting.remedy, waiting.labels["pipeline"]) == (Remedy.COMMIT, PREFIX)
     assert waiting.path == "/partition?topic=my-topic&partition=12"
     unknown = only("A4", look(now_ms=T0 + 50_000, blocked=(blocked,)))
-    assert (unknown.shown_group, unknown.remedy) == ("topic my-topic", Remedy.OPEN)
+    assert (unknown.group, unknown.remedy) == ("topic my-topic", Remedy.OPEN)
 
 
 @pytest.mark.parametrize(
@@ -79,13 +77,19 @@ def test_a_hanging_transaction_offers_the_marker_that_is_right(
     may_commit: bool, may_abort: bool, remedy: Remedy
 ) -> None:
     held = HangingTransaction(
-        partition="sink-0", producer_id=7, producer_epoch=2, since_ms=T0, may_commit=may_commit, may_abort=may_abort
+        partition="sink-0",
+        producer_id=7,
+        producer_epoch=2,
+        since_ms=T0,
+        application="producer 7",
+        may_commit=may_commit,
+        may_abort=may_abort,
     )
     finding = only("A3", look(now_ms=T0 + 1, hanging=(held,)))
-    assert (finding.remedy, finding.path, finding.shown_group) == (
+    assert (finding.remedy, finding.path, finding.group) == (
         remedy,
         "/partition?topic=sink&partition=0",
-        "topic sink",
+        "application producer 7",
     )
 
 
@@ -96,7 +100,7 @@ def test_alerts_about_an_application_lead_to_it() -> None:
     snapshot = look(now_ms=T0 + 1, aborts=aborts, id_leaks=(leaking("a/b", 120_000, "new ids"),))
     for rule in ("A5", "A8"):
         finding = only(rule, snapshot)
-        assert (finding.path, finding.shown_group) == ("/pipeline?name=a%2Fb", "application a/b")
+        assert (finding.path, finding.group) == ("/pipeline?name=a%2Fb", "application a/b")
 
 
 def test_checkpoints_that_fail_offer_a_restart_of_our_pipelines_alone() -> None:
@@ -112,7 +116,7 @@ def test_checkpoints_that_fail_offer_a_restart_of_our_pipelines_alone() -> None:
 def test_a_batch_on_one_side_only_leads_to_its_batch() -> None:
     one = OneSidedBatch(pipeline=PREFIX, batch=41, done_in=("kafka",), missing_in=("mysql",), since_ms=T0)
     finding = only("A10", look(now_ms=T0, one_sided=(one,), drivers=RUNS))
-    assert (finding.path, finding.shown_group) == (f"/batch?pipeline={PREFIX}&number=41", BATCH)
+    assert (finding.path, finding.group) == (f"/batch?pipeline={PREFIX}&number=41", f"application {PREFIX}")
     assert finding.remedy is Remedy.RESTART
 
 
@@ -121,7 +125,7 @@ def test_an_observer_that_is_down_leads_to_the_collector() -> None:
         **observer_of("decision log"), state=ObserverState.DOWN, delay_ms=0, since_ms=T0, error="refused", records=0
     )
     finding = only("A9", look(now_ms=T0 + 60_000, observers=(down,)))
-    assert (finding.path, finding.shown_group, finding.remedy) == ("/collector", SOURCES_GROUP, Remedy.OPEN)
+    assert (finding.path, finding.group, finding.remedy) == ("/collector", SOURCES_GROUP, Remedy.OPEN)
 
 
 def test_an_alert_about_nothing_that_has_a_page_leads_to_itself() -> None:

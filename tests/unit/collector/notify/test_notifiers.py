@@ -120,6 +120,16 @@ def test_each_receiver_gets_a_link_to_what_the_alert_is_about() -> None:
     assert {one["generatorURL"] for one in to_alertmanager if one["labels"]["transaction"] == "t-1"} == {address}
 
 
+def test_each_receiver_is_told_of_which_cluster_it_is() -> None:
+    sent = linked(notification([{**alert(), "path": page_paths.ALERTS}]), "https://ops.example", "eu")
+    of_webhook = json.loads(Webhook("http://h/", SECRET).post(sent, NOW).content)
+    assert (of_webhook["cluster"], of_webhook["firing"][0]["labels"]["cluster"]) == ("eu", "eu")
+    assert of_webhook["firing"][0]["url"] == "https://ops.example/alerts?cluster=eu"
+    assert ": eu: " in slack.message(sent)["text"]
+    assert {one["labels"]["cluster"] for one in Alertmanager("http://h", "", 3_600_000).alerts(sent)} == {"eu"}
+    assert "cluster" not in linked(notification([{**alert(), "path": page_paths.ALERTS}]), "")
+
+
 def test_without_an_address_of_the_app_there_is_no_link() -> None:
     sent = linked(notification([{**alert(), "path": "/alerts"}]), "")
     assert sent["firing"][0]["url"] is None

@@ -1,4 +1,4 @@
-"""A new alert rule is one file: it is found, fires, is named, and stands on a card, and nothing else mentions it."""
+"""A new alert rule is one file: it is found, fires, is named, and stands in an incident, and nothing else mentions it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from indoubt.collector.assess import rules
-from indoubt.collector.assess.attention.listing import attention
+from indoubt.collector.assess.incidents import incidents
 from indoubt.collector.notify.state_machine import AlertState
 from indoubt.collector.serve.api.alert_routes import firing_rows
 from tests.unit.collector.assess.situations import decided_and_open, one
@@ -22,7 +22,6 @@ NAME, NUMBER = "young_and_decided", "A900"
 SOURCE = """
 from indoubt.collector.assess.findings import Severity, of_transaction
 from indoubt.collector.assess.rule import Rule, Source
-from indoubt.collector.assess.rule import of_transaction as place
 from indoubt.lifecycle.verdicts import Evidence
 
 
@@ -43,7 +42,6 @@ A900 = Rule(
     consequence="It is committed in a moment.",
     sources=(Source.DECISIONS,),
     for_ms=1_000,
-    places=place,
 )
 """
 
@@ -63,7 +61,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     delattr(rules, NAME)
 
 
-def test_a_rule_of_one_file_fires_and_stands_on_the_card_that_says_the_same(stage: Stage) -> None:
+def test_a_rule_of_one_file_fires_and_stands_in_the_incident_of_its_application(stage: Stage) -> None:
     judged = one(5_000, decided_and_open())
     stage.snapshot = look(T0 + 5_000, judged=(judged,))
     stage.judge(0)
@@ -73,9 +71,10 @@ def test_a_rule_of_one_file_fires_and_stands_on_the_card_that_says_the_same(stag
     delivery = stage.kept.next_delivery("webhook")
     assert delivery is not None
     assert [alert["summary"] for alert in delivery.body["firing"]] == ["it is decided"]
-    (card,) = attention(changed(stage.snapshot, alerts=(row,)))
-    assert (card.alerts, card.keys, card.consequence) == (
+    (incident,) = incidents(changed(stage.snapshot, alerts=(row,)), (), ())
+    assert (incident.key, incident.alerts, incident.headline, incident.consequence) == (
+        f"application {judged.view.pipeline}",
         (row.key,),
-        (judged.view.key,),
+        "It is decided.",
         "It is committed in a moment.",
     )

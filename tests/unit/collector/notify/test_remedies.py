@@ -22,7 +22,7 @@ COMMIT, ABORT, LOST = Verdict.COMMIT_IT, Verdict.ABORT_IT, Verdict.LOST
 COMMITS, ABORTS = {"may_commit": True}, {"may_abort": True}
 RUNS, STOPPED, FAILED = map(driver, (DriverCondition.ALIVE, DriverCondition.STOPPED, DriverCondition.FAILED))
 ANOTHER = replace(RUNS, run=replace(RUNS.run, facts=replace(RUNS.run.facts, pipeline="another")), restart=None)
-RESTARTS = replace(RUNS, restart=RestartUnderWay(since_ms=T0, run=None, usually_ms=None))
+RESTARTS = replace(RUNS, restart=RestartUnderWay(since_ms=T0, run=None, usually_ms=None, who=""))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from indoubt.collector.config.alerts import AlertSettings
 from indoubt.collector.config.receivers import ReceiverSettings
-from indoubt.collector.config.settings import TunableSettings
+from indoubt.collector.config.variables import TunableSettings
 from indoubt.collector.history.store import Store
 from indoubt.collector.notify.service import AlertService, alert_settings
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
@@ -63,7 +63,7 @@ def test_it_fires_notifies_once_over_a_restart_and_is_resolved(tmp_path: Path) -
     assert len({one["id"] for one in told}) == 3
     both = next(one for one in told if one["group"] == "application ip-count")
     assert sorted(alert["rule"] for alert in both["firing"]) == ["A1", "A2"]
-    assert {alert["group"] for alert in both["firing"]} == {"batch 41 of ip-count"}
+    assert {alert["group"] for alert in both["firing"]} == {"application ip-count"}
 
 
 def test_defaults_of_settings_are_those_of_rules_and_state_machine() -> None:

@@ -31,11 +31,11 @@ from indoubt.lifecycle.verdicts import AbortCause, Certainty, Judgement, Verdict
 from indoubt.resource_managers.topics.decision_log_topic import FORGETS_NOTHING
 from tests.unit.collector.assess.situations import driver
 from tests.unit.collector.assessments import changed, leaking, look
-from tests.unit.collector.notify.test_rules import COMMITTED, DECIDED, FOREIGN, LOST, of_transaction
+from tests.unit.collector.notify.rule_findings import COMMITTED, DECIDED, FOREIGN, LOST, of_transaction
 from tests.unit.collector.observations import PREFIX, T0, observer_of, only_view, pipeline
 
 CRITICAL, WARNING = Severity.CRITICAL, Severity.WARNING
-PIPELINE, BATCH = f"application {PREFIX}", f"batch 41 of {PREFIX}"
+PIPELINE = f"application {PREFIX}"
 KEY, PAGE = f"kafka:ip-count-0-1:0:4@{T0}", f"/transaction?key=kafka%3Aip-count-0-1%3A0%3A4%40{T0}"
 FLINK_KEY, FLINK_PAGE = f"kafka:flink-orders-3:0:4@{T0}", f"/transaction?key=kafka%3Aflink-orders-3%3A0%3A4%40{T0}"
 OURS = {"pipeline": PREFIX, "resource_manager": "kafka", "transaction": "ip-count-0-1", "batch": "41"}
@@ -67,7 +67,9 @@ def loss(verdict: LossVerdict, certainty: Certainty = Certainty.CERTAIN) -> Situ
     return seen(losses=(found,))
 
 
-HANGING = HangingTransaction(partition="my-topic-12", producer_id=7, producer_epoch=2, since_ms=T0)
+HANGING = HangingTransaction(
+    partition="my-topic-12", producer_id=7, producer_epoch=2, since_ms=T0, application="producer 7"
+)
 BLOCKED = BlockedPartition(partition="my-topic-12", since_ms=T0, groups=("orders",))
 BEHIND = replace(BLOCKED, transaction="ip-count-0-1")
 FAILING = CheckpointHistory(
@@ -115,7 +117,7 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
     [
         (
             of_transaction(50_000, *DECIDED),
-            of("A1", KEY, PIPELINE, CRITICAL, PAGE, labels=OURS, batch_group=BATCH, remedy=Remedy.COMMIT),
+            of("A1", KEY, PIPELINE, CRITICAL, PAGE, labels=OURS, remedy=Remedy.COMMIT),
         ),
         (
             of_transaction(50_000, *FOREIGN),
@@ -123,7 +125,7 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
         ),
         (
             of_transaction(50_000, *DECIDED),
-            of("A2", KEY, PIPELINE, CRITICAL, PAGE, labels=OURS, batch_group=BATCH, remedy=Remedy.COMMIT),
+            of("A2", KEY, PIPELINE, CRITICAL, PAGE, labels=OURS, remedy=Remedy.COMMIT),
         ),
         (
             of_flink(Verdict.COMMIT_IT, may_commit=True),
@@ -134,7 +136,7 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
             of(
                 "A3",
                 "my-topic-12|7|2",
-                "topic my-topic",
+                "application producer 7",
                 CRITICAL,
                 "/partition?topic=my-topic&partition=12",
                 labels={"partition": "my-topic-12"},
@@ -172,7 +174,6 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
                 WARNING,
                 "/partition?topic=my-topic&partition=12",
                 labels={"partition": "my-topic-12", "transaction": "ip-count-0-1", "pipeline": PREFIX},
-                batch_group=BATCH,
                 remedy=Remedy.COMMIT,
             ),
         ),
@@ -194,7 +195,7 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
         ),
         (
             changed(of_transaction(90_000, *LOST, latest_run_offset=0), drivers=RUNS),
-            of("A7", KEY, PIPELINE, CRITICAL, PAGE, labels=OURS, batch_group=BATCH, remedy=Remedy.RESTART),
+            of("A7", KEY, PIPELINE, CRITICAL, PAGE, labels=OURS, remedy=Remedy.RESTART),
         ),
         (
             loss(LossVerdict.LOST),
@@ -232,7 +233,6 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
                 CRITICAL,
                 f"/batch?pipeline={PREFIX}&number=41",
                 labels={"pipeline": PREFIX, "batch": "41"},
-                batch_group=BATCH,
                 remedy=Remedy.RESTART,
                 for_ms=10_000,
             ),
@@ -343,7 +343,7 @@ def test_the_newest_abort_is_named() -> None:
 
 def test_readers_do_not_wait_for_what_has_ended() -> None:
     waiting = only("A4", changed(of_transaction(50_000, *COMMITTED), blocked=(BEHIND,)))
-    assert (waiting.group, waiting.batch_group, waiting.remedy) == ("topic my-topic", "", Remedy.OPEN)
+    assert (waiting.group, waiting.remedy) == ("topic my-topic", Remedy.OPEN)
 
 
 def test_how_many_readers_wait_and_behind_what_is_told() -> None:

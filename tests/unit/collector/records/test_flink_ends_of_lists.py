@@ -11,7 +11,7 @@ from indoubt.collector.records.formats.flink_records import FlinkCommittables, F
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0
-from tests.unit.collector.records.test_flink_facts import DONE, FAILED, ID, RUNS, A, B, listed, state
+from tests.unit.collector.records.flink_states import DONE, FAILED, ID, RUNS, A, B, listed, state
 
 PATH = f"s3://bucket/{A}/chk-3"
 TRIGGERED, ENDED = 30_000, 31_000

@@ -13,7 +13,7 @@ from indoubt.collector.records.formats.flink_records import FlinkCheckpoint
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0
-from tests.unit.collector.records.test_flink_facts import DONE, FAILED, RUNS, A, B, C, listed, see, state, taken_again
+from tests.unit.collector.records.flink_states import DONE, FAILED, RUNS, A, B, C, listed, see, state, taken_again
 
 PREFIX = frozenset({"orders"})
 

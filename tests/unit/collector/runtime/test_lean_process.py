@@ -39,7 +39,7 @@ def test_the_collector_loads_nothing_needless() -> None:
 
 def test_a_command_does_not_load_the_collector() -> None:
     loaded = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "indoubt.collector", "transactions", "--help"],
+        [sys.executable, "-X", "importtime", "-m", "indoubt", "transactions", "--help"],
         cwd=ROOT,
         capture_output=True,
         text=True,

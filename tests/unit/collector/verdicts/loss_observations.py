@@ -27,7 +27,7 @@ from tests.unit.collector.flink_recordings import CLUSTER, recorded
 from tests.unit.collector.observations import T0, broker_record, folded
 
 LOST, HARMLESS, NOT_LOST, UNKNOWN = LossVerdict.LOST, LossVerdict.HARMLESS, LossVerdict.NOT_LOST, LossVerdict.UNKNOWN
-TWICE = LossVerdict.DUPLICATED
+TWICE, WRITTEN_AGAIN = LossVerdict.DUPLICATED, LossVerdict.WRITTEN_AGAIN
 CERTAIN, LIKELY, GUESS = Certainty.CERTAIN, Certainty.LIKELY, Certainty.GUESS
 
 

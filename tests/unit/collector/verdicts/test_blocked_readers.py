@@ -38,8 +38,10 @@ def repartition(high: int = 105, **times: Any) -> PartitionSnapshot:
     return replace(partition(100, high, **times), partition=REPARTITION)
 
 
-def judged(reader: ReaderSnapshot, snapshot: PartitionSnapshot, tail: Tail = Tail.UNREAD) -> Reader | None:
-    return judge_reader(reader, snapshot, tail, STALLED_MS)
+def judged(
+    reader: ReaderSnapshot, snapshot: PartitionSnapshot, tail: Tail = Tail.UNREAD, record_ms: int = 0
+) -> Reader | None:
+    return judge_reader(reader, snapshot, tail, T0 + record_ms, STALLED_MS)
 
 
 NOTHING, RECORDS, UNREAD = Tail.NOTHING, Tail.RECORDS, Tail.UNREAD
@@ -83,6 +85,16 @@ def test_kinds(
     found = judged(reader, snapshot, tail)
     assert (found.kind.value if found else None) == kind
     assert (found.certainty.value if found else None) == certainty
+
+
+def test_a_group_that_had_read_everything_stalls_from_the_first_record_on() -> None:
+    idle = group(90, seen=50_000)
+    too_soon = judged(idle, partition(100, 100, seen=50_000), RECORDS, record_ms=20_001)
+    long_since = judged(idle, partition(100, 100, seen=50_000), RECORDS, record_ms=20_000)
+    assert too_soon is not None
+    assert long_since is not None
+    assert (too_soon.kind.value, long_since.kind.value) == ("reading", "stalled")
+    assert long_since.since_ms == T0 + 20_000
 
 
 @pytest.mark.parametrize(("state", "certainty"), [("Stable", "likely"), ("Empty", "guess"), (NO_GROUP, "guess")])

@@ -51,6 +51,18 @@ def test_a_time_without_a_checkpoint_is_a_gap_when_it_is_unusual(
     assert all(gap.observed and gap.name.startswith("no checkpoint for ") for gap in found)
 
 
+def test_what_a_start_may_take_is_no_gap() -> None:
+    slow = [*each(5, of=3), done(3, 40), done(4, 45)]
+    assert len(checkpoint_gaps(slow, 5_000, T0 + 46_000).gaps) == 1
+    starting = [(T0 + 12_000, T0 + 72_000)]
+    assert checkpoint_gaps(slow, 5_000, T0 + 46_000, starting=starting).gaps == ()
+    (gap,) = checkpoint_gaps(slow, 5_000, T0 + 100_000, starting=starting).gaps
+    assert (gap.ongoing, gap.name) == (True, "no checkpoint for 55 s")
+    begun = CheckpointFacts(pipeline=PREFIX, number=9, started_ms=T0 + 46_000)
+    assert checkpoint_gaps([*slow, begun], 5_000, T0 + 70_000, starting=starting).hung == ()
+    assert len(checkpoint_gaps([*slow, begun], 5_000, T0 + 99_000, starting=starting).hung) == 1
+
+
 def test_a_gap_says_how_long_it_was_and_what_failed_meanwhile() -> None:
     failed = CheckpointFacts(
         pipeline=PREFIX, number=3, started_ms=T0 + 15_000, failed_ms=T0 + 20_000, failures=2, reason="no leader"

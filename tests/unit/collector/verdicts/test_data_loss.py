@@ -31,6 +31,7 @@ from tests.unit.collector.observations import (
     handle,
     only_view,
     run_started,
+    written_again,
 )
 from tests.unit.collector.verdicts.case_tables import table
 from tests.unit.collector.verdicts.loss_observations import (
@@ -41,6 +42,7 @@ from tests.unit.collector.verdicts.loss_observations import (
     LOST,
     NOT_LOST,
     UNKNOWN,
+    WRITTEN_AGAIN,
     transaction,
 )
 
@@ -145,7 +147,7 @@ def test_what_a_decision_lists_is_lost_while_it_is_being_aborted() -> None:
 def test_lost_without_its_decision_at_hand_is_lost() -> None:
     view = replace(only_view(*ABORTED), state=TransactionState.LOST)
     assert judged_one(view) == (LOST, CERTAIN)
-    assert judged_one(view, replayed_ms=T0) == (HARMLESS, CERTAIN)
+    assert judged_one(written_again(view, T0)) == (WRITTEN_AGAIN, CERTAIN)
     # Decided is decided, whoever can read the log now.
     assert judged_one(view, log_status=DecisionLogStatus.UNREADABLE) == (LOST, CERTAIN)
 

@@ -34,6 +34,7 @@ def test_each_verdict_has_its_row_in_the_order_of_urgency() -> None:
     rows = re.findall(r"^\| \*\*([a-z ]+)\*\* \| .+ \| .+ \| .+ \| .+ \|$", PAGE, re.MULTILINE)
     assert rows == [verdict.value for verdict in URGENCY]
     assert set(rows) == {verdict.value for verdict in Verdict}
+    assert "| verdict | meaning | check | do | else |" in PAGE
 
 
 def test_each_rule_has_its_row_in_the_order_of_trial() -> None:

@@ -56,12 +56,12 @@ CASES = [
     ("rolled back, its end not seen", "abort", [LISTS], UNKNOWN, GUESS, "anna ordered it"),
     ("rolled back, a job of its name since", "abort", [*COMPLETED, STARTED_ANEW], UNKNOWN, GUESS, "is not known"),
     ("rolled back, no list", "abort", [FAILED, checkpoint(3)], UNKNOWN, GUESS, "no checkpoint that was read lists its xid"),
-    ("committed", "commit", COMPLETED, NOT_LOST, CERTAIN, "its records were made visible"),
-    ("committed, restored from it", "commit", [*COMPLETED, FROM_3], NOT_LOST, CERTAIN, "its records were made visible"),
+    ("committed", "commit", COMPLETED, NOT_LOST, CERTAIN, "readers see its records"),
+    ("committed, restored from it", "commit", [*COMPLETED, FROM_3], NOT_LOST, CERTAIN, "readers see its records"),
     ("committed, set back", "commit", [*COMPLETED, FROM_2], TWICE, LIKELY, "set back to checkpoint 2"),
     ("committed, set back itself", "commit", [itself(2), *COMPLETED[1:]], TWICE, CERTAIN, "set back to checkpoint 2"),
     ("committed, set back, then restored from it", "commit", [*COMPLETED, FROM_2, BACK_TO_IT], TWICE, LIKELY, "checkpoint 2"),
-    ("committed, no list", "commit", [FAILED, checkpoint(3), FROM_2], NOT_LOST, CERTAIN, "its records were made visible"),
+    ("committed, no list", "commit", [FAILED, checkpoint(3), FROM_2], NOT_LOST, CERTAIN, "readers see its records"),
 ]  # fmt: skip
 
 

@@ -208,7 +208,7 @@ def facts_of(given: list[Any]) -> list[str]:
 
 def test_a_commit_at_a_job_that_may_run_says_so() -> None:
     assert (
-        "whether eu/orders still runs is not known, REST does not answer"
+        "REST does not answer, so whether eu/orders still runs is not known"
         in facts_of([RUNS, COMPLETED_3, LISTS, AWAY])[2]
     )
     assert "still runs" not in " ".join(facts_of([FAILED, COMPLETED_3, LISTS]))

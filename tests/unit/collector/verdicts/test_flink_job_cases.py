@@ -334,7 +334,7 @@ def test_few_commits_tell_only_where_both_readings_of_the_number_agree() -> None
     assert told(unknown, DONE) == (Fate.COMPLETED, False, 3)
     by_number = facts(seen(3, START - 500, START + 12, FlinkStatus.COMPLETED))
     found = evidence(transaction(), unknown, flink(by_number))
-    assert (found.fate, "is not known after so few commits" in found.why) == (Fate.UNSEEN, True)
+    assert (found.fate, "too few commits were seen to tell" in found.why) == (Fate.UNSEEN, True)
     before = facts(seen(3, START, START + 12, FlinkStatus.COMPLETED), seen(2, START - 50, START - 20))
     assert told(unknown, before, later(back(2, LATE, JOB)))[0] is Fate.REPLAYED, "both readings: set back"
 

@@ -177,7 +177,7 @@ SAYS = [
     ("what binds it to this Kafka cluster", SOLE, 2, "stated in the settings (by default"),
     ("a copy of its list", [COPY, *SOLE], 0, f"{LISTED_3.path}/_metadata"),
     ("two jobs may have written it", [*SOLE, replace(listing(job=OTHER), written_ms=T0 + 30_200), BESIDE], 1,
-        f"checkpoints of job {OTHER}, too, list it"),
+        f"checkpoints of job {OTHER} list it too"),
     ("in two clusters", [FAILED, COMPLETED_3, in_us(RUNS), LISTED_3], 1,
         f"clusters eu and us have a job of the same id {JOB}"),
     ("in two clusters, the first list", [FAILED, in_us(RUNS), LISTED_4, LISTED_3], 0,

@@ -121,13 +121,13 @@ def test_a_list_is_read_where_one_of_its_number_and_time_is_whole() -> None:
         ((listing(prefix="else"),), "no checkpoint that was read says"),
         ((listing(error="damaged"),), "no checkpoint that was read says"),
         ((listing(1, prefix="else"), listing()), ""),
-        ((POOLED,), "uses its ids again"),
-        ((listing(1), POOLED), "uses its ids again"),
+        ((POOLED,), "reuses its ids"),
+        ((listing(1), POOLED), "reuses its ids"),
         ((listing(pooled=frozenset({"else"})),), ""),
         ((listing(), replace(POOLED, error="damaged")), ""),
-        ((listing(), listing(3, START + 1_000)), "a list that must name it"),
+        ((listing(), listing(3, START + 1_000)), "a list that would name it"),
         ((listing(), listing(3, START + 999)), ""),
-        ((listing(), listing(4, START + 1_000)), "a list that must name it"),
+        ((listing(), listing(4, START + 1_000)), "a list that would name it"),
         ((listing(), listing(4, START + 1_000, error="damaged")), ""),
         ((listing(2, START + 1_000),), ""),
     ],
@@ -234,8 +234,8 @@ def test_the_first_completed_that_commits_and_ended_later_holds_it(
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        ("RUNNING", "it is a savepoint, and no restart of the job goes on from it by itself"),
-        ("FAILED", "it is a savepoint, and no restart of the job goes on from it by itself"),
+        ("RUNNING", "it is a savepoint, from which the job does not restart by itself"),
+        ("FAILED", "it is a savepoint, from which the job does not restart by itself"),
         ("FINISHED", ""),
     ],
 )

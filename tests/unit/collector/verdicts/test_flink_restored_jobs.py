@@ -372,5 +372,5 @@ def test_an_id_without_a_known_owner_is_told_of_no_flink_job() -> None:
     unknown = Sink(prefix="ip-count")
     for state in (flink(ran()), FlinkState(jobs={JOB: ran(**ENDED)})):
         _, why = job_of(strange, unknown, state)
-        assert why.startswith("only its owner knows whether it writes it again")
+        assert why.startswith("only its owner knows whether it writes these rows again")
         assert "whether its checkpoint was completed" not in why

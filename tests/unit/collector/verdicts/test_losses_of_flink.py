@@ -69,8 +69,8 @@ def test_the_same_error_of_flink_is_not_mistaken(rest: list[Observation]) -> Non
 @pytest.mark.parametrize(
     ("rest", "certainty", "says"),
     [
-        ([], LIKELY, "never took its id again"),
-        (told_by_rest("first"), LIKELY, "never took its id again"),
+        ([], LIKELY, "never used this id again"),
+        (told_by_rest("first"), LIKELY, "never used this id again"),
         ([*GONE, *RESTORED], LIKELY, "a job was restored from it at 2026-11-21 16:59:44.845 UTC"),
     ],
     ids=["no REST", "before", "after"],
@@ -93,7 +93,7 @@ def test_before_the_job_is_restored_nothing_is_claimed() -> None:
     records = [record for record in transaction_records("orders-eu") if record.update_ms < outage]
     loss = judged(folded(*records, *GONE))[("orders-eu-0-17", 1795280343647)]
     assert (loss.verdict, loss.certainty) == (UNKNOWN, GUESS)
-    assert "what a job is restored from will tell" in loss.why
+    assert "the next restore will tell" in loss.why
 
 
 def test_a_sink_is_known_by_what_became_of_its_ids() -> None:
@@ -133,11 +133,11 @@ CASES = [
     ("a later one completed, its own failed", [*SINK, job(), checkpoint(3, FAILED), checkpoint(4)],
         LOST, LIKELY, "checkpoint 4"),
     ("a savepoint alone commits nothing", [*SINK, job(), checkpoint(3, kind=FlinkKind.SAVEPOINT)],
-        UNKNOWN, GUESS, "has ended, as far as Flink reported"),
+        UNKNOWN, GUESS, "Flink has reported the end of no checkpoint"),
     ("it stops with a savepoint, and may yet fail", [*SINK, job(), checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)],
-        UNKNOWN, GUESS, "has ended, as far as Flink reported"),
+        UNKNOWN, GUESS, "Flink has reported the end of no checkpoint"),
     ("it failed as it stopped with a savepoint", [*SINK, job(state="FAILED"), checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)],
-        UNKNOWN, GUESS, "it is held by a savepoint: what a job is restored from will tell"),
+        UNKNOWN, GUESS, "it is held by a savepoint: the next restore will tell"),
     ("stopped with a savepoint", [*SINK, job(state="FINISHED"), checkpoint(3, kind=FlinkKind.SYNC_SAVEPOINT)],
         LOST, LIKELY, "checkpoint 3"),
     ("its checkpoint runs", [*SINK, job(), checkpoint(3, PENDING)],
@@ -201,14 +201,14 @@ def test_few_commits_do_not_say_what_the_numbers_mean() -> None:
     found = judged(folded(*records, job(restored=1, restored_at=35_000), *BEFORE, checkpoint(3, FAILED)))
     loss = found[("sink-0-0", T0 + 21_500)]
     assert loss.verdict is UNKNOWN, loss.why
-    assert "after so few commits" in loss.why
+    assert "too few commits were seen" in loss.why
 
 
 def test_pooled_ids_do_not_tell_what_was_not_seen() -> None:
     other = restored(4, 90_000)
     unseen = pooled(21_500, job(state="GONE"), *BEFORE, other)
     assert unseen.verdict is UNKNOWN
-    assert "a job was restored from checkpoint 4, but when that was taken was not seen" in unseen.why
+    assert "a job was restored from checkpoint 4; when that was taken was not seen" in unseen.why
     seen = pooled(21_500, job(state="GONE"), *BEFORE, checkpoint(4, PENDING), other)
     assert (seen.verdict, seen.certainty) == (LOST, LIKELY)
 

@@ -39,6 +39,7 @@ from tests.unit.collector.verdicts.loss_observations import (
     LIKELY,
     LOST,
     UNKNOWN,
+    WRITTEN_AGAIN,
     check,
     judged,
 )
@@ -52,20 +53,20 @@ DECIDED = decided(1, handle())
 READABLE, UNREADABLE = DecisionLogStatus.READABLE, DecisionLogStatus.UNREADABLE
 OURS = [
     # name; what else was seen of one that timed out; the decision log; whether it was lost, how sure that is, what tells it
-    ("decided and timed out", [DECIDED], READABLE, LOST, CERTAIN, "decision 1 lists it to be committed"),
-    ("never decided", [], READABLE, HARMLESS, CERTAIN, "its batch is written again"),
+    ("decided and timed out", [DECIDED], READABLE, LOST, CERTAIN, "decided to be committed (log entry 1), then aborted"),
+    ("never decided", [], READABLE, HARMLESS, CERTAIN, "the next run writes its batch again"),
     ("the log cannot be read", [], UNREADABLE, UNKNOWN, GUESS, "the decision log cannot be read"),
-    ("a decision that counts, the log unreadable now", [DECIDED], UNREADABLE, LOST, CERTAIN, "decision 1"),
-    ("outcome lost", [DECIDED, outcome(2, handle(), Settled.LOST)], READABLE, LOST, CERTAIN, "decision 1"),
+    ("a decision that counts, the log unreadable now", [DECIDED], UNREADABLE, LOST, CERTAIN, "log entry 1"),
+    ("outcome lost", [DECIDED, outcome(2, handle(), Settled.LOST)], READABLE, LOST, CERTAIN, "log entry 1"),
     ("replayed since, as its checkpoint directory says", [DECIDED, COMMITS_FILE],
-        READABLE, HARMLESS, CERTAIN, "its batch was completed again"),
+        READABLE, WRITTEN_AGAIN, CERTAIN, "a later run wrote its rows again at"),
     ("replayed since, as the log says", [DECIDED, *REPLAYED, outcome(4, REPLAY, Settled.COMMITTED)],
-        READABLE, HARMLESS, CERTAIN, "its batch was completed again"),
-    ("decided again, not committed yet", [DECIDED, *REPLAYED], READABLE, LOST, CERTAIN, "only a replay"),
+        READABLE, WRITTEN_AGAIN, CERTAIN, "a later run wrote its rows again at"),
+    ("decided again, not committed yet", [DECIDED, *REPLAYED], READABLE, LOST, CERTAIN, "a restart of its pipeline"),
     ("an event claims that it was replayed", [DECIDED, event(EventType.CHECKPOINT_COMPLETED, 90_000, batch=41)],
-        READABLE, LOST, CERTAIN, "only a replay"),
+        READABLE, LOST, CERTAIN, "a restart of its pipeline"),
     ("a later batch was decided", [DECIDED, decided(2, handle("ip-count-0-0", epoch=9), batch=42, at=95_000)],
-        READABLE, HARMLESS, CERTAIN, "completed again"),
+        READABLE, WRITTEN_AGAIN, CERTAIN, "wrote its rows again at"),
 ]  # fmt: skip
 
 

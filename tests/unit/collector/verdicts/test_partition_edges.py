@@ -82,25 +82,46 @@ def test_what_was_read_behind_an_offset_is_known_as_far_as_it_was_read() -> None
     tails = Tails()
     assert tails.between(PARTITION, 0, 0) is Tail.UNREAD
     assert tails.wanted(PARTITION, 90, 100) == wanted()
-    tails.learn(wanted(), has_record=False, read_to=95)
+    tails.learn(wanted(), T0, has_record=False, read_to=95)
     assert [tails.between(PARTITION, 90, end) for end in (95, 96)] == [Tail.NOTHING, Tail.UNREAD]
     assert tails.between(PARTITION, 91, 95) is Tail.UNREAD
     assert tails.between(OTHER, 90, 95) is Tail.UNREAD
     assert tails.wanted(PARTITION, 90, 100) == wanted(start=95)
-    tails.learn(wanted(), has_record=False, read_to=93)
+    tails.learn(wanted(), T0, has_record=False, read_to=93)
     assert tails.between(PARTITION, 90, 95) is Tail.NOTHING
-    tails.learn(wanted(), has_record=True, read_to=97)
+    tails.learn(wanted(), T0, has_record=True, read_to=97)
     assert tails.between(PARTITION, 90, 95) is Tail.RECORDS
     assert tails.wanted(PARTITION, 90, 100) == wanted()
+
+
+def test_a_record_is_there_since_it_was_found_first() -> None:
+    tails = Tails()
+    assert tails.record_ms(PARTITION, 90) == 0
+    tails.learn(wanted(), T0 + 1, has_record=True, read_to=97)
+    tails.learn(wanted(), T0 + 2, has_record=True, read_to=97)
+    assert [tails.record_ms(PARTITION, offset) for offset in (90, 91)] == [T0 + 1, 0]
+    tails.shift(60_000)
+    assert tails.record_ms(PARTITION, 90) == T0 + 60_001
+
+
+def test_a_group_that_waited_for_its_first_record_has_not_stalled() -> None:
+    seen = tracker((0, 100, 100), (60_000, 100, 100), readers=100)
+    for at, kind in ((61_000, ReaderKind.READING), (90_999, ReaderKind.READING), (91_000, ReaderKind.STALLED)):
+        seen.saw_group("readers", "Stable", {PARTITION: 100}, T0 + at, is_whole=True)
+        seen.saw_partition(PARTITION, 148, 148, T0 + at)
+        for one in seen.unread_tails(9):
+            seen.read_tail(one, has_record=True, read_to=one.end)
+        (blocked,) = seen.blocked()
+        assert [reader.kind for reader in blocked.readers] == [kind]
 
 
 def test_tails_are_forgotten_once_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(partition_state, "TAILS_KEPT", 2)
     tails = Tails()
-    tails.learn(wanted(offset=1), has_record=True, read_to=2)
-    tails.learn(wanted(offset=2), has_record=False, read_to=3)
+    tails.learn(wanted(offset=1), T0, has_record=True, read_to=2)
+    tails.learn(wanted(offset=2), T0, has_record=False, read_to=3)
     assert [tails.between(PARTITION, offset, 3) for offset in (1, 2)] == [Tail.RECORDS, Tail.NOTHING]
-    tails.learn(wanted(offset=3), has_record=True, read_to=4)
+    tails.learn(wanted(offset=3), T0, has_record=True, read_to=4)
     assert [tails.between(PARTITION, offset, 3) for offset in (1, 2, 3)] == [Tail.UNREAD, Tail.UNREAD, Tail.RECORDS]
 
 
@@ -307,6 +328,7 @@ def test_what_needs_no_attention_stands_last_and_equal_ones_by_their_name() -> N
         seen.saw_partition(stalls, 100, 100, T0 + at)
     for wanted_one in seen.unread_tails(9):
         seen.read_tail(wanted_one, has_record=wanted_one.partition == stalls, read_to=wanted_one.end)
+    seen.saw_group("slow", "Stable", {stalls: 98}, T0 + 61_000, is_whole=True)
     for each in held:
         seen.saw_partition(each, 100, 105, T0 + 20_000)
     assert [one.snapshot.partition for one in seen.blocked()] == [*held, stalls, *read]

@@ -67,7 +67,9 @@ def test_a_tail_of_markers_is_read_once_and_only_as_far_as_it_grows() -> None:
     assert (grown.offset, grown.start, grown.end) == (98, 100, 103)
     seen.read_tail(grown, has_record=True, read_to=101)
     assert kinds(seen) == {"readers": "reading"}
-    look(seen, 31_000, 110, 110, readers=98)
+    look(seen, 31_999, 110, 110, readers=98)
+    assert kinds(seen) == {"readers": "reading"}, "there was nothing to read for it before 2 s"
+    look(seen, 32_000, 110, 110, readers=98)
     assert kinds(seen) == {"readers": "stalled"}
     assert seen.unread_tails(10) == [], "a record that was there once is there still"
 
@@ -168,7 +170,7 @@ def test_alert_rules_see_waiting_groups_but_no_empty_one() -> None:
         T0 + 1_000,
     )
     assert (hangs.partition, hangs.producer_id, hangs.producer_epoch) == ("orders-3", 7, 2)
-    assert (hangs.application, hangs.may_commit, hangs.may_abort) == ("", False, True)
+    assert (hangs.application, hangs.is_named, hangs.may_commit, hangs.may_abort) == ("shop", False, False, True)
     seen = tracker()
     for ms in (0, 1_000):
         seen.saw_group("given up", "Empty", {PARTITION: 100}, T0 + ms, is_whole=True)

@@ -173,7 +173,7 @@ SAYS = [
     # name, what was seen, ms after T0, what the evidence says, and whether it does
     ("no members", [BY_NAME_OPEN, EMPTY], 13_100, "an abort unblocks the restore", True),
     ("it lives", [BY_NAME_OPEN, group(member())], 13_100, "an abort unblocks the restore", False),
-    ("which changelog", [RESTORE_OF_TWO, EMPTY], 13_100, f"an abort unblocks the restore from {CHANGELOG}:", True),
+    ("which changelog", [RESTORE_OF_TWO, EMPTY], 13_100, f"an abort unblocks the restore from {CHANGELOG};", True),
     ("it lives, and is not late", [BY_NAME_HOLDS, group(member())], 40_000, "longer than usual (30 s). Its owner is there", False),
     ("it lives, and is late", [BY_NAME_HOLDS, group(member())], 40_001, "longer than usual (30 s). Its owner is there", True),
     ("so it is, how that is known", [BY_NAME_HOLDS, group(member())], 41_000, "is a member of its consumer group", True),

@@ -13,7 +13,7 @@ from indoubt.collector.records.facts import PipelineFacts
 from indoubt.collector.records.observations import EventSeen, Observation
 from indoubt.collector.records.pipeline_runs import RUNS_KEPT, RunFacts
 from indoubt.collector.verdicts.judging import pipeline_history
-from indoubt.collector.verdicts.restarts import MeasuredRestarts, measured_restarts
+from indoubt.collector.verdicts.restarts import MeasuredRestarts, each_restart, measured_restarts
 from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.lifecycle.decisions import Ruling
 from indoubt.lifecycle.events import STOPPED_ON_REQUEST, EventType, LifecycleEvent
@@ -78,6 +78,26 @@ def test_the_order_in_which_the_sources_tell_of_it_does_not_matter() -> None:
     [
         ("no commit yet", (*CRASHED, RUN, STARTED), None),
         ("one run only", BEFORE, None),
+        (
+            "its first batch was committed before: it ends",
+            (*CRASHED, *AFTER, event(EventType.CHECKPOINT_COMPLETED, 49_000, SECOND, batch=41, duration_ms=3_000)),
+            45_000,
+        ),
+        (
+            "and began after an hour without input",
+            (
+                *CRASHED,
+                RUN,
+                STARTED,
+                event(EventType.CHECKPOINT_COMPLETED, 3_649_000, SECOND, batch=41, duration_ms=4_000),
+            ),
+            45_000,
+        ),
+        (
+            "the end of its first batch comes after the commit",
+            (*CRASHED, *AFTER, event(EventType.CHECKPOINT_COMPLETED, 51_000, SECOND, batch=42, duration_ms=5_000)),
+            46_000,
+        ),
         ("its first commit counts", (*CRASHED, *AFTER, committed(7, 90_000, SECOND, 80_000, batch=43)), 46_000),
         (
             "a frozen driver waited for a person",
@@ -123,6 +143,8 @@ def test_the_longest_and_the_median_of_several_are_told() -> None:
     }
     facts = PipelineFacts(pipeline=PREFIX, runs=runs)
     assert measured_restarts(facts, SILENT_AFTER_MS) == MeasuredRestarts(count=3, longest_ms=78_000, median_ms=25_000)
+    each = [(one.run, one.committed_at_ms, one.took_ms) for one in each_restart(facts, SILENT_AFTER_MS)]
+    assert each == [(1, 12_000, 7_000), (2, 90_000, 78_000), (3, 115_000, 25_000)]
 
 
 def test_the_newest_runs_are_kept() -> None:

@@ -66,7 +66,7 @@ def test_case(seen: list[Observation], open_ms: int, verdict: Verdict, rule: int
 
 def test_its_evidence_says_who_was_seen_and_how_long_it_counts_as_young() -> None:
     (evidence,) = judged_at(BEGUN + 300, COMMITTED, OPEN).judgement.evidence[:1]
-    assert "shop was seen to commit others, and this one is open for less than 30 s" in evidence.fact
+    assert "shop has committed others, and this one is open for less than 30 s" in evidence.fact
     assert (evidence.source, evidence.at_ms) == ("transaction coordinator", T0 + BEGUN)
 
 

@@ -96,9 +96,9 @@ def test_the_transactions_of_a_side_stand_by_slot_then_by_name() -> None:
     ("complete", "verdict"),
     [
         ([], V.IN_DOUBT),
-        ([(PREFIX, batch_attempt(41, 7))], V.REPLAYED),
-        ([(PREFIX, batch_attempt(41, 7)), (PREFIX, batch_attempt(41, 0))], V.REPLAYED),
-        ([(PREFIX, batch_attempt(41, 0)), (PREFIX, batch_attempt(41, 7))], V.REPLAYED),
+        ([(PREFIX, batch_attempt(41, 7))], V.WRITTEN_AGAIN),
+        ([(PREFIX, batch_attempt(41, 7)), (PREFIX, batch_attempt(41, 0))], V.WRITTEN_AGAIN),
+        ([(PREFIX, batch_attempt(41, 0)), (PREFIX, batch_attempt(41, 7))], V.WRITTEN_AGAIN),
         ([(PREFIX, batch_attempt(41, 0))], V.LOST),
         ([(PREFIX, batch_attempt(42, 7))], V.LOST),
         (["another"], V.LOST),

@@ -107,7 +107,15 @@ CASES: list[tuple[str, list[Observation], int, dict[str, Any], BatchVerdict, lis
         Settling.COMMIT,
     ),
     ("one committed, one lost", [*DECIDED, MYSQL_LOST, *OTHERS_DONE], 2_000, {}, V.ONE_SIDE_ONLY, WITHOUT_MYSQL, None),
-    ("lost and brought back", [*DECIDED, MYSQL_LOST, *OTHERS_DONE], 9_000, REPLAYED, V.REPLAYED, WITHOUT_MYSQL, None),
+    (
+        "lost and brought back",
+        [*DECIDED, MYSQL_LOST, *OTHERS_DONE],
+        9_000,
+        REPLAYED,
+        V.WRITTEN_AGAIN,
+        WITHOUT_MYSQL,
+        None,
+    ),
     ("all of it lost", [*DECIDED, *ALL_LOST], 9_000, {}, V.LOST, [], None),
     (
         "one vanished without proof",
@@ -160,6 +168,16 @@ def test_verdict_of_a_batch(
     assert row["explanation"]
 
 
+def test_each_transaction_of_a_batch_has_the_times_of_its_steps() -> None:
+    (batch,) = batches_at(9_000, [*DECIDED, MYSQL_DONE, *KAFKA_DONE], {})
+    times = {
+        one.resource_manager: (one.opened_at_ms, one.prepared_at_ms, one.ended_at_ms)
+        for one in batch_row(batch).transactions
+    }
+    since = {name: tuple(at and at - T0 for at in found) for name, found in times.items()}
+    assert since == {"kafka": (0, 500, 1_100), "mysql": (0, 500, 3_000), "postgres": (0, 500, None)}
+
+
 def test_a_batch_times_out_with_the_first_of_its_open_transactions() -> None:
     (batch,) = batches_at(9_000, [*DECIDED, MYSQL_DONE], {})
     (deadline_ms,) = {one.view.deadline_ms for one in batch.transactions if one.view.resource_manager == "kafka"}
@@ -172,12 +190,22 @@ def test_a_batch_times_out_with_the_first_of_its_open_transactions() -> None:
 def test_one_side_only_is_said_in_words() -> None:
     (batch,) = batches_at(9_000, [*DECIDED, MYSQL_DONE, *KAFKA_DONE], {})
     assert batch_row(batch).explanation == (
-        "Committed on kafka and mysql, not on postgres (postgres: 1 open of 1): settle it."
+        "Committed on kafka and mysql, not on postgres (postgres: 1 open of 1). Settle it."
     )
 
 
 def test_every_verdict_has_a_case() -> None:
-    assert {one[4] for one in CASES} == set(BatchVerdict)
+    of_later_attempts = {V.ABORTED_WRITTEN_AGAIN}
+    assert {one[4] for one in CASES} == set(BatchVerdict) - of_later_attempts
+
+
+def test_what_was_lost_and_written_again_says_when() -> None:
+    (batch,) = batches_at(9_000, [*DECIDED, MYSQL_LOST, *OTHERS_DONE], REPLAYED)
+    row = row_to_json(batch_row(batch))
+    assert (row["verdict"], row["written_again_at_ms"]) == ("lost, then written again", T0 + 5_000)
+    assert "A later attempt wrote those rows again at 2026" in row["explanation"]
+    states = {one["resource_manager"]: one["state"] for one in row["transactions"]}
+    assert states == {"kafka": "committed", "mysql": "lost, then written again", "postgres": "committed"}
 
 
 def test_a_batch_on_one_side_only_comes_first_then_the_newest() -> None:
@@ -209,7 +237,7 @@ def test_a_later_attempt_that_is_complete_has_replayed_the_earlier_one() -> None
         branch_gone(replay, BranchProof.COMMITTED, at=4_100),
     ]
     found = {one.batch_attempt.attempt: one.verdict for one in batches_at(9_000, observed, {})}
-    assert found == {0: V.REPLAYED, 7: V.COMPLETE}
+    assert found == {0: V.WRITTEN_AGAIN, 7: V.COMPLETE}
 
 
 def test_what_the_decision_does_not_list_is_no_part_of_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -105,7 +105,11 @@ def known(current: CurrentState) -> list[BrokerTransaction]:
 
 
 def seen_in(past: State, transaction: BrokerTransaction) -> TransactionView:
-    return transaction_join.at_coordinator(past, transaction.identity)
+    """Return a transaction but for what was written again: that all of history tells, here nothing of others is read."""
+    view = transaction_join.at_coordinator(past, transaction.identity)
+    if view.state is not TransactionState.WRITTEN_AGAIN:
+        return view
+    return replace(view, state=TransactionState.LOST, written_again_ms=None)
 
 
 def shown_of(past: State, transaction: BrokerTransaction) -> FoundTransactionRow:

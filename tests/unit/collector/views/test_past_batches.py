@@ -98,9 +98,9 @@ def test_an_old_batch_is_shown_as_memory_had_it(tmp_path: Path, number: int, has
 
 
 def test_filters_hold_for_old_batches(tmp_path: Path) -> None:
-    query = ListQuery(pipeline=PIPELINE, verdict="replayed", limit=500)
+    query = ListQuery(pipeline=PIPELINE, verdict="lost, then written again", limit=500)
     [row], _ = attempts(tmp_path / "lost", 4, LOST, query)
-    assert (row.attempt, row.verdict) == (0, "replayed")
+    assert (row.attempt, row.verdict) == (0, "lost, then written again")
     assert attempts(tmp_path / "other", 4, 0, query) == ([], 0)
     assert attempts(tmp_path / "another", 4, 0, replace(query, pipeline="billing", verdict=None)) == ([], 0)
     assert attempts(tmp_path / "never", 4, 10 * BATCHES, replace(query, verdict=None)) == ([], 0)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
 
-from indoubt.collector.history import sql
-from indoubt.collector.history.store import Store
 from indoubt.collector.observe.source import ObserverState, ObserverStatus
 from indoubt.collector.observe.time_samples import TimeSamples
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
-from indoubt.collector.records.observations import EventSeen, Observation
+from indoubt.collector.records.observations import CheckpointFile, CheckpointFileKind
 from indoubt.collector.records.observer_kind import ObserverKind
-from indoubt.collector.verdicts.verdict_case import Limits
-from indoubt.collector.views import application_names, series
-from indoubt.collector.views.current_state import CurrentState
-from indoubt.collector.views.series import Buckets, Window, cached_series, of_pipeline
+from indoubt.collector.verdicts.partition_state import PartitionFindings, PartitionTracker
+from indoubt.collector.views import application_names, observed_times, series
+from indoubt.collector.views.series import cached_series
+from indoubt.collector.views.time_buckets import Buckets, Window
 from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from indoubt.lifecycle.events import EventType
 from indoubt.lifecycle.rows.series import ApplicationSeries, MarkKind, Series
@@ -32,65 +27,8 @@ from tests.unit.collector.observations import (
     run_started,
     transaction_event,
 )
-from tests.unit.collector.partition_sightings import partition_findings
-from tests.unit.collector.serve.api.served_api import event_seen, observed
-
-LOG, WHERE = ObserverKind.TRANSACTION_LOG.value, ObserverKind.PARTITIONS.value
-NOW = T0 + 10 * MINUTE_MS
-Ask = Callable[..., Series]
-
-
-class History:
-    """A collector's state over real history, in which sources were observed when the test says so."""
-
-    def __init__(self, directory: Path) -> None:
-        self.store = Store(directory / "history.duckdb")
-        self.current = CurrentState(self.store, settled_kept=100, checkpoints_kept=100, limits=Limits())
-        self._offset = 0
-
-    def observe(self, *observations: Observation) -> None:
-        for one in observations:
-            self._offset += 1
-            is_event = isinstance(one, EventSeen)
-            self.current.observe([event_seen(self._offset, one) if is_event else observed(self._offset, one)])
-
-    def commit(self, at: int, transaction: str = "ip-count-0-1", producer_id: int = 0, *, abort: bool = False) -> None:
-        what = BrokerStatus.COMPLETE_ABORT if abort else BrokerStatus.COMPLETE_COMMIT
-        self.observe(broker_record(what, at, transaction=transaction, producer_id=producer_id, start=at - 100))
-
-    def watch(self, source: str, *spans: tuple[int, int]) -> None:
-        columns = [[source] * len(spans), [T0 + begin for begin, _ in spans], [T0 + end for _, end in spans]]
-        self.store.transact([(sql.KEEP_SOURCE_WATCHES, columns)])
-
-    def wait(self, application: str, at: int, *, waiting: int = 0, longest_ms: int = 0, hidden: int = 0) -> None:
-        columns = [[T0 + at], 10_000, [application], [waiting], [longest_ms], [hidden]]
-        self.store.transact([(sql.ADD_READER_WAITS, columns)])
-
-    def audit(self, at: int, action: str, keys: str, outcome: str = "accepted") -> None:
-        self.store.append_audit((T0 + at, "anna", action, keys, "a reason", outcome, "", "[]"))
-
-
-@pytest.fixture
-def history(tmp_path: Path) -> Iterator[History]:
-    made = History(tmp_path)
-    yield made
-    made.store.close()
-
-
-@pytest.fixture
-def ask(history: History) -> Ask:
-    """Return what asks for the series as of a time, by default ten minutes after T0."""
-
-    def asked(window: Window = Window.HOUR, until_ms: int | None = None, now_ms: int = NOW) -> Series:
-        history.store.flushed()
-        return cached_series(history.current, history.store).at(now_ms, window, until_ms)
-
-    return asked
-
-
-def always(history: History) -> None:
-    for source in (series.COLLECTOR, LOG, WHERE):
-        history.watch(source, (-2 * DAY_MS, NOW - T0))
+from tests.unit.collector.partition_sightings import PARTITION, partition_findings
+from tests.unit.collector.views.counted_history import LOG, NOW, WHERE, Ask, History, always
 
 
 def one(found: Series, name: str = PREFIX) -> ApplicationSeries:
@@ -133,14 +71,33 @@ def test_commits_aborts_and_losses_stand_in_their_buckets(history: History, ask:
         history.commit(MINUTE_MS + n, producer_id=n)
     history.commit(5 * MINUTE_MS, producer_id=7, abort=True)
     history.commit(5 * MINUTE_MS, producer_id=8, abort=True)
-    lost = transaction_event(EventType.TRANSACTION_LOST, 5 * MINUTE_MS, handle(producer_id=8), reason="timeout")
-    history.observe(lost)
     found = one(ask(window))
     assert found.managed
-    assert (sum(map(int, found.commits)), sum(map(int, found.aborts)), sum(map(int, found.lost))) == (3, 1, 1)
+    assert (sum(map(int, found.commits)), sum(map(int, found.aborts)), sum(map(int, found.lost))) == (3, 2, 0)
     buckets = Buckets.of(window, None, NOW)
     assert found.commits[(T0 + MINUTE_MS - buckets.from_ms) // buckets.bucket_ms] == 3
+    assert found.aborts[(T0 + 5 * MINUTE_MS - buckets.from_ms) // buckets.bucket_ms] == 2
+
+
+@pytest.mark.parametrize("window", list(Window))
+def test_what_is_lost_is_an_abort_once_it_is_written_again(history: History, ask: Ask, window: Window) -> None:
+    always(history)
+    lost = handle(producer_id=8)
+    history.observe(run_started(), decided(1, lost))
+    history.commit(5 * MINUTE_MS, producer_id=8, abort=True)
+    history.observe(transaction_event(EventType.TRANSACTION_LOST, 5 * MINUTE_MS, lost, reason="timeout"))
+    found, (mark,) = one(ask(window)), ask(window).marks
+    buckets = Buckets.of(window, None, NOW)
     assert found.lost[(T0 + 5 * MINUTE_MS - buckets.from_ms) // buckets.bucket_ms] == 1
+    assert (sum(map(int, found.aborts)), sum(map(int, found.lost))) == (0, 1)
+    assert mark.kind is MarkKind.LOST
+    batch = CheckpointFile(
+        pipeline=PREFIX, number=41, kind=CheckpointFileKind.COMMITS, at_ms=T0 + 6 * MINUTE_MS, modified_ns=1
+    )
+    history.observe(batch)
+    found = one(ask(window))
+    assert (sum(map(int, found.aborts)), sum(map(int, found.lost))) == (1, 0)
+    assert ask(window).marks == ()
 
 
 @pytest.mark.parametrize("window", [Window.QUARTER_HOUR, Window.HOUR])
@@ -161,28 +118,29 @@ def test_where_nobody_looked_there_is_null_and_no_zero(history: History, ask: As
     minutes = [n * MINUTE_MS - T0 % MINUTE_MS for n in range(11)]
     history.observe(run_started())
     # The collector was away from minute 2 to 5; partitions could not be asked in minute 6 and 7 either.
-    history.watch(series.COLLECTOR, (-DAY_MS, minutes[2]), (minutes[5], NOW - T0))
+    history.watch(observed_times.COLLECTOR, (-DAY_MS, minutes[2]), (minutes[5], NOW - T0))
     history.watch(LOG, (-DAY_MS, minutes[2]), (minutes[5], NOW - T0))
     history.watch(WHERE, (-DAY_MS, minutes[2]), (minutes[5], minutes[6]), (minutes[8], NOW - T0))
     history.commit(minutes[3] + 5)  # read later, from the coordinator's log
-    history.wait(PREFIX, minutes[9], waiting=2, longest_ms=4_000, hidden=40)
+    history.wait(PREFIX, minutes[9], waiting=2, longest_ms=4_000, hidden=40, lag=70)
     found = ask()
     application = one(found)
     assert by_minute(found, application.commits) == {2: None, 3: 1, 4: None}
     assert by_minute(found, application.waiting) == {2: None, 3: None, 4: None, 6: None, 7: None, 9: 2}
     assert by_minute(found, application.hidden)[9] == 40
+    assert by_minute(found, application.lag)[9] == 70
     assert by_minute(found, application.longest_wait_ms)[9] == 4_000
     assert [(gap.source, gap.text) for gap in found.gaps] == [
-        ("collector", "the collector did not run for 3 min 00 s"),
-        ("partitions", "partitions could not be observed for 2 min 00 s"),
+        ("collector", "no data for 3 min 00 s: the collector did not run"),
+        ("partitions", "no data of partitions for 2 min 00 s"),
     ]
 
 
 def test_before_the_first_note_nothing_is_claimed(history: History, ask: Ask) -> None:
-    for source in (series.COLLECTOR, LOG, WHERE):
+    for source in (observed_times.COLLECTOR, LOG, WHERE):
         history.watch(source, (0, NOW - T0))
     (gap,) = ask(Window.QUARTER_HOUR).gaps
-    assert gap.text.startswith("no record of the collector's running")
+    assert gap.text.endswith("the collector had not run yet")
     assert gap.until_ms == T0
 
 
@@ -198,60 +156,42 @@ def test_the_worst_of_a_bucket_is_shown(history: History, ask: Ask) -> None:
     )
 
 
-def test_marks_say_what_happened_when_and_to_whom(history: History, ask: Ask) -> None:
+def test_how_long_transactions_were_open_stands_against_their_timeout(history: History, ask: Ask) -> None:
     always(history)
-    history.observe(
-        run_started(),
-        event(EventType.PIPELINE_STARTED, 1_000, job="ip_count"),
-        *(event(EventType.PIPELINE_ALIVE, at, job="ip_count") for at in range(1_500, 1_900)),
-        event(EventType.PIPELINE_RESTARTING, 2_000, reason="its driver died", restart=1),
-        event(EventType.PIPELINE_STOPPED, 3_000, reason="stopped on request"),
-    )
-    history.audit(4_000, "abort", f'["kafka:{PREFIX}-0-1:0:4@{T0}"]')
-    history.audit(5_000, "restart", f'["pipeline:{PREFIX}"]')
-    history.audit(6_000, "settle", f'["{PREFIX}/some-id/41/0", "mysql:{PREFIX}:41:0:0:0a1b2c3d"]')
-    history.commit(6_500, "shop-1f0a91b4-3", producer_id=70)
-    history.audit(7_000, "commit", '["hanging:orders-3:70:2:100"]')
-    history.audit(7_500, "commit", '["hanging:orders-3:71:2:100"]')
-    gone = broker_record(
-        BrokerStatus.COMPLETE_COMMIT, 6_600, transaction="bills-2f0a91b4-3", producer_id=72, start=6_500
-    )
-    history.store.append([observed(9_000, gone)])
-    history.store.flushed()
-    history.audit(7_600, "abort", '["hanging:orders-3:72:2:100"]')
-    history.audit(8_000, "abort", f'["kafka:{PREFIX}-0-1:0:4@{T0}"]', "refused")
-    history.audit(9_000, "backup", "[]")
-    found = ask()
-    assert [(mark.at_ms - T0, mark.kind, mark.pipeline, mark.text) for mark in found.marks] == [
-        (1_000, MarkKind.START, PREFIX, "started"),
-        (2_000, MarkKind.RESTART, PREFIX, "restarting: its driver died"),
-        (3_000, MarkKind.STOP, PREFIX, "stopped: stopped on request"),
-        (4_000, MarkKind.ORDER, PREFIX, "abort by anna: accepted (audit 1)"),
-        (5_000, MarkKind.ORDER, PREFIX, "restart by anna: accepted (audit 2)"),
-        (6_000, MarkKind.ORDER, PREFIX, "settle by anna: accepted (audit 3)"),
-        (7_000, MarkKind.ORDER, "shop", "commit by anna: accepted (audit 4)"),
-        (7_500, MarkKind.ORDER, "", "commit by anna: accepted (audit 5)"),
-        (7_600, MarkKind.ORDER, "bills", "abort by anna: accepted (audit 6)"),
-    ]
-    assert {mark.pipeline for mark in of_pipeline(found, PREFIX, 10).marks} == {PREFIX}
-
-
-def test_lost_transactions_of_a_moment_are_one_mark(history: History, ask: Ask) -> None:
-    always(history)
-    handles = [handle(f"ip-count-{slot}-1", slot=slot, producer_id=slot) for slot in range(3)]
     history.observe(run_started())
-    for one_handle in handles:
-        history.observe(
-            broker_record(BrokerStatus.ONGOING, 0, transaction=one_handle.transaction, producer_id=one_handle.slot)
-        )
-    history.observe(decided(1, *handles))
-    for one_handle in handles:
-        name, number = one_handle.transaction, one_handle.slot
-        for status in (BrokerStatus.PREPARE_ABORT, BrokerStatus.COMPLETE_ABORT):
-            history.observe(broker_record(status, 61_000, transaction=name, producer_id=number, epoch=5))
-    (mark,) = ask().marks
-    assert (mark.kind, mark.pipeline) == (MarkKind.LOST, PREFIX)
-    assert mark.text == "lost: 3 transactions, ip-count-0-1 among them"
+    history.observe(
+        broker_record(BrokerStatus.COMPLETE_COMMIT, 2 * MINUTE_MS + 9_000, start=2 * MINUTE_MS, timeout_ms=60_000)
+    )
+    history.observe(
+        broker_record(BrokerStatus.ONGOING, 9 * MINUTE_MS, start=9 * MINUTE_MS, producer_id=1, timeout_ms=60_000)
+    )
+    found = ask()
+    application = one(found)
+    assert application.timeout_ms == 60_000
+    opened = {minute: value for minute, value in by_minute(found, application.longest_open_ms).items() if value}
+    assert opened[2] == 9_000
+    assert opened[10] == MINUTE_MS, "the one that is open has been for so long now"
+
+
+def test_checkpoints_have_the_longest_of_each_bucket_and_what_half_of_them_took(history: History, ask: Ask) -> None:
+    always(history)
+    history.observe(run_started())
+    for number, took_ms in enumerate((100, 200, 900)):
+        at = MINUTE_MS + 1_000 * number
+        history.observe(event(EventType.CHECKPOINT_COMPLETED, at, batch=number, duration_ms=took_ms))
+    for window in Window:
+        application = one(ask(window))
+        assert max(value or 0 for value in application.checkpoint_ms) == 900, window
+        assert application.checkpoint_p50_ms == 200
+
+
+def test_the_last_commit_is_known_however_long_ago(history: History, ask: Ask) -> None:
+    always(history)
+    history.observe(run_started())
+    history.commit(MINUTE_MS)
+    history.commit(2 * MINUTE_MS, producer_id=1, abort=True)
+    assert one(ask(Window.HOUR)).last_commit_ms == T0 + MINUTE_MS
+    assert one(ask(Window.HOUR, now_ms=NOW + DAY_MS)).last_commit_ms == T0 + MINUTE_MS
 
 
 @pytest.mark.parametrize(
@@ -307,3 +247,35 @@ def test_samples_keep_who_waits_and_what_was_observed(history: History) -> None:
         "select begin_ms - ?, application, waiting, longest_wait_ms, hidden from reader_waits", T0
     )
     assert waits == [(0, "", 1, 3_000, 5)], "one look is written once"
+
+
+def test_samples_keep_what_groups_have_not_read_and_where_partitions_end(history: History) -> None:
+    tracker = PartitionTracker(stalled_ms=30_000)
+    looks: list[PartitionFindings] = []
+
+    def look(at: int, stable: int, end: int, offset: int) -> None:
+        tracker.saw_group("readers", "Stable", {PARTITION: offset, ("idle", 0): 7}, T0 + at, is_whole=True)
+        tracker.saw_partition(PARTITION, stable, end, T0 + at)
+        tracker.saw_partition(("idle", 0), 7, 7, T0 + at)
+        tracker.saw_partition(("not read", 0), 7, 7 + at, T0 + at)
+        seen = PartitionFindings(at_ms=T0 + at, blocked=tracker.blocked(), read_by=tracker.read_by(),
+                                 snapshots=tracker.snapshots())  # fmt: skip
+        looks.append(seen)
+        samples.look(T0 + at)
+
+    samples = TimeSamples(history.current, history.store, lambda: looks[-1], lambda: [])
+    first = -(T0 % 10_000)
+    look(first, 100, 100, 100)
+    look(first + 1_000, 100, 140, 100)
+    look(first + 2_000, 140, 140, 130)
+    look(first + 10_000, 140, 140, 140)
+    look(first + 20_000, 150, 150, 145)
+    samples.write()
+    ends = history.store.rows("select begin_ms - ?, topic, high_watermark, hidden from partition_ends order by all", T0)
+    moved = [row for row in ends if row[1] == PARTITION[0]]
+    assert moved == [(first, "orders", 140, 40), (first + 20_000, "orders", 150, 0)], (
+        "where it stands, nothing is written"
+    )
+    assert [row for row in ends if row[1] == "idle"] == [(first, "idle", 7, 0)]
+    lags = history.store.rows("select begin_ms - ?, consumer_group, lag, hidden from group_lags order by all", T0)
+    assert lags == [(first, "readers", 10, 40), (first + 20_000, "readers", 5, 0)]

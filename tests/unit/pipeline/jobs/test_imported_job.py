@@ -76,12 +76,3 @@ def test_a_job_of_ones_own_needs_no_source_and_has_its_output_mode(module):
 def test_an_unknown_job_is_refused_with_those_that_there_are():
     with pytest.raises(SettingsError, match="takes one of: ip_count, passthrough, word_count, or MODULE:FUNCTION"):
         find_job(PipelineSettings.read(GOOD | {"job": "nosuch"}))
-
-
-@pytest.mark.parametrize(
-    ("job", "reader", "copies"),
-    [("passthrough", "arrow", True), ("passthrough", "spark", False), ("ip_count", "arrow", False)],
-)
-def test_only_a_job_that_copies_is_read_by_the_sinks_tasks_and_only_where_it_is_so_set(job, reader, copies):
-    given = GOOD | {"job": job, "source_reader": reader}
-    assert find_job(PipelineSettings.read(given)).copies is copies

@@ -56,16 +56,17 @@ def test_where_it_cannot_be_made_spark_starts_as_ever(tmp_path):
 
 
 def test_planning_loads_neither_clients_nor_arrow():
-    """Two processes of each start only plan."""
+    """Four processes of each start only plan."""
     heavy = ("kafka", "pyarrow", "pymysql", "psycopg", "numpy")
-    program = f"import indoubt.pipeline.sink.data_source, sys; print([name for name in {heavy} if name in sys.modules])"
+    modules = "indoubt.pipeline.sink.data_source, indoubt.pipeline.source.committed_topic"
+    program = f"import {modules}, sys; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
 
 
 def test_what_the_daemon_loads_before_it_forks_starts_no_thread():
     program = """
-import os, pipeline.sink.python_daemon
+import os, indoubt.pipeline.run.python_daemon
 threads = [open(f"/proc/self/task/{thread}/comm").read().strip() for thread in os.listdir("/proc/self/task")]
 print(sorted(set(threads) - {"jemalloc_bg_thd"}), len(threads))
 """

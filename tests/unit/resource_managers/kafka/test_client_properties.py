@@ -21,12 +21,12 @@ from indoubt.resource_managers.kafka import client_properties
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 NUMBERS = {
-    "socket.timeout.ms": ("request_timeout_ms", "request.timeout.ms"),
-    "connections.max.idle.ms": ("connections_max_idle_ms", "connections.max.idle.ms"),
-    "reconnect.backoff.ms": ("reconnect_backoff_ms", "reconnect.backoff.ms"),
-    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", "reconnect.backoff.max.ms"),
-    "retry.backoff.ms": ("retry_backoff_ms", "retry.backoff.ms"),
-    "metadata.max.age.ms": ("metadata_max_age_ms", "metadata.max.age.ms"),
+    "socket.timeout.ms": "request_timeout_ms",
+    "connections.max.idle.ms": "connections_max_idle_ms",
+    "reconnect.backoff.ms": "reconnect_backoff_ms",
+    "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
+    "retry.backoff.ms": "retry_backoff_ms",
+    "metadata.max.age.ms": "metadata_max_age_ms",
 }
 PASSWORD = "hunter2"
 
@@ -56,11 +56,10 @@ def text(file: Path) -> str:
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_has_its_name_in_each_client(name: str) -> None:
-    connection, (python, java) = KafkaConnection("a:1", {name: "12345"}), NUMBERS[name]
+    connection, python = KafkaConnection("a:1", {name: "12345"}), NUMBERS[name]
     Consumer(connection.for_librdkafka(**{"group.id": "x", "log_level": 0})).close()
     assert connection.for_kafka_python()[python] == 12_345
     assert python in KafkaAdminClient.DEFAULT_CONFIG
-    assert connection.for_spark()[f"kafka.{java}"] == "12345"
     with pytest.raises(SettingsError, match="it takes a whole number"):
         KafkaConnection("a:1", {name: "soon"})
 
@@ -78,8 +77,7 @@ def test_every_number_is_tested_here() -> None:
 )
 def test_zero_means_the_same_in_each_client(name: str, python: int) -> None:
     connection = KafkaConnection("a:1", {name: "0"})
-    assert connection.for_kafka_python()[NUMBERS[name][0]] == python
-    assert connection.for_spark()[f"kafka.{NUMBERS[name][1]}"] == ("0" if python == 0 else "-1")
+    assert connection.for_kafka_python()[NUMBERS[name]] == python
 
 
 def test_a_longer_first_pause_lengthens_the_longest() -> None:
@@ -95,7 +93,7 @@ def test_sockets_keep_alive_and_names_are_resolved_alike() -> None:
     found = connection.for_kafka_python()
     assert (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1) in found["socket_options"]
     assert (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1) in found["socket_options"]
-    assert found["client_dns_lookup"] == connection.for_spark()["kafka.client.dns.lookup"] == lookup
+    assert found["client_dns_lookup"] == lookup
 
 
 def test_certificates_as_text_reach_every_client(pem: Path) -> None:
@@ -110,11 +108,6 @@ def test_certificates_as_text_reach_every_client(pem: Path) -> None:
     Consumer(connection.for_librdkafka(**{"group.id": "x"})).close()
     context = connection.for_kafka_python()["ssl_context"]
     assert (len(context.get_ca_certs()), context.verify_mode, context.check_hostname) == (1, ssl.CERT_REQUIRED, True)
-    found = connection.for_spark()
-    assert found["kafka.ssl.truststore.certificates"] == (pem / "cert.pem").read_text()
-    assert found["kafka.ssl.truststore.type"] == found["kafka.ssl.keystore.type"] == "PEM"
-    assert found["kafka.ssl.keystore.certificate.chain"] == (pem / "cert.pem").read_text()
-    assert found["kafka.ssl.keystore.key"] == (pem / "key.pem").read_text()
 
 
 def test_an_encrypted_key_needs_its_password_and_never_asks(pem: Path) -> None:
@@ -155,22 +148,6 @@ def test_files_and_switches_make_one_context(pem: Path) -> None:
 def test_what_kafka_python_cannot_have_is_refused_at_once(name: str, value: str) -> None:
     with pytest.raises(SettingsError, match="cannot be had for the client kafka-python") as refused:
         KafkaConnection("a:1", {name: value})
-    assert name in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("ssl.crl.location", "/crl.pem"),
-        ("ssl.cipher.suites", "ECDHE-RSA-AES256-GCM-SHA384"),
-        ("enable.ssl.certificate.verification", "false"),
-    ],
-)
-def test_what_the_jvm_cannot_have_is_refused_for_spark_alone(name: str, value: str) -> None:
-    connection = KafkaConnection("a:1", {name: value})
-    assert connection.for_librdkafka()[name] == value
-    with pytest.raises(SettingsError, match=r"cannot be had for the JVM's client \(Spark\)") as refused:
-        connection.for_spark()
     assert name in str(refused.value)
 
 

@@ -44,36 +44,6 @@ def test_kafka_python_gets_its_own_names(connection):
     }
 
 
-def test_spark_gets_the_jvm_clients_names_and_a_login_module(connection):
-    found = connection.for_spark()
-    assert found["kafka.bootstrap.servers"] == "a:9092, b:9092"
-    assert found["kafka.security.protocol"] == "SASL_SSL"
-    assert found["kafka.sasl.mechanism"] == "SCRAM-SHA-512"
-    assert found["kafka.ssl.truststore.location"] == "/etc/ca.pem"
-    assert found["kafka.ssl.truststore.type"] == "PEM"
-    assert found["kafka.ssl.endpoint.identification.algorithm"] == ""
-    jaas = found["kafka.sasl.jaas.config"]
-    assert jaas.startswith("org.apache.kafka.common.security.scram.ScramLoginModule required ")
-    assert 'username="anna" password="pass\\"word\\\\1";' in jaas
-
-
-def test_spark_gets_a_client_certificate_as_text(tmp_path):
-    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    certificate.write_text("CERT")
-    key.write_text("KEY")
-    properties = {
-        "security.protocol": "ssl",
-        "ssl.certificate.location": str(certificate),
-        "ssl.key.location": str(key),
-        "ssl.key.password": "s3cret",
-    }
-    found = KafkaConnection("a:1", properties).for_spark()
-    assert found["kafka.ssl.keystore.certificate.chain"] == "CERT"
-    assert found["kafka.ssl.keystore.key"] == "KEY"
-    assert found["kafka.ssl.keystore.type"] == "PEM"
-    assert found["kafka.ssl.key.password"] == "s3cret"
-
-
 def test_no_secret_in_any_text(connection):
     secret = KafkaConnection("a:1", {"sasl.password": "hunter2", "ssl.key.password": "hunter3"})
     for text in (repr(secret), str(secret), f"{secret}", f"{[secret]}", repr({"c": secret})):

@@ -44,27 +44,6 @@ def test_librdkafka_fetches_the_tokens_of_oidc_by_itself():
     Consumer(found).close()
 
 
-def test_the_jvm_gets_login_module_handler_endpoint_and_allowed_url(tmp_path):
-    ca = str(tmp_path / "ca.pem")
-    connection = KafkaConnection("a:1", {**OIDC, "https.ca.location": ca})
-    assert connection.for_spark() == {
-        "kafka.bootstrap.servers": "a:1",
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.mechanism": "OAUTHBEARER",
-        "kafka.sasl.login.callback.handler.class": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler",
-        "kafka.sasl.oauthbearer.token.endpoint.url": URL,
-        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
-        'clientId="indoubt" clientSecret="hun\\"ter2" scope="api://kafka/.default" extension_logicalCluster="lkc-1" '
-        f'extension_identityPoolId="pool-2" ssl.truststore.type="PEM" ssl.truststore.location="{ca}";',
-    }
-    assert connection.for_java() == {"org.apache.kafka.sasl.oauthbearer.allowed.urls": URL}
-
-
-def test_the_jvm_gets_the_authority_of_the_endpoint_as_text():
-    jaas = KafkaConnection("a:1", {**OIDC, "https.ca.pem": "A\\nB"}).for_spark()["kafka.sasl.jaas.config"]
-    assert 'ssl.truststore.type="PEM" ssl.truststore.certificates="A\\nB"' in jaas
-
-
 def test_kafka_python_gets_a_provider_of_tokens_that_the_process_shares():
     found = KafkaConnection("a:1", OIDC).for_kafka_python()
     provider = found["sasl_oauth_token_provider"]
@@ -219,15 +198,3 @@ def test_msk_without_its_package_says_what_to_install(monkeypatch: pytest.Monkey
     for client in (KafkaConnection("a:1", MSK).for_librdkafka, KafkaConnection("a:1", MSK).for_kafka_python):
         with pytest.raises(SettingsError, match="install indoubt with the extra 'msk'"):
             client()
-
-
-def test_msk_needs_awss_jar_in_the_jvm():
-    connection = KafkaConnection("a:1", MSK)
-    assert connection.for_spark() == {
-        "kafka.bootstrap.servers": "a:1",
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.mechanism": "AWS_MSK_IAM",
-        "kafka.sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
-        "kafka.sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
-    }
-    assert connection.for_java() == {}

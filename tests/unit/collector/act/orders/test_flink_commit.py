@@ -11,7 +11,7 @@ from indoubt.collector.act.orders.flink_commit import still_out_of_reach
 from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkKind
 from indoubt.lifecycle.errors import OrderRefused
 from tests.unit.collector.flink_recordings import CLUSTER
-from tests.unit.collector.observe.test_flink_committables import JOB, NOBODY_READS, RECORDING
+from tests.unit.collector.observe.flink_checkpoint_files import JOB, NOBODY_READS, RECORDING
 from tests.unit.collector.records.flink_metadata_recordings import RECORDED, coordinator
 
 ROW = next(row for row in coordinator(RECORDING) if row["state"] == "ONGOING")

@@ -16,6 +16,7 @@ from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.serve.api.overview import cached_counts
 from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.page_paths import CLUSTER_HEADER
 from tests.unit.collector.assessments import assessor_of
 from tests.unit.collector.observations import PREFIX, T0, broker_record
 from tests.unit.collector.serve.api.served_api import OPERATOR, VIEWER, Api, observed
@@ -23,7 +24,7 @@ from tests.unit.collector.serve.api.served_api import OPERATOR, VIEWER, Api, obs
 PATHS = [
     "status",
     "overview",
-    "attention",
+    "incidents",
     "transactions",
     "transactions/k",
     "transaction-counts",
@@ -45,7 +46,41 @@ PATHS = [
 def test_nothing_but_health_is_served_without_a_token(api: Api, path: str, headers: dict[str, str]) -> None:
     answer = api.client.get(f"/api/v1/{path}", headers=headers)
     assert answer.status_code == 401
-    assert answer.json()["error"]["code"] == "unauthorized"
+    assert answer.json()["code"] == "unauthorized"
+
+
+def test_a_request_for_another_cluster_is_refused_and_an_order_has_its_row(fresh_api: Api) -> None:
+    fresh_api.served = replace(fresh_api.served, cluster_name="us")
+    before, meant = fresh_api.rows("audit"), {CLUSTER_HEADER: "eu"}
+    assert fresh_api.client.get("/api/v1/overview", headers={**VIEWER, **meant}).status_code == 409
+    assert fresh_api.order(headers={**OPERATOR, **meant}, action="burn it").status_code == 422
+    assert fresh_api.rows("audit") == before
+    refused = fresh_api.order(headers={**OPERATOR, **meant})
+    assert (refused.status_code, refused.json()["code"]) == (409, "order_refused")
+    (row,) = fresh_api.rows("audit")
+    assert (row["who"], row["action"], row["reason"], row["outcome"]) == ("anna", "commit", "because", "refused")
+    assert row["detail"].startswith("this collector is of cluster us, and eu is meant")
+    assert refused.json()["detail"] == f"{row['detail']} (audit {row['audit']})"
+    run = {"action": "abort", "filter": {"pipeline": PREFIX}, "fingerprint": "f", "reason": "because"}
+    begun = fresh_api.client.post("/api/v1/orders/runs", headers={**OPERATOR, **meant}, json=run)
+    assert (begun.status_code, fresh_api.rows("audit")[0]["action"]) == (409, "abort")
+    assert fresh_api.rows("orders/runs") == []
+    for headers in (VIEWER, {**VIEWER, CLUSTER_HEADER: "us"}):
+        assert fresh_api.client.get("/api/v1/status", headers=headers).json()["cluster_name"] == "us"
+
+
+@pytest.mark.parametrize("path", ["transactions", "audit", "losses", "incidents", "pipelines"])
+def test_each_row_says_its_cluster_where_that_has_a_name(fresh_api: Api, path: str) -> None:
+    fresh_api.order(headers=VIEWER)
+    unnamed = fresh_api.rows(path)
+    assert unnamed
+    del fresh_api.client
+    fresh_api.served = replace(fresh_api.served, cluster_name="eu")
+    named = fresh_api.rows(path)
+    assert [row.get("cluster_name") for row in named] == ["eu"] * len(unnamed)
+    assert [row.keys() - {"cluster_name"} for row in named] == [row.keys() for row in unnamed]
+    overview = fresh_api.client.get("/api/v1/overview", headers=VIEWER).json()
+    assert overview["cluster_name"] == "eu"
 
 
 def test_an_order_without_a_token_is_refused(api: Api) -> None:
@@ -56,7 +91,7 @@ def test_health_needs_no_token_and_says_when_history_is_loading(api: Api) -> Non
     assert api.client.get("/api/v1/health").json() == {"ready": True}
     api.ready = False
     assert api.client.get("/api/v1/health").status_code == 503
-    assert api.client.get("/api/v1/transactions", headers=VIEWER).json()["error"]["code"] == "unavailable"
+    assert api.client.get("/api/v1/transactions", headers=VIEWER).json()["code"] == "unavailable"
     api.ready = True
 
 
@@ -87,54 +122,46 @@ def test_the_overview_counts_rows_every_2_s_however_often_it_is_asked(fresh_api:
 
 def test_overview_puts_what_needs_a_hand_first(api: Api) -> None:
     answer = api.client.get("/api/v1/overview", headers=VIEWER).json()
-    first = answer["attention"][0]
-    assert (first["verdict"], first["pipeline"], first["batch"], first["rows"]) == ("commit it", PREFIX, 41, 100)
-    assert "commit it" in first["headline"]
-    (hanging,) = [card for card in answer["attention"] if card["verdict"] == "hanging"]
+    first = answer["incidents"][0]
+    (part,) = first["parts"]
+    assert (part["verdict"], part["pipeline"], part["batch"], part["rows"]) == ("commit it", PREFIX, 41, 100)
+    assert "decided to commit batch 41" in first["headline"] == part["headline"]
+    assert [(step["what"], step["remedy"], step["state"]) for step in first["steps"]] == [
+        ("Commit batch 41", "commit", "to do"),
+    ]
+    (hanging,) = [part for one in answer["incidents"] for part in one["parts"] if part["verdict"] == "hanging"]
     assert hanging["keys"] == [row["key"] for row in api.rows("hanging")]
     assert "no coordinator will end" in hanging["headline"]
-    assert (answer["counts"]["open"], answer["counts"]["prepared"]) == (2, 1)
-
-
-def test_overview_lists_whatever_needs_attention(api: Api) -> None:
-    answer = api.client.get("/api/v1/overview", headers=VIEWER).json()
-    (needed,) = [card for card in answer["attention"] if card["verdict"] == "commit it"]
-    assert (needed["kind"], needed["remedy"], needed["pipeline"], needed["batch"]) == (
-        "transactions", "commit", PREFIX, 41,
-    )  # fmt: skip
-    (hanging,) = [card for card in answer["attention"] if card["verdict"] == "hanging"]
     assert [(one["group"], one["partitions"]) for one in hanging["waits"]] == [("readers", 1)]
+    assert (answer["counts"]["open"], answer["counts"]["prepared"]) == (2, 1)
     assert answer["all_well_since_ms"] is None
 
 
 def test_a_cut_overview_has_the_most_urgent_and_says_how_many_there_are(api: Api) -> None:
     whole = api.client.get("/api/v1/overview", headers=VIEWER).json()
     cut = api.client.get("/api/v1/overview?limit=1", headers=VIEWER).json()
-    assert len(whole["attention"]) == whole["attention_total"] == cut["attention_total"] > 1
-    assert [card["key"] for card in cut["attention"]] == [whole["attention"][0]["key"]]
+    assert len(whole["incidents"]) == whole["incidents_total"] == whole["to_act"] == cut["incidents_total"] > 1
+    assert [one["key"] for one in cut["incidents"]] == [whole["incidents"][0]["key"]]
     assert cut["counts"]["open"] == whole["counts"]["open"]
     assert api.client.get("/api/v1/overview?limit=-1", headers=VIEWER).status_code == 422
 
 
-def test_cards_are_found_by_kind_and_by_what_they_are_about(api: Api) -> None:
+def test_incidents_are_found_by_what_they_are_about(api: Api) -> None:
     def found(**wanted: Any) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = api.client.get("/api/v1/attention", params=wanted, headers=VIEWER).json()["rows"]
+        rows: list[dict[str, Any]] = api.client.get("/api/v1/incidents", params=wanted, headers=VIEWER).json()["rows"]
         return rows
 
-    whole = api.client.get("/api/v1/overview", headers=VIEWER).json()["attention"]
+    whole = api.client.get("/api/v1/overview", headers=VIEWER).json()["incidents"]
     assert found() == whole
-    for kind in {card["kind"] for card in whole}:
-        assert found(kind=kind) == [card for card in whole if card["kind"] == kind]
     first, last = whole[0], whole[-1]
-    assert found(key=first["keys"][0]) == [first]
-    assert found(key=[last["target"] or last["keys"][0], first["keys"][0]]) == [first, last]
+    assert found(key=first["parts"][0]["keys"][0]) == [first]
+    assert found(key=first["application"]) == [first]
+    of_last = last["parts"][0]
+    assert found(key=[of_last["target"] or of_last["keys"][0], first["parts"][0]["keys"][0]]) == [first, last]
     assert found(key="of nothing") == []
-    cut = api.client.get("/api/v1/attention?limit=1", headers=VIEWER).json()
+    cut = api.client.get("/api/v1/incidents?limit=1", headers=VIEWER).json()
     assert (cut["rows"], cut["more"]) == ([first], len(whole) - 1)
-    assert api.client.get("/api/v1/attention", params={"key": ["k"] * 101}, headers=VIEWER).status_code == 422
-    wrong = api.client.get("/api/v1/attention?kind=pipelines", headers=VIEWER)
-    assert wrong.status_code == 422
-    assert "'transactions', 'pipeline', 'alert', 'readers' or 'observer'" in wrong.text
+    assert api.client.get("/api/v1/incidents", params={"key": ["k"] * 101}, headers=VIEWER).status_code == 422
 
 
 def test_all_is_well_since_nothing_needed_attention(fresh_api: Api) -> None:
@@ -159,7 +186,7 @@ def test_all_is_well_since_nothing_needed_attention(fresh_api: Api) -> None:
     seen[0] = replace(status, state=ObserverState.DOWN)
     fresh_api.current.changed()
     down = assessor.now()
-    assert [card.key for card in down.attention] == ["observer:partitions"]
+    assert [part.key for one in down.incidents for part in one.parts] == ["observer:partitions"]
     assert down.all_well_since_ms is None
 
 
@@ -172,12 +199,14 @@ def test_all_is_well_since_nothing_needed_attention(fresh_api: Api) -> None:
         ("aborts?since_ms=yesterday", 422, "invalid"),
     ],
 )
-def test_an_error_is_always_the_same_envelope(api: Api, path: str, status: int, code: str) -> None:
+def test_an_error_is_always_problem_details(api: Api, path: str, status: int, code: str) -> None:
     answer = api.client.get(f"/api/v1/{path}", headers=VIEWER)
     assert answer.status_code == status
-    assert set(answer.json()) == {"error"}
-    assert answer.json()["error"]["code"] == code
-    assert answer.json()["error"]["message"]
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert set(answer.json()) == {"type", "title", "status", "detail", "code"}
+    assert answer.json()["status"] == status
+    assert answer.json()["code"] == code
+    assert answer.json()["detail"]
 
 
 def test_state_is_the_same_after_a_restart(tmp_path: Path) -> None:

@@ -114,6 +114,10 @@ def overview(api: Api) -> dict[str, Any]:
     return found
 
 
+def parts(api: Api) -> list[dict[str, Any]]:
+    return [part for one in overview(api)["incidents"] for part in one["parts"]]
+
+
 def fired(api: Api, rule: str) -> list[dict[str, str]]:
     """Return the labels of what an alert rule finds."""
     limits = AlertSettings()
@@ -139,7 +143,7 @@ def test_hanging_transactions_and_their_alerts(api: Api) -> None:
     hang(api, *NAMES)
     rows = api.rows("hanging")
     assert {row["transaction"]: row["application"]["name"] for row in rows} == NAMES
-    cards = [one for one in overview(api)["attention"] if one["verdict"] == "hanging"]
+    cards = [one for one in parts(api) if one["verdict"] == "hanging"]
     assert {key: one["pipeline"] for one in cards for key in one["keys"]} == {
         row["key"]: NAMES[row["transaction"]] for row in rows
     }
@@ -262,13 +266,13 @@ def test_two_thousand_open_ids_of_one_application_are_one_row_and_one_card(api: 
         ("kafka streams", "foreign", 2_000)
     ]
     assert found[0]["oldest_opened_at_ms"] == T0 + opened
-    answer = overview(api)
-    (card,) = [one for one in answer["attention"] if one["pipeline"] == "bank"]
+    (card,) = [one for one in parts(api) if one["pipeline"] == "bank"]
     assert (len(card["keys"]), card["keys_total"]) == (1_000, 2_000)
     (asked, *_) = [
         row["key"] for row in api.rows("transactions?pipeline=bank&limit=2000") if row["key"] not in card["keys"]
     ]
-    (about,) = api.rows(f"attention?key={quote(asked)}")
+    (incident,) = api.rows(f"incidents?key={quote(asked)}")
+    (about,) = incident["parts"]
     assert (about["key"], about["keys"][0], about["keys_total"]) == (card["key"], asked, 2_000)
     assert [row["open"] for row in api.rows("timeouts?pipeline=bank")] == [2_000]
     assert [row["ids"] for row in api.rows("ids") if row["prefix"] == "bank"] == [2_000]
@@ -297,5 +301,5 @@ def test_what_counts_go_by_has_the_same_name_as_the_id(api: Api) -> None:
 
 def test_hanging_transactions_of_one_application_are_one_group(api: Api) -> None:
     hang(api, f"shop-{PROCESS}-1", f"shop-{OTHER_PROCESS}-1", "orders-2-0-17", "lake1-1-4", "")
-    shown = [one for one in overview(api)["attention"] if one["verdict"] == "hanging"]
+    shown = [one for one in parts(api) if one["verdict"] == "hanging"]
     assert {one["pipeline"]: len(one["keys"]) for one in shown} == {"shop": 2, FLINK_NAME: 2, "producer 904": 1}

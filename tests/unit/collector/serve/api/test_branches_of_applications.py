@@ -131,7 +131,7 @@ def test_two_thousand_branches_of_one_application_are_one_row_and_one_card(
     counted = [row for row in api.rows("transaction-counts") if row["pipeline"] == name]
     assert [(row["kind"], row["transactions"]) for row in counted] == [(kind, 2_000)]
     answer = api.client.get("/api/v1/overview", headers=VIEWER).json()
-    (card,) = [one for one in answer["attention"] if one["pipeline"] == name]
+    (card,) = [part for one in answer["incidents"] for part in one["parts"] if part["pipeline"] == name]
     assert card["keys_total"] == 2_000
 
 

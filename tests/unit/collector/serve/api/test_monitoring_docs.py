@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 from prometheus_client.core import Metric
@@ -24,6 +27,7 @@ from indoubt.collector.records.log_settings import LogSettings
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.records.standing_orders import OrderReport, StandingReport
 from indoubt.collector.serve.api import metrics
+from indoubt.collector.serve.api.branch_metrics import SeenDatabase
 from indoubt.collector.serve.api.metrics import Seen
 from indoubt.collector.serve.api.partition_metrics import SeenPartitions
 from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
@@ -42,7 +46,8 @@ DASHBOARD = json.loads((DIRECTORY / "grafana_dashboard.json").read_text())
 README = (DIRECTORY / "README.md").read_text()
 ALERTS = (DIRECTORY.parent / "alerts.md").read_text()
 PROMETHEUS_OWN = {"up": {"job", "instance"}}
-ADDED_BY_PROMETHEUS = {"job", "instance"}
+ADDED = {"job", "instance", "cluster"}
+"""By Prometheus, and by the collector to every metric."""
 VALUES = {
     "state": {state.value for state in TransactionState} | {state.value for state in AlertState},
     "verdict": {verdict.value for verdict in Verdict},
@@ -53,8 +58,7 @@ VALUES = {
 FOUND = partition_findings()
 
 
-def everything() -> dict[str, set[str]]:
-    """Return every metric of a scrape that shows one of everything: name -> labels."""
+def one_of_everything() -> Seen:
     view = only_view(run_started(), broker_record(BrokerStatus.ONGOING, 0))
     judged = Judged(view=view, judgement=judge(case(view, 0)), pipeline=pipeline())
     status = ObserverStatus(
@@ -62,7 +66,7 @@ def everything() -> dict[str, set[str]]:
     )
     firing = Alert(finding=finding(), state=AlertState.FIRING, since_ms=T0, found_ms=T0, fired_ms=T0)
     completed = CheckpointFacts(pipeline=PREFIX, number=7, started_ms=T0, completed_ms=T0 + 10)
-    seen = Seen(
+    return Seen(
         lost_forgotten=0,
         now_ms=T0 + 1_000,
         transactions=[judged],
@@ -82,10 +86,18 @@ def everything() -> dict[str, set[str]]:
             holders={one.snapshot.partition: view.application for one in FOUND.blocked},
             hanging={one.key: view.application for one in FOUND.hanging},
         ),
+        databases=[SeenDatabase(instance="postgres", prepared=1, since_ms=T0, xmin_age=7)],
         standing=StandingReport(orders=(OrderReport(name="save", act=Action.COMMIT),)),
     )
+
+
+SEEN = one_of_everything()
+
+
+def everything() -> dict[str, set[str]]:
+    """Return every metric of that scrape: name -> labels."""
     found: dict[str, set[str]] = {}
-    shown: list[Metric] = list(metrics.families(seen, PipelineLabels(10)))
+    shown: list[Metric] = list(metrics.families(SEEN, PipelineLabels(10)))
     for family in shown:
         assert family.samples, f"{family.name} has no sample"
         for sample in family.samples:
@@ -114,18 +126,18 @@ def expressions() -> Iterator[str]:
 def test_an_expression_names_metrics_labels_and_values_that_exist(expression: str) -> None:
     names = re.findall(r"\b(indoubt_\w+|up)\b", expression)
     assert names, "it asks for nothing"
-    labels = set().union(*(KNOWN[name] for name in names)) | ADDED_BY_PROMETHEUS
+    labels = set().union(*(KNOWN[name] for name in names)) | ADDED
     assert expression.count("(") == expression.count(")")
     for name, matchers in re.findall(r"(indoubt_\w+|up)\{([^}]*)\}", expression):
         for label, value in re.findall(r'(\w+)\s*=~?\s*"([^"]*)"', matchers):
-            assert label in KNOWN[name] | ADDED_BY_PROMETHEUS, f"{name} has no label {label}"
+            assert label in KNOWN[name] | ADDED, f"{name} has no label {label}"
             known = VALUES.get(label)
             if known is not None:
                 assert set(value.split("|")) <= known, f"{label} is never {value}"
     for by in re.findall(r"by \(([^)]*)\)", expression):
         assert {label.strip() for label in by.split(",")} <= labels
-    for metric, label in re.findall(r"label_values\((\w+), (\w+)\)", expression):
-        assert label in KNOWN[metric]
+    for metric, label in re.findall(r"label_values\((\w+)(?:\{.*\})?, (\w+)\)", expression):
+        assert label in KNOWN[metric] | ADDED
 
 
 def test_rules_have_what_prometheus_asks_for() -> None:
@@ -135,17 +147,56 @@ def test_rules_have_what_prometheus_asks_for() -> None:
         assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
         assert re.fullmatch(r"\d+[smh]", rule.get("for", "1s"))
         names = set(re.findall(r"\b(?:indoubt_\w+|up)\b", rule["expr"]))
-        labels = set().union(*(KNOWN[name] for name in names)) | ADDED_BY_PROMETHEUS
+        labels = set().union(*(KNOWN[name] for name in names)) | ADDED
         used = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
         assert used <= labels, f"{rule['alert']} tells labels that its metric lacks"
+
+
+def test_every_rule_leads_to_what_to_do() -> None:
+    for rule in (rule for group in RULES["groups"] for rule in group["rules"]):
+        path, _, place = rule["annotations"]["runbook_url"].partition("#")
+        text = (DIRECTORY.parent.parent / path).read_text()
+        headings = {
+            re.sub(r"[^a-z0-9 -]", "", line.lower()).replace(" ", "-") for line in re.findall(r"^#+ (.*)$", text, re.M)
+        }
+        wanted = [rule.number for rule in alert_rules.RULES.values()] if "{{" in place else [place]
+        assert set(wanted) <= headings | set(re.findall(r'<a id="([^"]+)">', text)), rule["alert"]
+
+
+def test_every_variable_is_defined_and_every_look_is_of_the_chosen_clusters() -> None:
+    defined = {variable["name"] for variable in DASHBOARD["templating"]["list"]}
+    used = set(re.findall(r"\$\{?([a-z]\w*)", json.dumps(DASHBOARD)))
+    assert used == defined
+    for panel in DASHBOARD["panels"]:
+        for target in panel["targets"]:
+            assert not re.search(r"\bindoubt_\w+(?![\w{])", target["expr"])
+            assert target["expr"].count('{cluster=~"$cluster"') == len(re.findall(r"\bindoubt_\w+", target["expr"]))
 
 
 def test_legends_show_labels_that_exist() -> None:
     for panel in DASHBOARD["panels"]:
         for target in panel["targets"]:
             names = re.findall(r"\bindoubt_\w+", target["expr"])
-            labels = set().union(*(KNOWN[name] for name in names))
+            labels = set().union(*(KNOWN[name] for name in names)) | ADDED
             assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= labels
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed: Debian's package prometheus")
+def test_promtool_finds_nothing_to_say(tmp_path: Path) -> None:
+    rules = subprocess.run(
+        ["promtool", "check", "rules", DIRECTORY / "alert_rules.yml"], capture_output=True, text=True
+    )
+    assert rules.returncode == 0, rules.stderr
+    text = metrics.exposition(metrics.families(SEEN, PipelineLabels(10)))
+    shown = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True)
+    assert (shown.returncode, shown.stdout + shown.stderr) == (0, b""), shown.stderr
+
+
+def test_the_dashboard_fits_grafanas_schema() -> None:
+    schema = json.loads((Path(__file__).parent / "vendor" / "grafana_dashboard.schema.json").read_text())
+    jsonschema.Draft7Validator(schema).validate(DASHBOARD)
+    wrong = {**DASHBOARD, "panels": [{**DASHBOARD["panels"][0], "gridPos": {"x": 0, "y": 0, "width": 6}}]}
+    assert not jsonschema.Draft7Validator(schema).is_valid(wrong)
 
 
 def test_panels_do_not_overlap_and_their_ids_differ() -> None:
@@ -167,8 +218,9 @@ def test_every_metric_is_documented_with_its_labels_and_nothing_else_is() -> Non
 
 
 def test_every_rule_is_documented_in_order_with_its_name() -> None:
-    rows = re.findall(r"^\| \*\*(A\d+)\*\* ([a-z ]+) \|", ALERTS, re.MULTILINE)
-    assert rows == [(rule.number, rule.name) for rule in alert_rules.RULES.values()]
+    rows = re.findall(r"^\| <a id=\"A\d+\"></a>\*\*(A\d+)\*\* ([a-z ]+)((?: \| [^|]+){5}) \|$", ALERTS, re.MULTILINE)
+    assert [row[:2] for row in rows] == [(rule.number, rule.name) for rule in alert_rules.RULES.values()]
+    assert "| rule | fires when | severity | check | do | else |" in ALERTS
 
 
 def test_how_long_a_rule_waits_is_documented() -> None:
@@ -190,3 +242,12 @@ def test_a_label_is_the_application_and_many_of_them_never_take_a_pipelines() ->
     assert [label(f"app{name}-{uuid}-1") for name in "abc"] == ["appa", "other", "other"]
     assert label("somebody-7") == "foreign"
     assert [labels.of(name) for name in ("wc", "wc-2", "wc-3")] == ["wc", "wc-2", "other"]
+
+
+def test_all_metrics_of_a_cluster_with_a_name_say_it() -> None:
+    gauges = [
+        metrics._gauge("a", "words", ("cluster",), {("flink",): 1.0}),
+        metrics._gauge("b", "words", (), {(): 2.0}),
+    ]
+    lines = metrics.exposition(gauges, "eu").decode().splitlines()
+    assert [line for line in lines if not line.startswith("#")] == ['a{cluster="flink"} 1.0', 'b{cluster="eu"} 2.0']

@@ -9,9 +9,11 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from indoubt.collector.serve.api.openapi import BODIES
 from indoubt.lifecycle.rows.transactions import TransactionRow
+from tests import openapi_document
 from tests.unit.collector.serve.api.hostile_calls import hostile_calls
 from tests.unit.collector.serve.api.served_api import OPERATOR, VIEWER
 from tests.unit.collector.serve.api.test_alert_routes import AlertApi
@@ -32,15 +34,14 @@ def document(api: AlertApi) -> dict[str, Any]:
     return found
 
 
-def test_every_answer_is_described_and_every_error_is_the_envelope(document: dict[str, Any]) -> None:
+def test_every_answer_is_described_and_every_error_is_problem_details(document: dict[str, Any]) -> None:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             answers = operation["responses"]
             good = next(answer for status, answer in answers.items() if status < "4")
             assert all(one["schema"] for one in good["content"].values()), f"give {method} {path} a response_model"
             for status in set(answers) - {"200", "503"}:
-                schema = answers[status]["content"]["application/json"]["schema"]
-                assert schema == {"$ref": "#/components/schemas/Error"}
+                assert answers[status] == {"$ref": f"#/components/responses/Problem{status}"}
             if path not in ("/api/v1/health", "/metrics"):
                 assert operation["security"] == [{"HTTPBearer": []}]
                 assert {"401", "429", "500", "503"} <= set(answers)
@@ -52,8 +53,14 @@ def test_no_body_is_described_that_is_not_read(document: dict[str, Any]) -> None
 
 
 def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
-    named = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
-    assert named == set(document["components"]["schemas"])
+    for kind in ("schemas", "responses"):
+        named = set(re.findall(rf'"#/components/{kind}/([^"]+)"', json.dumps(document)))
+        assert named == set(document["components"][kind])
+
+
+def test_the_document_is_valid_and_is_the_committed_one(document: dict[str, Any]) -> None:
+    OpenAPIV31SpecValidator(document).validate()
+    assert openapi_document.FILE.read_text() == openapi_document.text(document), "make openapi writes it anew"
 
 
 def schema_of(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -68,7 +75,8 @@ def test_a_table_has_the_columns_of_its_row(document: dict[str, Any]) -> None:
     assert table["required"] == ["rows", "more", "next"]
     assert table["properties"]["rows"]["items"] == {"$ref": "#/components/schemas/TransactionRow"}
     row = schema_of(document, "TransactionRow")
-    assert set(row["properties"]) == set(row["required"]) == {column.name for column in fields(TransactionRow)}
+    assert set(row["required"]) == {column.name for column in fields(TransactionRow)}
+    assert set(row["properties"]) == {*row["required"], "cluster_name"}
     assert row["properties"]["partitions"]["type"] == "array"
     assert row["properties"]["managed"]["type"] == "boolean"
     assert row["properties"]["batch"]["anyOf"] == [{"type": "integer"}, {"type": "null"}]

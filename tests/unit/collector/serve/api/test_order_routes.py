@@ -40,18 +40,18 @@ def read_only_api(tmp_path: Path) -> Iterator[Api]:
 )
 def test_an_order_with_a_wrong_field_is_invalid_and_names_it(api: Api, changes: dict[str, Any]) -> None:
     answer = api.order(**changes)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid")
-    assert f"'{next(iter(changes))}'" in answer.json()["error"]["message"]
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+    assert f"'{next(iter(changes))}'" in answer.json()["detail"]
 
 
 def test_a_body_that_is_no_json_is_a_bad_request(api: Api) -> None:
     answer = api.client.post("/api/v1/orders", headers=OPERATOR, content=b"{")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "bad_request")
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
 
 
 def test_a_viewer_may_not_order_and_the_attempt_is_written_down(api: Api) -> None:
     answer = api.order(VIEWER)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "forbidden")
+    assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
     row = api.rows("audit")[0]
     assert (row["who"], row["action"], row["outcome"], row["reason"]) == ("ben", "commit", "refused", "because")
 
@@ -93,9 +93,9 @@ def test_nobody_orders_in_read_only_mode(read_only_api: Api) -> None:
 )
 def test_an_order_that_is_not_safe_is_refused_with_an_audit_row(api: Api, changes: dict[str, Any], says: str) -> None:
     answer = api.order(**changes)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
-    assert says in answer.json()["error"]["message"]
-    assert api.rows("audit")[0]["detail"] == answer.json()["error"]["message"]
+    assert (answer.status_code, answer.json()["code"]) == (409, "order_refused")
+    assert says in answer.json()["detail"]
+    assert api.rows("audit")[0]["detail"] == answer.json()["detail"]
 
 
 @pytest.mark.parametrize("action", ["commit", "abort"])
@@ -105,8 +105,8 @@ def test_a_refused_order_about_a_branch_says_who_settles_it(fresh_api: Api, acti
     row = next(r for r in fresh_api.rows("transactions") if r["resource_manager"] == "mysql")
     assert (row["key"], row["state"], row["timeout_ms"], row["producer_id"]) == (branch.key, "decided", None, None)
     answer = fresh_api.order(action=action, keys=[row["key"]], seen={row["key"]: row["revision"]})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
-    assert "is held by 'mysql'" in answer.json()["error"]["message"]
+    assert (answer.status_code, answer.json()["code"]) == (409, "order_refused")
+    assert "is held by 'mysql'" in answer.json()["detail"]
     assert fresh_api.rows("audit")[0]["outcome"] == "refused"
 
 
@@ -120,8 +120,8 @@ def test_a_refused_order_about_a_branch_says_who_settles_it(fresh_api: Api, acti
 def test_a_batch_that_is_gone_or_changed_is_not_settled(api: Api, key: str, seen: str | None, says: str) -> None:
     key = key or api.rows("batches")[0]["key"]
     answer = api.order(action="settle", keys=[key], seen={key: seen} if seen else {})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
-    assert says in answer.json()["error"]["message"]
+    assert (answer.status_code, answer.json()["code"]) == (409, "order_refused")
+    assert says in answer.json()["detail"]
     assert api.rows("audit")[0]["action"] == "settle"
 
 
@@ -130,7 +130,7 @@ def test_an_order_on_an_old_revision_is_refused_with_what_changed(fresh_api: Api
     fresh_api.current.observe([observed(10, broker_record(BrokerStatus.PREPARE_COMMIT, 5000, epoch=5, version=2))])
     answer = fresh_api.order(keys=[row["key"]], seen={row["key"]: row["revision"]})
     assert answer.status_code == 409
-    assert "it is committing now" in answer.json()["error"]["message"]
+    assert "it is committing now" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("confirm", ["", "flink-orders", "FLINK-ORDERS-3"])
@@ -138,13 +138,13 @@ def test_what_may_lose_data_takes_the_id_typed(api: Api, confirm: str) -> None:
     row = next(r for r in api.rows("transactions") if r["verdict"] == "foreign")
     answer = api.order(action="abort", keys=[row["key"]], seen={row["key"]: row["revision"]}, confirm=confirm)
     assert answer.status_code == 409
-    assert "'confirm'" in answer.json()["error"]["message"]
+    assert "'confirm'" in answer.json()["detail"]
 
 
 def test_a_decided_transaction_is_never_aborted(api: Api) -> None:
     answer = api.order(action="abort", confirm="ip-count-0-1")
     assert answer.status_code == 409
-    assert "may not be aborted" in answer.json()["error"]["message"]
+    assert "may not be aborted" in answer.json()["detail"]
 
 
 def preview(api: Api, headers: dict[str, str] = OPERATOR, **wanted: Any) -> Any:
@@ -202,10 +202,10 @@ def test_an_order_by_filter_for_what_was_not_shown_is_refused(
     fresh_api: Api, changes: dict[str, Any], says: str
 ) -> None:
     answer = by_filter(fresh_api, **changes)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "order_refused")
-    assert says in answer.json()["error"]["message"]
+    assert (answer.status_code, answer.json()["code"]) == (409, "order_refused")
+    assert says in answer.json()["detail"]
     row = fresh_api.rows("audit")[0]
-    assert (row["outcome"], row["detail"]) == ("refused", answer.json()["error"]["message"])
+    assert (row["outcome"], row["detail"]) == ("refused", answer.json()["detail"])
     assert "fingerprint" in row["evidence"][0]
     assert fresh_api.rows("orders/runs") == []
 
@@ -260,7 +260,7 @@ def test_a_run_is_begun_once_under_its_key(fresh_api: Api) -> None:
     assert (again.json()["run"], again.json()["is_over"]) == (first.json()["run"], True)
     assert len(fresh_api.rows("audit")) == 1
     other = fresh_api.client.post("/api/v1/orders/runs", headers=OPERATOR, json=body | {"reason": "another"})
-    assert (other.status_code, "came with another order" in other.json()["error"]["message"]) == (409, True)
+    assert (other.status_code, "came with another order" in other.json()["detail"]) == (409, True)
 
 
 def test_a_refused_order_repeated_gets_the_same_answer(fresh_api: Api) -> None:
@@ -270,8 +270,8 @@ def test_a_refused_order_repeated_gets_the_same_answer(fresh_api: Api) -> None:
     assert (again.status_code, again.json()) == (409, first.json())
     assert len(fresh_api.rows("audit")) == 1
     other = fresh_api.order(seen={}, idempotency_key="once", reason="another")
-    assert (other.status_code, other.json()["error"]["code"]) == (409, "order_refused")
-    assert "'once' came with another order" in other.json()["error"]["message"]
+    assert (other.status_code, other.json()["code"]) == (409, "order_refused")
+    assert "'once' came with another order" in other.json()["detail"]
     assert [row["outcome"] for row in fresh_api.rows("audit")] == ["refused", "refused"]
 
 

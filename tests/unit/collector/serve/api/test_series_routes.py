@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from indoubt.lifecycle.rows.groups import PartitionSeries
 from indoubt.lifecycle.rows.row_json import read_row
 from indoubt.lifecycle.rows.series import Series
 from tests.unit.collector.observations import PREFIX, T0
@@ -52,7 +53,7 @@ def test_series_are_of_all_applications_or_of_one(api: Api) -> None:
 def test_what_cannot_be_shown_is_refused_with_a_reason(api: Api, query: str, says: str) -> None:
     answer = api.client.get(f"/api/v1/series?{query}", headers=VIEWER)
     assert answer.status_code == 422
-    assert says in answer.json()["error"]["message"]
+    assert says in answer.json()["detail"]
 
 
 def test_checkpoint_gaps_are_a_table_by_pipeline(api: Api) -> None:
@@ -62,3 +63,26 @@ def test_checkpoint_gaps_are_a_table_by_pipeline(api: Api) -> None:
     assert (gap["from_ms"], gap["ongoing"]) == (T0 + 900, True)
     assert gap["name"].startswith("no checkpoint for ")
     assert api.rows("checkpoints/gaps?pipeline=nobody") == []
+
+
+def test_durations_of_checkpoints_are_a_table_by_pipeline(api: Api) -> None:
+    (row,) = api.rows(f"checkpoints/durations?pipeline={PREFIX}&since_ms={T0}&until_ms={T0 + 59_999}")
+    assert (row["pipeline"], row["from_ms"], row["bucket_ms"]) == (PREFIX, T0, 1_000)
+    assert sum(row["bucket_completed"]) == row["completed"] > 0
+    assert api.rows("checkpoints/durations?pipeline=nobody") == []
+    answer = api.client.get("/api/v1/checkpoints/durations?since_ms=2&until_ms=1", headers=VIEWER)
+    assert (answer.status_code, "since_ms" in answer.json()["detail"]) == (422, True)
+
+
+def test_groups_are_listed_with_what_they_have_not_read(api: Api) -> None:
+    (row,) = api.rows("groups")
+    assert (row["group"], row["kind"], row["hidden"], row["partitions"]) == ("readers", "waiting", 5, 2)
+    found = api.client.get("/api/v1/series/groups?window_ms=900000", headers=VIEWER).json()
+    assert (found["bucket_ms"], found["groups"], len(found["observed"])) == (10_000, [], 90)
+    assert api.client.get("/api/v1/series/groups?window_ms=5", headers=VIEWER).status_code == 422
+
+
+def test_a_partition_has_a_series_also_where_nothing_is_known_of_it(api: Api) -> None:
+    found = read_row(PartitionSeries, api.client.get("/api/v1/series/partitions/orders/3", headers=VIEWER).json())
+    assert (found.topic, found.partition, set(found.high_watermark)) == ("orders", 3, {None})
+    assert api.client.get("/api/v1/series/partitions/orders/-1", headers=VIEWER).status_code == 422

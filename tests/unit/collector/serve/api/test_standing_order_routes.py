@@ -95,7 +95,7 @@ def test_a_viewer_may_not_and_that_is_written_down(api: AlertApi) -> None:
     api.evaluate()
     refused = switch(api, VIEWER)
     assert refused.status_code == 403
-    assert "(audit 1)" in refused.json()["error"]["message"]
+    assert "(audit 1)" in refused.json()["detail"]
     assert audit(api) == [("ben", "stop standing orders", "refused")]
     assert row(api)["state"] == "held back"
     restarted = api.standing_orders()

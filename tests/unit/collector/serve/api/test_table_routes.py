@@ -29,7 +29,7 @@ HANGING_COLUMNS = (
 COLUMNS = (
     "key resource_manager transaction producer_id producer_epoch client_transaction_version pipeline application managed "
     "checkpoint_id batch attempt slot checkpoint state verdict certainty rule opened_at_ms timeout_ms deadline_ms rows bytes "
-    "partitions may_commit may_abort loses_data commit_confirmation evidence revision updated_at_ms"
+    "partitions may_commit may_abort loses_data commit_confirmation evidence revision updated_at_ms written_again_at_ms"
 )
 
 

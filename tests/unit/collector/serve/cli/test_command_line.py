@@ -230,14 +230,16 @@ def test_the_overview_says_what_needs_a_person_and_how_it_is_done(
 ) -> None:
     assert run("overview", token="viewer-token") == 4
     head, *lines = capsys.readouterr().out.splitlines()
-    cards = api.client.get("/api/v1/overview", headers=VIEWER).json()["attention"]
-    assert head.startswith(f"{len(cards)} things need attention, first deadline passed ")
-    assert f"1. {cards[0]['badge']} ({cards[0]['certainty']}): {cards[0]['headline']}" in lines
-    (commit,) = (card for card in cards if card["remedy"] == "commit")
-    assert f"   do: python -m indoubt.collector commit {commit['keys'][0]}" in lines
+    incidents = api.client.get("/api/v1/overview", headers=VIEWER).json()["incidents"]
+    assert head.startswith(f"{len(incidents)} incidents need you, first deadline passed ")
+    first = incidents[0]["parts"][0]
+    assert f"1. {first['badge']} ({first['certainty']}): {incidents[0]['headline']}" in lines
+    (commit,) = (part for one in incidents for part in one["parts"] if part["remedy"] == "commit")
+    place = lines.index(f"   to do: Commit batch {commit['batch']}")
+    assert lines[place + 1] == f"      indoubt commit {commit['keys'][0]}"
     assert "   without action: " + commit["consequence"] in lines
     assert run("overview", "--json") == 4
-    assert len(json.loads(capsys.readouterr().out)["attention"]) == len(cards)
+    assert len(json.loads(capsys.readouterr().out)["incidents"]) == len(incidents)
 
 
 AWAITED = {
@@ -246,7 +248,8 @@ AWAITED = {
     "counted_after_ms": 30_000,
     "restart": None,
 }
-RESTART = {"since_ms": NOW_MS - 14_000, "run": 7, "usually_ms": 40_000}
+RESTART = {"since_ms": NOW_MS - 14_000, "run": 7, "usually_ms": 40_000, "who": ""}
+OVER = {"key": "application ip-count", "over_at_ms": NOW_MS, "outcome": "Nothing was lost."}
 
 
 @pytest.mark.parametrize(
@@ -254,6 +257,7 @@ RESTART = {"since_ms": NOW_MS - 14_000, "run": 7, "usually_ms": 40_000}
     [
         ({}, 0, "all well since "),
         ({"all_well_since_ms": None}, 4, "nothing is known to be wrong, but not every source"),
+        ({"incidents": [OVER]}, 0, "all well since "),
         (
             {"all_well_since_ms": None, "awaited": [AWAITED]},
             4,
@@ -277,18 +281,21 @@ RESTART = {"since_ms": NOW_MS - 14_000, "run": 7, "usually_ms": 40_000}
 def test_the_overview_is_all_well_only_if_everything_was_seen_to_be(
     changes: dict[str, Any], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answer = {"now_ms": NOW_MS, "attention": [], "awaited": [], "all_well_since_ms": NOW_MS - 5_000, "pipelines_alive": 1,
+    answer = {"now_ms": NOW_MS, "incidents": [], "incidents_total": 0, "awaited": [], "all_well_since_ms": NOW_MS - 5_000,
+              "pipelines_alive": 1,
               "observers_up": 3, "observers": 3, "counts": {"open": 2, "waiting_groups": 0}}  # fmt: skip
 
     class Known(Client):
         def __init__(self) -> None:
-            self.url = "http://known"
+            self.url, self.cluster = "http://known", ""
 
         def get(self, path: str, **parameters: str) -> Any:
             return answer | changes
 
     assert overview.execute(Known(), as_json=False) == code
-    assert capsys.readouterr().out.startswith(said)
+    out = capsys.readouterr().out
+    assert out.startswith(said)
+    assert ("application ip-count. Nothing was lost." in out) is ("incidents" in changes)
 
 
 def keys_of(api: Api) -> dict[str, str]:
@@ -379,11 +386,12 @@ def test_every_command_and_option_is_documented() -> None:
 @pytest.mark.parametrize(
     ("verdict", "command"),
     [
-        ("abort it", "python -m indoubt.collector abort --filter 'verdict=abort it' --filter pipeline=bank"),
+        ("abort it", "indoubt abort --filter 'verdict=abort it' --filter pipeline=bank"),
         ("hanging", ""),
     ],
 )
 def test_an_order_for_more_than_are_named_is_one_by_filter(verdict: str, command: str) -> None:
-    card = {"remedy": "abort", "verdict": verdict, "pipeline": "bank", "keys": ["kafka:a"], "keys_total": 2_000}
-    assert overview._command(card) == command
-    assert overview._command({**card, "keys_total": None}) == "python -m indoubt.collector abort kafka:a"
+    part = {"verdict": verdict, "pipeline": "bank", "keys": ["kafka:a"], "keys_total": 2_000}
+    step = {"remedy": "abort", "target": "kafka:a"}
+    assert overview._command(step, part) == command
+    assert overview._command(step, {**part, "keys_total": None}) == "indoubt abort kafka:a"

@@ -50,7 +50,7 @@ def test_a_batch_with_a_wrong_checksum_is_refused_by_its_offset(place):
 def test_an_older_format_is_refused_and_says_what_reads_it(magic):
     old = bytearray(batch(ROWS, 9))
     old[16] = magic
-    with pytest.raises(MalformedRecord, match=rf"offset 9 has format {magic}, .*source_reader to spark"):
+    with pytest.raises(MalformedRecord, match=rf"offset 9 has format {magic}, .*Spark's own Kafka source"):
         batches_of(memoryview(bytes(old)))
 
 
