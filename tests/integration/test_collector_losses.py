@@ -113,7 +113,11 @@ class FlinkLike:
 
     def take(self, checkpoint: int) -> Producer:
         """Take an id, fencing whoever had it."""
-        settings = {"transactional.id": self.id_of(checkpoint), "transaction.timeout.ms": self.timeout_ms, "linger.ms": 0}
+        settings = {
+            "transactional.id": self.id_of(checkpoint),
+            "transaction.timeout.ms": self.timeout_ms,
+            "linger.ms": 0,
+        }
         producer = Producer(self.sink.connection.for_librdkafka(**settings))
         producer.init_transactions(LIMIT_S)
         return producer
