@@ -5,6 +5,8 @@ RUN := .venv/bin/python
 WORKERS ?= 3
 # 'make demo FLINK=1': a Flink job beside the pipeline, where Maven and a JDK are there.
 FLINK ?=
+# 'make demo CLUSTER=1', 'make crash CLUSTER=1': on three brokers, Spark's standalone cluster and an object store.
+CLUSTER ?=
 # How many schedules of faults 'make crash' runs.
 SEEDS ?= 10
 # How many of them side by side; each waits more than it works.
@@ -26,8 +28,8 @@ LOCK := .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --gen
 help:                 ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | expand -t 18
 
-demo: setup           ## run all of it on this machine and print the address (Ctrl-C ends it); FLINK=1: a Flink job too
-	@$(RUN) -m demo $(if $(FLINK),--flink)
+demo: $(if $(CLUSTER),setup-tests,setup) ## run all of it on this machine, print the address (Ctrl-C ends it); FLINK=1; CLUSTER=1
+	@$(RUN) -m demo $(if $(FLINK),--flink) $(if $(CLUSTER),--cluster)
 
 test: setup-tests check   ## every check and the tests, on the real broker and in a real browser
 	@$(RUN) -m pytest tests -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not long"
@@ -44,8 +46,8 @@ integration: setup-tests
 browser: setup-tests
 	@$(RUN) -m pytest tests/browser
 
-crash: setup-tests    ## random schedules of faults: make crash SEEDS=20 (docs/faults.md)
-	@$(RUN) -m tests.crash --seeds $(SEEDS) --at-once $(AT_ONCE)
+crash: setup-tests    ## random schedules of faults: make crash SEEDS=20 [CLUSTER=1] (docs/faults.md)
+	@$(RUN) -m tests.crash --seeds $(SEEDS) --at-once $(AT_ONCE) $(if $(CLUSTER),--cluster)
 
 brokers: setup-tests  ## what rests on a broker, on another release: make brokers KAFKA=3.6.2 (docs/brokers.md)
 	@$(RUN) -m tests.brokers --kafka $(KAFKA)

@@ -36,6 +36,11 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--directory", type=Path, help="directory for data and logs (default: .run/demo-<pid>)")
     parser.add_argument("--keep", action="store_true", help="keep the data at the end (logs are always kept)")
     parser.add_argument("--rate", type=float, help="records per second (default: 200, headless 500)")
+    parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="three brokers, Spark's standalone cluster with two workers, checkpoints in an object store (8 GB of memory)",
+    )
     page = parser.add_argument_group("with pages (the default)")
     page.add_argument("--port", type=int, help="port of the page; 0 takes a free port (default: 8651, or a free port)")
     page.add_argument("--ready-file", type=Path, help="file for the addresses, as JSON, written when everything is up")
@@ -87,6 +92,7 @@ def main() -> int:
         restart_attempts=HEADLESS_RESTARTS if values.headless else PAGE_RESTARTS,
         keep=values.keep,
         flink=values.flink,
+        cluster=values.cluster,
     )
     try:
         if values.headless:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from demo.prerequisites import JARS, ROOT, VENV, Missing, java_home, say
 
 MODULE, LOCK = ROOT / "ivy.xml", ROOT / "jars.lock"
-CONFIGURATIONS = ("spark", "broker")
+CONFIGURATIONS = ("spark", "s3a", "broker")
 FILE_NAMES = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
 _NAMES_TO_LOCK = "[conf]/[organisation]:[module]:[revision].[ext]"
 _LOCKED_MODULE = """\
@@ -146,8 +146,12 @@ def _digest(path: Path) -> str:
 def main() -> int:
     """Write jars.lock from ivy.xml."""
     with tempfile.TemporaryDirectory() as directory:
-        fetch_jars(f"{java_home()}/bin/java", MODULE, Path(directory), CONFIGURATIONS, names=_NAMES_TO_LOCK)
-        paths = sorted(Path(directory).glob("*/*.jar"))
+        jars = Path(directory) / "jars"
+        # In the user's cache stand the modules that the set-up fetched without their dependencies.
+        own_cache = ["-cache", f"{directory}/cache"]
+        java = f"{java_home()}/bin/java"
+        fetch_jars(java, MODULE, jars, CONFIGURATIONS, names=_NAMES_TO_LOCK, more=own_cache)
+        paths = sorted(jars.glob("*/*.jar"))
         lines = [f"{path.parent.name} {path.stem} {_digest(path)}" for path in paths]
     LOCK.write_text("\n".join(["# Written by 'make lock' from ivy.xml.", *lines]) + "\n")
     return 0

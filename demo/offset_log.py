@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
+
+from demo.checkpoint_directory import CheckpointDirectory
 
 
 class OffsetLogUnreadable(Exception):
@@ -45,17 +46,16 @@ def parse(number: int, text: str, topic: str) -> PlannedBatch:
 class OffsetLog:
     """The log of a checkpoint directory, kept in memory: Spark removes its files after about a hundred batches."""
 
-    def __init__(self, checkpoint: Path, topic: str) -> None:
+    def __init__(self, checkpoint: CheckpointDirectory, topic: str) -> None:
         self._checkpoint, self._topic = checkpoint, topic
         self._batches: dict[int, PlannedBatch] = {}
         self._committed = -1
 
     def refresh(self) -> None:
         """Read the new batches; call it at least every few minutes."""
-        for number in sorted(_numbers(self._checkpoint / "offsets") - self._batches.keys()):
-            text = (self._checkpoint / "offsets" / str(number)).read_text()
-            self._batches[number] = parse(number, text, self._topic)
-        self._committed = max(_numbers(self._checkpoint / "commits"), default=self._committed)
+        for number in sorted(self._checkpoint.files("offsets").keys() - self._batches.keys()):
+            self._batches[number] = parse(number, self._checkpoint.text("offsets", number), self._topic)
+        self._committed = max(self._checkpoint.files("commits"), default=self._committed)
 
     @property
     def last_committed(self) -> int:
@@ -67,13 +67,6 @@ class OffsetLog:
         missing = [number for number in range(self._committed + 1) if number not in self._batches]
         if missing:
             raise OffsetLogUnreadable(
-                f"Spark removed batches {missing[:5]} of {self._checkpoint} before they were read"
+                f"Spark removed batches {missing[:5]} of {self._checkpoint.setting} before they were read"
             )
         return [self._batches[number] for number in range(self._committed + 1)]
-
-
-def _numbers(folder: Path) -> set[int]:
-    try:
-        return {int(path.name) for path in folder.iterdir() if path.name.isdigit()}
-    except FileNotFoundError:
-        return set()

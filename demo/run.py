@@ -20,11 +20,14 @@ from confluent_kafka import KafkaException
 
 from demo import downstream, flink_job, guard, prerequisites, topics
 from demo.broker import Broker, BrokerFailed
+from demo.checkpoint_directory import CheckpointDirectory
 from demo.flink_job import FlinkJob
+from demo.kafka_cluster import KafkaCluster
 from demo.ports import free_port, is_taken
 from demo.prerequisites import ROOT, java_home
 from demo.processes import STOP_LIMIT_S, Child, Part
 from demo.waiting import DemoFailed, T, wait_until
+from demo.whole_cluster import WholeCluster
 from indoubt.lifecycle.clock import now_ms
 
 PREFIX = "ip-count"
@@ -51,6 +54,8 @@ class RunSettings:
     keep: bool = False
     flink: bool = False
     """A Flink job beside the pipeline, where it can be built."""
+    cluster: bool = False
+    """Three brokers, Spark's standalone cluster and an object store, instead of one broker and Spark in the driver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +76,10 @@ class DemoRun:
         self.directory = settings.directory.resolve()
         self.operator_token = secrets.token_urlsafe(24)
         self._mark = secrets.token_hex(8)
-        self._broker = Broker(self.directory / "broker")
+        self._cluster = WholeCluster(self.directory / "cluster") if settings.cluster else None
+        self._broker: Broker | KafkaCluster = (
+            self._cluster.kafka if self._cluster else Broker(self.directory / "broker")
+        )
         self._class_archives: Child | None = None
         self._parts: dict[str, Part] = {}
         self.happened: list[tuple[int, str]] = []
@@ -109,9 +117,13 @@ class DemoRun:
         return self._broker.bootstrap_servers
 
     @property
-    def checkpoint(self) -> Path:
+    def checkpoint(self) -> CheckpointDirectory:
         """Return the pipeline's checkpoint directory."""
-        return self.directory / "checkpoint"
+        return (
+            self._cluster.checkpoint(PREFIX)
+            if self._cluster
+            else CheckpointDirectory(str(self.directory / "checkpoint"))
+        )
 
     @property
     def crash_points(self) -> Path:
@@ -139,17 +151,21 @@ class DemoRun:
         self._flink = FlinkJob(port=free_port(), checkpoints=self.directory / "flink-checkpoints")
 
     def start_broker(self) -> None:
-        """Start a real broker and create the topics."""
-        say("starting a Kafka broker …")
+        """Start a real broker, or all of a cluster, and create the topics."""
         try:
-            self._broker.start()
+            if self._cluster is not None:
+                say("starting three Kafka brokers, Spark's master and two workers, and an object store …")
+                self._cluster.start()
+            else:
+                say("starting a Kafka broker …")
+                self._broker.start()
             topics.create_topics(self.bootstrap_servers, [flink_job.TOPIC] if self._flink is not None else [])
         except BrokerFailed as error:
             raise DemoFailed(str(error)) from None
         except KafkaException as error:
             why = f"{error.args[0].str()}; read the broker's log {self._broker.log_file}"
             raise DemoFailed(f"the broker did not create the demo's topics: {why}") from None
-        say(f"broker {self.bootstrap_servers}, topics {', '.join(topic.topic for topic in topics.TOPICS)}")
+        say(f"Kafka {self.bootstrap_servers}, topics {', '.join(topic.topic for topic in topics.TOPICS)}")
 
     def start_collector(self, *, public_url: str = "", fault_injection_url: str = "") -> None:
         """Start the collector; its API answers when ``wait_for_collector`` returns.
@@ -159,7 +175,7 @@ class DemoRun:
         port = free_port()
         self.collector_url = f"http://127.0.0.1:{port}"
         arguments = ["--bootstrap-servers", self.bootstrap_servers, "--directory", str(self.directory / "collector")]
-        arguments += ["--port", str(port), "--checkpoint", f"{PREFIX}={self.checkpoint}"]
+        arguments += ["--port", str(port), "--checkpoint", f"{PREFIX}={self.checkpoint.setting}"]
         arguments += ["--public-url", public_url] if public_url else []
         arguments += self._flink.arguments if self._flink is not None else []
         if fault_injection_url:
@@ -168,6 +184,7 @@ class DemoRun:
         environment = {
             "INDOUBT_OPERATOR_TOKEN": f"demo:{self.operator_token}",
             "INDOUBT_FOREIGN_OLD_MS": FOREIGN_OLD_MS,
+            **(self._cluster.store.environment if self._cluster else {}),
         }
         self._start("collector", "indoubt.collector", arguments, environment)
 
@@ -180,11 +197,15 @@ class DemoRun:
     def start_pipeline(self) -> None:
         """Start the pipeline's supervisor; its driver needs about ten seconds (``wait_for_pipeline``)."""
         arguments = ["run", "--job", "ip_count", "--bootstrap-servers", self.bootstrap_servers]
-        arguments += ["--checkpoint", str(self.checkpoint), "--prefix", PREFIX]
+        arguments += ["--checkpoint", self.checkpoint.setting, "--prefix", PREFIX]
         arguments += ["--source", topics.SOURCE, "--sink", topics.SINK]
         arguments += ["--trigger-interval-ms", str(TRIGGER_INTERVAL_MS), "--status-file", str(self._status_file)]
         arguments += ["--restart-delay-ms", "2000", "--restart-attempts", str(self.settings.restart_attempts)]
+        for name, value in (self._cluster.pipeline_settings() if self._cluster else {}).items():
+            arguments += [f"--{name.replace('_', '-')}", value]
         environment = {"INDOUBT_CRASH_POINTS": str(self.crash_points), "JAVA_HOME": java_home()}
+        if self._cluster is not None:
+            environment["SPARK_LOCAL_IP"] = "127.0.0.1"
         self._start("pipeline", "indoubt.pipeline", arguments, environment)
 
     def start_flink(self) -> None:
@@ -257,15 +278,17 @@ class DemoRun:
         """Return whether the pipeline has committed a batch since its driver was started last."""
         try:
             started_ns = self._status_file.stat().st_mtime_ns
-            commits = [file.stat().st_mtime_ns for file in (self.checkpoint / "commits").iterdir()]
         except FileNotFoundError:
             return False
-        return max(commits, default=0) > started_ns
+        return max(self.checkpoint.files("commits").values(), default=0) > started_ns
 
     def check_running(self) -> None:
         """Start each ended part again. Raises DemoFailed if a restart cannot help, for example without a broker."""
         if self._broker.pid is None:
             raise DemoFailed(f"the broker ended, so the demo ends; read its log {self._broker.log_file}")
+        for event in self._cluster.keep() if self._cluster else ():
+            say(event)
+            self.happened.append((now_ms(), event))
         for name, part in list(self._parts.items()):
             code = part.child.exit_code
             if name == "pipeline" and code == 0:
@@ -304,6 +327,8 @@ class DemoRun:
                 self._parts.pop(name).child.stop(limit_s)
         if self._class_archives is not None:
             self._class_archives.stop(limit_s)
+        if self._cluster is not None:
+            self._cluster.stop()
         self._broker.stop()
         left = guard.end_marked(self._mark)
         if left:

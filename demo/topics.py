@@ -17,9 +17,9 @@ LIMIT_S = 30.0
 EXTRA_WAIT_S = 5.0
 
 TOPICS: tuple[NewTopic, ...] = (
-    NewTopic(SOURCE, 4, 1),
-    NewTopic(SINK, 4, 1),
-    NewTopic(LIFECYCLE, 1, 1),
+    NewTopic(SOURCE, 4),
+    NewTopic(SINK, 4),
+    NewTopic(LIFECYCLE, 1),
 )
 
 
@@ -39,7 +39,7 @@ def create_topics(bootstrap_servers: str, others: Sequence[str] = ()) -> None:
 def _create_topics(bootstrap_servers: str, others: Sequence[str]) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 2})
     for future in admin.create_topics(
-        [*TOPICS, *(NewTopic(name, 2, 1) for name in others)], request_timeout=LIMIT_S
+        [*TOPICS, *(NewTopic(name, 2) for name in others)], request_timeout=LIMIT_S
     ).values():
         try:
             future.result(LIMIT_S + EXTRA_WAIT_S)

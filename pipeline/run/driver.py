@@ -46,11 +46,16 @@ LONGEST_SOCKET_DIRECTORY = 60
 
 def make_spark(settings: PipelineSettings) -> SparkSession:
     """Return the Spark session: Arrow batches, speculation off."""
-    # Spark starts its Python workers with this interpreter, and they import this project.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # numpy's linear algebra is not used here, but its idle threads would spin beside every task.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if settings.spark_master.startswith("local"):
+        # Spark starts its Python workers with this interpreter, and they import this project.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    else:
+        # Executors may have their Python elsewhere, and reach the driver by the address that Spark finds or is given.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark_home.use()
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     properties = {
@@ -59,8 +64,6 @@ def make_spark(settings: PipelineSettings) -> SparkSession:
         **_jars(settings.spark_jars),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "2g",
         # Batches of seconds care for throughput, not for pauses: the parallel collector costs less than G1 here. Nearly all
         # objects are garbage after a batch of rows: with half of the heap instead of a third it collects half as often.

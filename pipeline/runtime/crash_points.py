@@ -14,6 +14,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar
 
+from indoubt.lifecycle.child_processes import with_descendants
+
 T = TypeVar("T")
 
 
@@ -105,7 +107,7 @@ class CrashPoints(Steps):
             return
         deed = Deed(text) if text in {known.value for known in Deed} else Deed.KILL
         # This process last: POSIX has the signal delivered before kill() to oneself returns, so nothing goes on meanwhile.
-        hit = [] if deed.is_for_one else [pid for pid in _with_descendants(self.pids) if pid != os.getpid()]
+        hit = [] if deed.is_for_one else [pid for pid in with_descendants(self.pids) if pid != os.getpid()]
         for pid in (*hit, os.getpid()):
             try:
                 os.kill(pid, deed.signal)
@@ -128,15 +130,3 @@ class CrashPoints(Steps):
         yield parts[0]
         self.reach(point)
         yield parts[1]
-
-
-def _with_descendants(pids: tuple[int, ...]) -> list[int]:
-    """Return these processes and all that they started, each once, parents first: Spark's Python workers too."""
-    found = list(dict.fromkeys(pids))
-    for pid in found:
-        for children in Path(f"/proc/{pid}/task").glob("*/children"):
-            try:
-                found += [child for child in map(int, children.read_text().split()) if child not in found]
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-    return found

@@ -45,6 +45,11 @@ def main() -> int:
     parser.add_argument(
         "--records", type=int, help="how many are produced under each fault (default: the seed's choice)"
     )
+    parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="on three brokers, Spark's standalone cluster and an object store, one seed at a time",
+    )
     parser.add_argument("--at-once", type=int, default=2, help="how many run side by side (default: 2)")
     parser.add_argument(
         "--directory", type=Path, help="directory for data of failed seeds (default: a temporary directory)"
@@ -57,9 +62,10 @@ def main() -> int:
         parser.error("--seeds must be at least 1, and a seed is a number from 1 on")
     only = [name.strip() for name in arguments.faults.split(",") if name.strip()]
     try:
-        schedules = {seed: schedule_of(seed, only, arguments.records) for seed in seeds}
+        schedules = {seed: schedule_of(seed, only, arguments.records, on_cluster=arguments.cluster) for seed in seeds}
     except ValueError as error:
         parser.error(str(error))
+    at_once = 1 if arguments.cluster else arguments.at_once
     directory = arguments.directory or Path(tempfile.mkdtemp(prefix="indoubt-crash-"))
     # Each JVM lives for seconds, so the second compiler costs more than it saves; the tests do the same.
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
@@ -69,7 +75,7 @@ def main() -> int:
     began = time.monotonic()
     verdicts: list[Verdict] = []
     failed: list[int] = []
-    with SharedServers(directory) as shared, Checker(directory, shared, say, arguments.at_once) as checker:
+    with SharedServers(directory) as shared, Checker(directory, shared, say, at_once) as checker:
         futures = {future: seed for seed, future in checker.start(schedules.values()).items()}
         for future in as_completed(futures):
             seed, broken = futures[future], future.exception()

@@ -12,9 +12,10 @@ from typing import Any
 
 from confluent_kafka.admin import NewTopic
 
+from demo.checkpoint_directory import CheckpointDirectory
 from demo.readers import LiveReader
 from tests.crash.catalogue import Sink
-from tests.crash.full_disk import small_disk
+from tests.crash.full_disk import DISK, small_disk
 from tests.crash.judge import Record
 from tests.crash.processes import CrashPipeline
 from tests.crash.run import ADMIN_LIMIT_S, Run
@@ -26,7 +27,8 @@ from tests.crash.workload import LARGEST_MESSAGE_BYTES, Workload
 ALL_RESTARTS = 1000
 TRIMS_LOG = {"decisions_keep_days": 0, "decisions_snapshot_interval_ms": 2_000, "sweep_interval_ms": 3_000}
 # A driver lives for seconds here, so the JVM's second compiler would cost more than it saves.
-QUICK_START = "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC,spark.driver.memory=1g"
+_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK_START = f"spark.driver.extraJavaOptions={_QUICK_JVM},spark.driver.memory=1g"
 
 
 @contextlib.contextmanager
@@ -63,14 +65,20 @@ def running(schedule: Schedule, servers: Servers, directory: Path, given_up: thr
         "spark_master": "local[2,3]",
         "spark_properties": QUICK_START,
     }
+    if servers.whole is not None:
+        quick = {"driver_extraJavaOptions": _QUICK_JVM, "executor_extraJavaOptions": _QUICK_JVM, "driver_memory": "1g"}
+        settings |= servers.whole.pipeline_settings(**quick)
     if schedule.trims_log:
         settings |= TRIMS_LOG
     table = _table(schedule, servers, directory, settings)
-    disk = directory / "disk"
+    disk = directory / DISK
+    checkpoint = CheckpointDirectory(schedule.checkpoint_setting(disk / "checkpoint"))
+    if servers.whole is not None:
+        checkpoint = servers.whole.checkpoint(prefix)
     with contextlib.ExitStack() as stack:
         if any(strike.fault == "disk-full" for strike in schedule.strikes):
             stack.enter_context(small_disk(disk))
-        settings["checkpoint"] = schedule.checkpoint_setting(disk / "checkpoint")
+        settings["checkpoint"] = checkpoint.setting
         signals: Counter[str] = Counter()
         pipeline = CrashPipeline(servers.connection, directory / "pipeline-0", signals, **settings)
         live = LiveReader(servers.bootstrap_servers, sink) if schedule.sink.has_topic else None
@@ -90,7 +98,7 @@ def running(schedule: Schedule, servers: Servers, directory: Path, given_up: thr
             watch=watch,
             dice=dice,
             pipeline=pipeline,
-            checkpoint=disk / "checkpoint",
+            checkpoint=checkpoint,
             given_up=given_up,
             signals=signals,
         )

@@ -41,6 +41,7 @@ class Own(Enum):
     BROKER = "a broker"
     EXPIRING = "a broker that keeps ids, offsets and segments for seconds"
     CLUSTER = "two brokers"
+    WHOLE_CLUSTER = "three brokers, Spark's standalone cluster, checkpoints in an object store"
     DATABASE = "a database"
 
 
@@ -60,6 +61,11 @@ class Fault:
     past_timeout: bool = False
     two_ways: bool = False
     hits: int = 0
+
+    @property
+    def goes_on_cluster(self) -> bool:
+        """Return whether the whole cluster has what it takes: no server of another kind, and no disk of the driver's."""
+        return self.own in (None, Own.DATABASE, Own.WHOLE_CLUSTER) and self.name != "disk-full"
 
 
 _WITH_TOPIC = frozenset(sink for sink in Sink if sink.has_topic)
@@ -109,6 +115,21 @@ FAULTS: dict[str, Fault] = {
             name="expired-after-crash", points=WORKER_POINTS, sinks=_TOPIC_ALONE, own=Own.EXPIRING, past_timeout=True
         ),
         Fault(name="expired-while-running", points=WORKER_POINTS, sinks=_WITH_TOPIC, own=Own.EXPIRING, two_ways=True),
+        Fault(name="node-killed", points=TASK_POINTS, own=Own.WHOLE_CLUSTER),
+        Fault(name="executor-killed", points=TASK_POINTS, own=Own.WHOLE_CLUSTER),
+        Fault(name="driver-moved", points=OPEN_POINTS, own=Own.WHOLE_CLUSTER, two_ways=True),
+        Fault(
+            name="coordinator-killed",
+            points=("after-decision", "mid-commit"),
+            sinks=_WITH_TOPIC,
+            own=Own.WHOLE_CLUSTER,
+        ),
+        Fault(name="brokers-rolled", points=OPEN_POINTS, own=Own.WHOLE_CLUSTER),
+        Fault(name="leader-moved", points=OPEN_POINTS, sinks=_WITH_TOPIC, own=Own.WHOLE_CLUSTER),
+        Fault(name="broker-frozen", points=OPEN_POINTS, own=Own.WHOLE_CLUSTER),
+        Fault(name="replicas-missing", points=OPEN_POINTS, own=Own.WHOLE_CLUSTER, two_ways=True),
+        Fault(name="store-unavailable", points=WORKER_POINTS, own=Own.WHOLE_CLUSTER, two_ways=True),
+        Fault(name="store-late", points=WORKER_POINTS, own=Own.WHOLE_CLUSTER),
     )
 }
 """Every fault by name; docs/faults.md describes what each does and the expected outcome."""

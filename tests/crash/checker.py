@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from demo.waiting import DemoFailed
 from tests.crash.beginning import running
 from tests.crash.faults import strike
 from tests.crash.judge import Anomaly, Kind
@@ -48,7 +49,7 @@ def check(
             run.settle("the last records")
             run.pipeline.stop_in_order()
             run.require_nothing_in_doubt("the last stop in order")
-        except AssertionError as error:
+        except (AssertionError, DemoFailed) as error:
             stuck = [Anomaly(kind=Kind.STUCK, where="the pipeline", count=1, examples=str(error))]
         restarts = run.restarts + int(run.pipeline.status.get("restarts", 0))
         run.pipeline.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from functools import partial
 
@@ -15,8 +14,9 @@ from indoubt.lifecycle.errors import DecisionVoid
 from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.crash.catalogue import FAULTS
+from tests.crash.cluster_faults import CLUSTER_FAULTS
 from tests.crash.expiry import expired_after_crash, expired_after_stop, expired_while_running, log_trimmed
-from tests.crash.full_disk import FullDisk
+from tests.crash.full_disk import DISK, FullDisk
 from tests.crash.judge import Reread
 from tests.crash.processes import Part
 from tests.crash.random_hits import random_broker, random_database, random_process
@@ -151,8 +151,7 @@ def operator_abort(run: Run, planned: Strike) -> None:
 def checkpoint_copied(run: Run, planned: Strike) -> None:
     """Stop, copy the checkpoint directory, start both: the pipeline that started first must stop, the other continues."""
     stop(run)
-    copy = run.checkpoint.with_name(f"{run.checkpoint.name}-copy")
-    shutil.copytree(run.checkpoint, copy)
+    copy = run.checkpoint.copy("copy")
     directory_of = {run.start_another(directory): directory for directory in (run.checkpoint, copy)}
     rivals = list(directory_of)
     try:
@@ -178,7 +177,7 @@ def checkpoint_deleted(run: Run, planned: Strike) -> None:
     """Delete the checkpoint directory and start the same prefix again: it reads the source from its start."""
     end_at(run, planned)
     produced = dict(run.workload.counts)
-    shutil.rmtree(run.checkpoint)
+    run.checkpoint.delete()
     run.rereads.append(Reread(committed=run.committed_now(), produced=produced))
     run.take_over(run.start_another())
 
@@ -214,7 +213,7 @@ def disk_full(run: Run, planned: Strike) -> None:
     """Fill the checkpoint directory's disk until the pipeline fails, then make room again."""
     await_running_query(run)
     restarts = run.pipeline.status["restarts"]
-    with FullDisk(run.checkpoint.parent, run.pipeline) as disk:
+    with FullDisk(run.directory / DISK, run.pipeline) as disk:
         run.workload.produce(planned.records)
 
         def failed() -> bool:
@@ -253,5 +252,6 @@ _OTHERS: dict[str, Callable[[Run, Strike], None]] = {
     "expired-after-stop": expired_after_stop,
     "expired-after-crash": expired_after_crash,
     "expired-while-running": expired_while_running,
+    **CLUSTER_FAULTS,
 }
 IMPLEMENTED = frozenset(name for name in FAULTS if name.startswith("kill-")) | _OTHERS.keys()

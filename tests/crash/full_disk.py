@@ -16,6 +16,8 @@ from types import TracebackType
 
 from tests.crash.processes import CrashPipeline
 
+DISK = "disk"
+"""The directory of a run that holds its checkpoint directory."""
 SIZE = "16m"
 MOUNT_LIMIT_S = 30.0
 _PAGE = b"\0" * 4096

@@ -15,6 +15,8 @@ from indoubt.pipeline.config.settings import CRASH_POINTS_VARIABLE
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.pipeline_process import PipelineProcess, wait_until
 
+EXECUTOR_OF = "INDOUBT_EXECUTOR_OF"
+"""Environment variable of executors on a cluster: a kill of the driver leaves them to notice it, as on machines of their own."""
 END_LIMIT_S = 30.0
 STOP_LIMIT_S = 120.0
 
@@ -39,6 +41,10 @@ class CrashPipeline(PipelineProcess):
         super().__init__(connection, directory, **settings)
         self.signals = signals
         self._mark = f"{CRASH_POINTS_VARIABLE}={self.crash_points}".encode()
+        self._mark_of_executors = f"{EXECUTOR_OF}={self.crash_points}".encode()
+        if not self.settings.get("spark_master", "local").startswith("local"):
+            marked = f"spark.executorEnv.{EXECUTOR_OF}={self.crash_points}"
+            self.settings["spark_properties"] = f"{self.settings['spark_properties']},{marked}"
 
     def arm(self, point: str, deed: str) -> None:
         """Arm a crash point atomically, because a task may read the file at the same time."""
@@ -54,13 +60,13 @@ class CrashPipeline(PipelineProcess):
 
     @property
     def pids(self) -> list[int]:
-        """Return all processes of this pipeline including the supervisor, without zombies, in no order."""
-        pids = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if self._mark in (folder / "environ").read_bytes().split(b"\0"):
-                    pids.append(int(folder.name))
-        return pids
+        """Return all processes of this pipeline including the supervisor, without executors and zombies, in no order."""
+        return _marked(self._mark)
+
+    @property
+    def executor_pids(self) -> list[int]:
+        """Return the processes that run its tasks on the workers of a cluster, without zombies, in no order."""
+        return _marked(self._mark_of_executors)
 
     def pids_of(self, part: Part) -> list[int]:
         """Return the processes with this role; a supervisor has at most one driver and one JVM."""
@@ -68,7 +74,7 @@ class CrashPipeline(PipelineProcess):
 
     def wake(self) -> None:
         """Wake every frozen process."""
-        send(signal.SIGCONT, self.pids)
+        send(signal.SIGCONT, [*self.pids, *self.executor_pids])
 
     def kill_driver(self) -> None:
         """End driver, JVM and Python workers by SIGKILL, frozen or not; the supervisor starts another."""
@@ -104,9 +110,19 @@ class CrashPipeline(PipelineProcess):
         def ended() -> bool:
             pids = self.pids
             send(signal.SIGKILL, pids)
-            return not pids
+            # Executors end when their driver has.
+            return not pids and not self.executor_pids
 
         wait_until(f"the end of what is left of {self.directory}", ended, END_LIMIT_S)
+
+
+def _marked(mark: bytes) -> list[int]:
+    pids = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (folder / "environ").read_bytes().split(b"\0"):
+                pids.append(int(folder.name))
+    return pids
 
 
 def send(number: signal.Signals, pids: Iterable[int]) -> int:
@@ -126,16 +142,6 @@ def stands_still(pid: int) -> bool:
         with contextlib.suppress(OSError):
             states.add(stat.read_text().rpartition(")")[2].split()[0])
     return states <= {"T", "X", "Z"}
-
-
-def family(pid: int) -> list[int]:
-    """Return a process and all of its descendants, each once, parents first."""
-    pids = [pid]
-    for parent in pids:
-        for children in Path(f"/proc/{parent}/task").glob("*/children"):
-            with contextlib.suppress(OSError):
-                pids += [child for child in map(int, children.read_text().split()) if child not in pids]
-    return pids
 
 
 def _part_of(pid: int) -> Part | None:

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
-from tests.crash.processes import Part, family, send
+from indoubt.lifecycle.child_processes import with_descendants
+from tests.crash.processes import Part, send
 from tests.crash.run import Run
 from tests.crash.schedule import Hit, Strike
 from tests.crash.server_faults import Server
@@ -103,7 +104,7 @@ def _hit_servers(run: Run, planned: Strike, name: str, victim: Callable[[Hit], S
                 server.start()
             else:
                 assert server.pid is not None
-                processes = family(server.pid)
+                processes = with_descendants([server.pid])
                 send(signal.SIGSTOP, processes)
                 let_pass(run, hit.for_s)
                 send(signal.SIGCONT, processes)

@@ -6,7 +6,7 @@ import contextlib
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 from kafka import KafkaAdminClient
 
+from demo.checkpoint_directory import CheckpointDirectory
 from demo.readers import LiveReader, scan
 from demo.readers import Record as KafkaRecord
 from indoubt.lifecycle.identity import TransactionalId
@@ -55,7 +56,7 @@ class Run:
     watch: TableWatch | None
     dice: random.Random
     pipeline: CrashPipeline
-    checkpoint: Path
+    checkpoint: CheckpointDirectory
     given_up: threading.Event
     signals: Counter[str]
     """The number of sent signals by signal and process."""
@@ -91,14 +92,17 @@ class Run:
 
         return wait_until(what, check, limit_s)
 
-    def start_another(self, checkpoint: Path | None = None) -> CrashPipeline:
+    def start_another(
+        self, checkpoint: CheckpointDirectory | None = None, environment: Mapping[str, str] | None = None
+    ) -> CrashPipeline:
         """Start another supervisor of this pipeline, by default on the same checkpoint directory."""
         self._pipelines += 1
         settings = dict(self.pipeline.settings)
         settings.pop("status_file")
-        settings["checkpoint"] = self.schedule.checkpoint_setting(checkpoint or self.checkpoint)
+        settings["checkpoint"] = (checkpoint or self.checkpoint).setting
         directory = self.directory / f"pipeline-{self._pipelines}"
         another = CrashPipeline(self.servers.connection, directory, self.signals, **settings)
+        another.environment = environment or {}
         another.start()
         return another
 

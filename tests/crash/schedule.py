@@ -69,7 +69,8 @@ class Schedule:
     """A seed's run, from the first record to the last.
 
     ``checkpoint_is_uri``: the checkpoint directory is a ``file://`` URI; ``trims_log``: the pipeline itself cuts its decision
-    log every few seconds; ``min_isr``: min.insync.replicas of two brokers.
+    log every few seconds; ``min_isr``: min.insync.replicas of several brokers; ``on_cluster``: Spark's tasks run on executors,
+    and the checkpoint directory is in an object store.
     """
 
     seed: int
@@ -83,6 +84,7 @@ class Schedule:
     trims_log: bool
     min_isr: int
     strikes: tuple[Strike, ...] = field(default_factory=tuple)
+    on_cluster: bool = False
 
     @property
     def owns(self) -> frozenset[Own]:
@@ -92,10 +94,12 @@ class Schedule:
     @property
     def broker(self) -> Own | None:
         """Return the kind of the seed's own broker, or None for the shared broker."""
+        if self.on_cluster:
+            return Own.WHOLE_CLUSTER
         return next(iter(self.owns - {Own.DATABASE}), None)
 
     def checkpoint_setting(self, directory: Path) -> str:
-        """Return the pipeline's setting for a checkpoint directory: its path, or a URI."""
+        """Return the pipeline's setting for a checkpoint directory on this machine: its path, or a URI."""
         return directory.as_uri() if self.checkpoint_is_uri else str(directory)
 
     def __str__(self) -> str:
@@ -106,7 +110,8 @@ class Schedule:
             ", then"
         )
         if self.broker is not None:
-            least = f" (min.insync.replicas {self.min_isr})" if self.broker is Own.CLUSTER else ""
+            has_several = self.broker in (Own.CLUSTER, Own.WHOLE_CLUSTER)
+            least = f" (min.insync.replicas {self.min_isr})" if has_several else ""
             head = f"{head.removesuffix(', then')}, {self.broker.value}{least}, then"
         return "\n".join([head, *(f"  {number}. {strike}" for number, strike in enumerate(self.strikes, 1))])
 
@@ -115,13 +120,18 @@ SHORT_TIMEOUT_MS, LONG_TIMEOUT_MS = 30_000, 60_000
 """Even the short timeout is enough for the first batch of a starting driver while several Sparks share two cores."""
 
 
-def schedule_of(seed: int, only: Sequence[str] = (), records: int | None = None) -> Schedule:
+def schedule_of(
+    seed: int, only: Sequence[str] = (), records: int | None = None, *, on_cluster: bool = False
+) -> Schedule:
     """Return the schedule of a seed; ``only`` replaces its faults, in this order, and ``records`` sets the records per fault.
 
-    Raises ValueError for an unknown fault, or for faults without a common sink.
+    Raises ValueError for an unknown fault, or for faults without a common sink or another place to run.
     """
     dice = random.Random(f"seed {seed}")
-    sink, faults = _chosen(only, dice) if only else _dealt(seed)
+    if only:
+        sink, faults = _chosen(only, dice, on_cluster)
+    else:
+        sink, faults = _dealt_on_cluster(seed) if on_cluster else _dealt(seed)
     strikes = tuple(_drawn(FAULTS[name], dice) for name in faults)
     if records is not None:
         strikes = tuple(replace(strike, records=records) for strike in strikes)
@@ -137,8 +147,9 @@ def schedule_of(seed: int, only: Sequence[str] = (), records: int | None = None)
         first_records=dice.randint(200, 800),
         checkpoint_is_uri=dice.random() < 0.5,
         trims_log=dice.random() < 0.5,
-        min_isr=dice.randint(1, 2),
+        min_isr=2 if on_cluster else dice.randint(1, 2),
         strikes=strikes,
+        on_cluster=on_cluster,
     )
 
 
@@ -167,14 +178,17 @@ def _drawn_hits(hits: int, dice: random.Random) -> tuple[Hit, ...]:
     )
 
 
-def _chosen(only: Sequence[str], dice: random.Random) -> tuple[Sink, list[str]]:
+def _chosen(only: Sequence[str], dice: random.Random, on_cluster: bool) -> tuple[Sink, list[str]]:
     unknown = [name for name in only if name not in FAULTS]
     if unknown:
         raise ValueError(f"unknown fault {unknown[0]!r}; the faults are: {', '.join(FAULTS)}")
+    astray = [name for name in only if not _goes(FAULTS[name], on_cluster)]
+    if astray:
+        raise ValueError(f"{astray[0]} {'does not run' if on_cluster else 'runs only'} with --cluster")
     sinks = [sink for sink in Sink if all(sink in FAULTS[name].sinks for name in only)]
     if not sinks:
         raise ValueError(f"no sink allows all of {', '.join(only)}: give them to separate runs")
-    brokers = _owned(only) - {Own.DATABASE}
+    brokers = _owned(only) - {Own.DATABASE, Own.WHOLE_CLUSTER}
     if len(brokers) > 1:
         needed = " and ".join(sorted(own.value for own in brokers))
         raise ValueError(f"{', '.join(only)} need {needed}: give them to separate runs")
@@ -192,12 +206,29 @@ def _dealt(seed: int) -> tuple[Sink, list[str]]:
     hands = [(sink, list(fixed)) for sink, fixed in dice.sample(_HANDS, len(_HANDS))]
     given = {name for _, fixed in hands for name in fixed}
     # Faults with few sinks come first. Each goes to the seed with the least work, so that no seed takes much longer.
-    rest = dice.sample(sorted(FAULTS.keys() - given), len(FAULTS) - len(given))
+    others = [name for name, fault in FAULTS.items() if name not in given and _goes(fault, on_cluster=False)]
+    rest = dice.sample(sorted(others), len(others))
     for name in sorted(rest, key=lambda name: len(FAULTS[name].sinks)):
         takers = [hand for sink, hand in hands if sink in FAULTS[name].sinks]
         min(takers, key=_seconds).append(name)
     sink, faults = hands[place]
     return sink, dice.sample(faults, len(faults))
+
+
+def _dealt_on_cluster(seed: int) -> tuple[Sink, list[str]]:
+    """Return sink and faults of a seed on the cluster: one of the cluster's own, which are dealt to ten seeds, and another."""
+    deal, place = divmod(seed - 1, SEEDS_OF_A_DEAL)
+    dice = random.Random(f"cluster's deal {deal}")
+    own = sorted(name for name, fault in FAULTS.items() if fault.own is Own.WHOLE_CLUSTER)
+    others = sorted(name for name, fault in FAULTS.items() if fault.goes_on_cluster and name not in own)
+    first, second = dice.sample(own, len(own))[place], dice.sample(others, SEEDS_OF_A_DEAL)[place]
+    sinks = [sink for sink in Sink if sink in FAULTS[first].sinks & FAULTS[second].sinks]
+    dice = random.Random(f"seed {seed}")
+    return dice.choice(sinks), dice.sample([first, second], 2)
+
+
+def _goes(fault: Fault, on_cluster: bool) -> bool:
+    return fault.goes_on_cluster if on_cluster else fault.own is not Own.WHOLE_CLUSTER
 
 
 def _seconds(hand: Sequence[str]) -> float:

@@ -55,7 +55,7 @@ def broker_of_two_lost(run: Run, planned: Strike) -> None:
         reach_point(run, planned, "freeze", planned.point)
         _end(run, broker, "broker", planned.hard)
         if run.schedule.min_isr == 1:
-            cluster.await_leader(run.servers.admin, cluster.other(broker))
+            cluster.await_led_by_others(run.servers.admin, broker)
         run.pipeline.wake()
         if run.schedule.min_isr == 1:
             run.settle("the loss of one of two brokers")

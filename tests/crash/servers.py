@@ -13,11 +13,12 @@ from confluent_kafka.admin import AdminClient
 
 from demo.broker import Broker
 from demo.database_server import DatabaseServer
+from demo.kafka_cluster import KafkaCluster
 from demo.mariadb_server import MariaDbServer
 from demo.postgres_server import PostgresServer
+from demo.whole_cluster import WholeCluster
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.crash.catalogue import Own
-from tests.crash.cluster import Cluster
 from tests.crash.schedule import Schedule
 from tests.integration.pipeline_process import make_topics, wait_until
 
@@ -41,11 +42,15 @@ ANSWER_LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Servers:
-    """The servers of a seed: one broker, or the two of ``cluster``; ``database`` is None if the sink is only a topic."""
+    """The servers of a seed: one broker, or those of ``cluster``; ``database`` is None if the sink is only a topic.
+
+    ``whole``: what the pipeline runs on where its tasks run on executors.
+    """
 
     brokers: tuple[Broker, ...]
-    cluster: Cluster | None
+    cluster: KafkaCluster | None
     database: DatabaseServer | None
+    whole: WholeCluster | None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -63,7 +68,7 @@ class Servers:
         return AdminClient(self.connection.for_librdkafka(log_level=0))
 
     def await_broker(self) -> None:
-        """Wait until a restarted broker answers with its topics, and until both of two brokers have every partition."""
+        """Wait until a restarted broker answers with its topics, and until all brokers of a cluster have every partition."""
         admin = self.admin
         wait_until("the broker's answer after its restart", lambda: _answers(admin), ANSWER_LIMIT_S)
         if self.cluster is not None:
@@ -78,6 +83,9 @@ class SharedServers:
         self._directory, self._broker, self._databases = directory, broker, dict(databases)
         self._stack = contextlib.ExitStack()
         self._making_topics = threading.Lock()
+        self._whole: WholeCluster | None = None
+        self._one_at_a_time = threading.Lock()
+        """A fault of the whole cluster concerns everything on it."""
 
     def __enter__(self) -> SharedServers:
         return self
@@ -89,6 +97,8 @@ class SharedServers:
 
     def start_for(self, schedule: Schedule) -> None:
         """Start the shared servers of this schedule that do not run yet."""
+        if schedule.on_cluster and self._whole is None:
+            self._whole = self._stack.enter_context(WholeCluster(self._directory / "cluster"))
         if schedule.broker is None and self._broker is None:
             self._broker = self._stack.enter_context(Broker(self._directory / "broker"))
         kind = schedule.sink.database
@@ -99,10 +109,16 @@ class SharedServers:
     def of(self, schedule: Schedule, directory: Path) -> Iterator[Servers]:
         """Yield the Servers of a seed; its own servers end with the context, the shared ones stay."""
         with contextlib.ExitStack() as own:
-            cluster: Cluster | None = None
-            if schedule.broker is Own.CLUSTER:
-                cluster = own.enter_context(Cluster(directory / "cluster", schedule.min_isr))
-                brokers: tuple[Broker, ...] = cluster.brokers
+            cluster: KafkaCluster | None = None
+            brokers: tuple[Broker, ...]
+            if schedule.on_cluster:
+                assert self._whole is not None, "start_for was not called for this schedule"
+                own.enter_context(self._one_at_a_time)
+                cluster = self._whole.kafka
+                brokers = cluster.brokers
+            elif schedule.broker is Own.CLUSTER:
+                cluster = own.enter_context(KafkaCluster(directory / "cluster", brokers=2, min_isr=schedule.min_isr))
+                brokers = cluster.brokers
             elif schedule.broker is not None:
                 settings = _DAYS_ARE_SECONDS if schedule.broker is Own.EXPIRING else None
                 brokers = (own.enter_context(Broker(directory / "broker", settings=settings)),)
@@ -113,7 +129,12 @@ class SharedServers:
             database = self._databases.get(kind)
             if Own.DATABASE in schedule.owns:
                 database = own.enter_context(DATABASES[kind](directory / kind))
-            servers = Servers(brokers=brokers, cluster=cluster, database=database if kind else None)
+            servers = Servers(
+                brokers=brokers,
+                cluster=cluster,
+                database=database if kind else None,
+                whole=self._whole if schedule.on_cluster else None,
+            )
             servers.await_broker()
             with self._making_topics:
                 make_topics(servers.connection, "transaction_lifecycle")

@@ -115,8 +115,8 @@ def require_lost(run: Run, handles: list[Handle]) -> None:
 
 def planned_batch(run: Run) -> int:
     """Return the batch in progress, the newest in Spark's offset log. Raises FaultMissed if it is complete."""
-    batch = max(int(file.name) for file in (run.checkpoint / "offsets").iterdir() if file.name.isdigit())
-    if (run.checkpoint / "commits" / str(batch)).exists():
+    batch = max(run.checkpoint.files("offsets"))
+    if batch in run.checkpoint.files("commits"):
         raise FaultMissed(f"batch {batch} is complete, and no other batch is in progress")
     return batch
 

@@ -21,14 +21,25 @@ def test_every_fault_is_implemented():
 @pytest.mark.parametrize("deal", [0, 1, 2, 77])
 def test_ten_seeds_hold_every_fault_and_every_sink(deal):
     ten = [schedule_of(deal * SEEDS_OF_A_DEAL + place) for place in range(1, SEEDS_OF_A_DEAL + 1)]
-    assert {strike.fault for schedule in ten for strike in schedule.strikes} == FAULTS.keys()
+    on_one_machine = {name for name, fault in FAULTS.items() if fault.own is not Own.WHOLE_CLUSTER}
+    assert {strike.fault for schedule in ten for strike in schedule.strikes} == on_one_machine
     assert {schedule.sink for schedule in ten} == set(Sink)
 
 
+@pytest.mark.parametrize("deal", [0, 1, 2, 77])
+def test_ten_seeds_on_the_cluster_hold_every_fault_that_only_a_cluster_has(deal):
+    seeds = range(deal * SEEDS_OF_A_DEAL + 1, (deal + 1) * SEEDS_OF_A_DEAL + 1)
+    ten = [schedule_of(seed, on_cluster=True) for seed in seeds]
+    only_there = {name for name, fault in FAULTS.items() if fault.own is Own.WHOLE_CLUSTER}
+    assert {strike.fault for schedule in ten for strike in schedule.strikes} >= only_there
+    assert all(schedule.broker is Own.WHOLE_CLUSTER and schedule.min_isr == 2 for schedule in ten)
+
+
+@pytest.mark.parametrize("on_cluster", [False, True])
 @pytest.mark.parametrize("seed", range(1, 101))
-def test_a_seed_is_always_the_same_schedule_and_one_that_its_sink_allows(seed):
-    schedule = schedule_of(seed)
-    assert schedule == schedule_of(seed)
+def test_a_seed_is_always_the_same_schedule_and_one_that_its_sink_allows(seed, on_cluster):
+    schedule = schedule_of(seed, on_cluster=on_cluster)
+    assert schedule == schedule_of(seed, on_cluster=on_cluster)
     for strike in schedule.strikes:
         fault = FAULTS[strike.fault]
         assert schedule.sink in fault.sinks
@@ -53,11 +64,17 @@ def test_chosen_faults_come_in_their_order():
         (["no-such"], "unknown fault 'no-such'"),
         (["broker-away", "database-restart"], "no sink allows"),
         (["broker-of-two-lost", "expired-after-stop"], "need .* and two brokers"),
+        (["node-killed"], "node-killed runs only with --cluster"),
     ],
 )
 def test_faults_that_cannot_be_are_refused(faults, said):
     with pytest.raises(ValueError, match=said):
         schedule_of(1, faults)
+
+
+def test_a_fault_that_needs_another_server_is_refused_on_the_cluster():
+    with pytest.raises(ValueError, match="disk-full does not run with --cluster"):
+        schedule_of(1, ["disk-full"], on_cluster=True)
 
 
 def test_a_seed_that_harms_a_server_has_it_for_itself():

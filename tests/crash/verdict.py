@@ -60,12 +60,13 @@ class Verdict:
 def again(schedule: Schedule) -> str:
     """Return the command that runs a schedule again."""
     faults = [strike.fault for strike in schedule.strikes]
-    command = f".venv/bin/python -m tests.crash --seed {schedule.seed}"
-    if schedule == schedule_of(schedule.seed):
+    command = f".venv/bin/python -m tests.crash --seed {schedule.seed}{' --cluster' if schedule.on_cluster else ''}"
+    if schedule == schedule_of(schedule.seed, on_cluster=schedule.on_cluster):
         return command
     command += f" --faults {','.join(faults)}"
-    records = {strike.records for strike in schedule.strikes}
-    return command if schedule == schedule_of(schedule.seed, faults) else f"{command} --records {records.pop()}"
+    if schedule == schedule_of(schedule.seed, faults, on_cluster=schedule.on_cluster):
+        return command
+    return f"{command} --records {schedule.strikes[0].records}"
 
 
 def figures(verdicts: Sequence[Verdict], seconds: float) -> str:

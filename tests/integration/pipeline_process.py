@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -106,6 +106,8 @@ class PipelineProcess:
     program: Sequence[str | Path] = (sys.executable, "-m", "indoubt.pipeline")
     """Another one, for an instance: the installed one."""
     cwd = ROOT
+    environment: Mapping[str, str] = {}
+    """More of it, for an instance."""
 
     def __init__(self, connection: KafkaConnection, directory: Path, **settings: Any) -> None:
         self.directory = directory
@@ -129,6 +131,7 @@ class PipelineProcess:
         """Start the supervisor."""
         command = self.command("run")
         environment = {**os.environ, "JAVA_HOME": java_home(), CRASH_POINTS_VARIABLE: str(self.crash_points)}
+        environment |= self.environment
         self._log = self.log_file.open("ab")
         self.process = subprocess.Popen(
             command, cwd=self.cwd, env=environment, stdout=self._log, stderr=self._log, preexec_fn=die_with_parent

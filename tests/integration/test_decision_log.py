@@ -22,11 +22,11 @@ from confluent_kafka.admin import (
 )
 
 from demo.broker import Broker
+from demo.kafka_cluster import KafkaCluster
 from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
 from indoubt.lifecycle.errors import DecisionLogUnreadable, DecisionVoid, SettingsError
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.topics.decision_log import DecisionLog
-from tests.crash.cluster import Cluster
 from tests.integration.pipeline_process import LIMIT_S, ROOT, wait_until
 
 pytestmark = pytest.mark.integration
@@ -235,7 +235,7 @@ def test_the_topic_is_made_once_with_one_partition_and_forgets_nothing(connectio
 
 @pytest.mark.long
 def test_a_log_is_made_while_one_of_two_brokers_has_not_heard_of_it(tmp_path):
-    with Cluster(tmp_path / "cluster") as cluster:
+    with KafkaCluster(tmp_path / "cluster", brokers=2, min_isr=1) as cluster:
         connection = KafkaConnection(cluster.bootstrap_servers)
         # Each broker hears of a topic at a moment of its own. Asked only once, 2 of 60 were not made on a quiet machine.
         names = [f"decisions-{number}" for number in range(150)]

@@ -10,11 +10,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from demo.broker import Broker
+from indoubt.lifecycle.child_processes import with_descendants
 from indoubt.lifecycle.errors import SettingsError
 from indoubt.lifecycle.identity import Marker
 from indoubt.pipeline.run.group_offsets import GroupOffsets, refuse_foreign_group
 from indoubt.resource_managers.kafka.connection import KafkaConnection
-from tests.crash.processes import family, send, stands_still
+from tests.crash.processes import send, stands_still
 from tests.integration.kafka_fixtures import wait_until
 from tests.integration.pipeline_process import make_topics, produce
 
@@ -49,7 +50,7 @@ def test_a_frozen_broker_does_not_hold_the_close(tmp_path, caplog):
         offsets.note(progress(0, **{"0": 7}))
         wait_until("the committed offset", lambda: committed(connection, "reader") == 7)
         assert broker.pid is not None
-        frozen = family(broker.pid)
+        frozen = with_descendants([broker.pid])
         send(signal.SIGSTOP, frozen)
         try:
             wait_until("all of the broker stands still", lambda: all(map(stands_still, frozen)))

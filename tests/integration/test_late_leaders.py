@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from demo.broker import Broker
+from indoubt.lifecycle.child_processes import with_descendants
 from indoubt.lifecycle.errors import Unreachable
 from indoubt.resource_managers.kafka.partitions import KafkaPartitions, Layout
 from indoubt.resource_managers.kafka.row_sender import find_leaders
-from tests.crash.processes import family, send, stands_still
+from tests.crash.processes import send, stands_still
 from tests.integration.kafka_fixtures import LIMIT_S, connection_to, make_sink, wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
@@ -36,7 +37,7 @@ def test_leaders_are_asked_for_again_after_an_answer_that_came_too_late(
         sink = make_sink(connection)
         find_leaders(connection, sink.topic)
         assert broker.pid is not None
-        frozen = family(broker.pid)
+        frozen = with_descendants([broker.pid])
         send(signal.SIGSTOP, frozen)
         try:
             wait_until("all of the broker stands still", lambda: all(map(stands_still, frozen)))

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from demo.abandoned_producer import KEY
+from demo.checkpoint_directory import CheckpointDirectory
 from demo.judge import CannotJudge, Findings, expected_counts, judge
 from demo.offset_log import OffsetLog, OffsetLogUnreadable, PlannedBatch, parse
 from demo.readers import Record
@@ -129,7 +130,7 @@ def test_offset_log_remembers_what_spark_removes_and_reports_a_gap(tmp_path) -> 
         for folder in ("offsets", "commits"):
             (tmp_path / folder).mkdir(exist_ok=True)
             (tmp_path / folder / str(number)).write_text('v1\n{"batchWatermarkMs":0}\n-')
-    log = OffsetLog(tmp_path, TOPIC)
+    log = OffsetLog(CheckpointDirectory(str(tmp_path)), TOPIC)
     log.refresh()
     (tmp_path / "offsets" / "0").unlink()
     log.refresh()

@@ -77,7 +77,7 @@ def test_a_fault_is_offered_once_the_next_batch_is_near(commits):
 def test_a_commit_of_an_earlier_driver_does_not_count(tmp_path):
     run = DemoRun(RunSettings(directory=tmp_path, rate=1.0, restart_attempts=1, keep=True))
     assert not run.pipeline_commits
-    commit, status = run.checkpoint / "commits" / "0", tmp_path / "pipeline-status.json"
+    commit, status = tmp_path / "checkpoint" / "commits" / "0", tmp_path / "pipeline-status.json"
     commit.parent.mkdir(parents=True)
     status.touch()
     assert not run.pipeline_commits
