@@ -204,8 +204,7 @@ class DemoRun:
         for name, value in (self._cluster.pipeline_settings() if self._cluster else {}).items():
             arguments += [f"--{name.replace('_', '-')}", value]
         environment = {"INDOUBT_CRASH_POINTS": str(self.crash_points), "JAVA_HOME": java_home()}
-        if self._cluster is not None:
-            environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+        environment |= self._cluster.pipeline_environment if self._cluster else {}
         self._start("pipeline", "indoubt.pipeline", arguments, environment)
 
     def start_flink(self) -> None:

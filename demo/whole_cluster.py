@@ -28,6 +28,9 @@ class WholeCluster:
         """Return the checkpoint directory of this name."""
         return CheckpointDirectory(f"{self.store.uri}/{name}", self.store.spark_properties)
 
+    pipeline_environment: Mapping[str, str] = {"SPARK_LOCAL_IP": "127.0.0.1"}
+    """Where the driver listens: Spark would choose an address of the network."""
+
     def pipeline_settings(self, **properties: str) -> dict[str, str]:
         """Return the settings of a pipeline with an executor on each worker; ``properties``: more of Spark's, ``_`` for ``.``."""
         more = {f"spark.{name.replace('_', '.')}": value for name, value in properties.items()}

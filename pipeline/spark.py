@@ -21,7 +21,7 @@ from indoubt.pipeline.config.settings import TASK_RECORDS, check_reading
 from indoubt.pipeline.config.sink_settings import APPEND, UPDATE, SinkSettings, check_output_mode
 from indoubt.pipeline.jobs.job import check_isolation
 from indoubt.pipeline.run.sink_run import SinkRun, columns_of
-from indoubt.pipeline.source.committed_topic import EARLIEST, Each, read_topics
+from indoubt.pipeline.source.topic_options import EARLIEST, Each, read_topics
 from indoubt.resource_managers.checkpoint_location import CheckpointLocation
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 
@@ -61,7 +61,7 @@ def read(
     ``bootstrap``: host:port of the brokers. ``max_offsets_per_trigger``: records in a batch at most, which has a task for each
     ``task_records``, up to ``tasks`` and to its partitions. ``starting_offsets``: where a new query begins, earliest or latest.
     ``kafka_properties``: file of librdkafka properties (key=value lines) with security settings. ``each``: changes the records
-    where they are read, a piece at a time. Raises SettingsError; pipeline/source/committed_topic.py says what fails the query.
+    where they are read, a piece at a time. Raises SettingsError; pipeline/source/topic_options.py says what fails the query.
     """
     check_reading(starting_offsets, max_offsets_per_trigger, tasks, task_records)
     names = [name for topic in topics.split(",") if (name := topic.strip())]

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from indoubt.pipeline.source.committed_topic import Each
+from indoubt.pipeline.source.topic_options import Each
 
 WINDOW_US = 5_000_000
 WINDOW = LATENESS = "5 seconds"

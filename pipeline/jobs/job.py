@@ -17,7 +17,7 @@ from indoubt.lifecycle.errors import SettingsError
 from indoubt.pipeline.config.settings import PipelineSettings
 from indoubt.pipeline.config.sink_settings import KAFKA, connect, read_sinks
 from indoubt.pipeline.jobs.ip_count import COUNTS, ip_count
-from indoubt.pipeline.source.committed_topic import Each, read_topics
+from indoubt.pipeline.source.topic_options import Each, read_topics
 
 LONGEST = 255
 """Characters: what an indexed VARCHAR column takes everywhere."""

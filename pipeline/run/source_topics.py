@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from indoubt.lifecycle.errors import Unreachable
 from indoubt.pipeline.jobs.job import SPARKS_SOURCE, options_of
-from indoubt.pipeline.source.committed_topic import CommittedTopic, TopicOptions
+from indoubt.pipeline.source.topic_options import NAME, TopicOptions
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 OF_KAFKA = "kafka."
@@ -35,7 +35,7 @@ class SourceTopics:
             for options in options_of(rows, SPARKS_SOURCE)
             if "kafka.bootstrap.servers" in options
         ]
-        self._committed = [TopicOptions.read(options) for options in options_of(rows, CommittedTopic.name())]
+        self._committed = [TopicOptions.read(options) for options in options_of(rows, NAME)]
 
     def ids(self) -> dict[str, set[str]]:
         """Return the ids of each topic by its name, several where sources read topics of one name in several clusters.

@@ -1,4 +1,4 @@
-"""The source: topics as a stream of keys and values, read_committed, a Spark Python data source whose rows stay Arrow.
+"""How ``topic_options.read_topics`` reads: a Spark Python data source (of Spark 4.2) whose rows stay Arrow.
 
 Spark asks one process beside the driver where a batch ends, and has the executors' Python workers read it. A job may have each
 piece of rows changed where it is read, in Arrow columns, before Spark makes rows of them.
@@ -12,11 +12,9 @@ import base64
 import functools
 import time
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from pyspark import cloudpickle
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -24,6 +22,7 @@ from pyspark.sql.types import StructType
 from indoubt.lifecycle.backoff import Backoff
 from indoubt.lifecycle.errors import MissingTopic, RecordsGone, Unreachable
 from indoubt.pipeline.source.batch_offsets import bounded, by_partition, by_topic, divided
+from indoubt.pipeline.source.topic_options import EARLIEST, NAME, TopicOptions
 from indoubt.resource_managers.kafka.connection import CALL_LIMIT_S, TOPIC_LIMIT_S, KafkaConnection
 
 if TYPE_CHECKING:
@@ -32,75 +31,9 @@ if TYPE_CHECKING:
     from indoubt.resource_managers.kafka.partitions import KafkaPartitions, Partition
     from indoubt.resource_managers.kafka.reading.offset_range import OffsetRange
 
-RECORD = "key binary, value binary"
-EARLIEST = "earliest"
 COMBINED_ROWS = 1_000_000
 """So many of a task's rows wait at most until they are combined."""
 RETRY = Backoff(first_s=0.05, max_s=0.5)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Each:
-    """What becomes of each piece of the records: ``change`` takes ``key`` and ``value``, and returns the columns of ``schema``.
-
-    ``schema`` is a DDL string. A piece has records of one partition, in order; where pieces begin differs from run to run.
-    ``combine``: makes fewer rows (same columns) of those of one task, or of a million of them at a time.
-    """
-
-    change: Callable[[pa.RecordBatch], pa.RecordBatch]
-    schema: str
-    combine: Callable[[pa.Table], pa.Table] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicOptions:
-    """Options of ``format("committed_topic")``, which ``read_topics`` sets."""
-
-    topics: str
-    kafka_secret: str
-    starting_offsets: str
-    max_offsets_per_trigger: int
-    tasks: int
-    task_records: int
-    each: str = ""
-
-    @classmethod
-    def read(cls, options: Mapping[str, str]) -> TopicOptions:
-        """Return the options as Spark hands them over."""
-        given = {field.name: options[field.name] for field in fields(cls) if field.name in options}
-        numbers = {name: int(given[name]) for name in ("max_offsets_per_trigger", "tasks", "task_records")}
-        return cls(**{**given, **numbers})  # type: ignore[arg-type]
-
-
-def read_topics(
-    spark: SparkSession,
-    connection: KafkaConnection,
-    topics: Sequence[str],
-    *,
-    max_offsets_per_trigger: int,
-    tasks: int,
-    task_records: int,
-    starting_offsets: str = EARLIEST,
-    each: Each | None = None,
-) -> DataFrame:
-    """Return the topics as a stream of ``key`` and ``value`` (binary), or of what ``each`` makes of them.
-
-    A batch has a task for each ``task_records``, up to ``tasks`` and to its partitions. Only committed records; one that is
-    gone before it was read fails the query (RecordsGone), as does a topic that is not there (MissingTopic) or a partition that
-    does not answer for 60 s (Unreachable).
-    """
-    spark.dataSource.register(CommittedTopic)
-    options = TopicOptions(
-        topics=",".join(topics),
-        kafka_secret=connection.to_json(),
-        starting_offsets=starting_offsets,
-        max_offsets_per_trigger=max_offsets_per_trigger,
-        tasks=tasks,
-        task_records=task_records,
-        each=base64.b64encode(cloudpickle.dumps((each.change, each.combine))).decode() if each else "",
-    )
-    reader = spark.readStream.format(CommittedTopic.name()).schema(each.schema if each else RECORD)
-    return reader.options(**{name: str(value) for name, value in asdict(options).items()}).load()
 
 
 class CommittedTopic(DataSource):
@@ -109,7 +42,7 @@ class CommittedTopic(DataSource):
     @classmethod
     def name(cls) -> str:
         """Return the name for ``format(...)``."""
-        return "committed_topic"
+        return NAME
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         self.options = options

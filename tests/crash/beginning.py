@@ -81,6 +81,8 @@ def running(schedule: Schedule, servers: Servers, directory: Path, given_up: thr
         settings["checkpoint"] = checkpoint.setting
         signals: Counter[str] = Counter()
         pipeline = CrashPipeline(servers.connection, directory / "pipeline-0", signals, **settings)
+        if servers.whole is not None:
+            pipeline.environment = servers.whole.pipeline_environment
         live = LiveReader(servers.bootstrap_servers, sink) if schedule.sink.has_topic else None
         watch = TableWatch(table, _head_reader(workload)) if table else None
         for reader in (live, watch):

@@ -186,7 +186,9 @@ def _standing_task(run: Run, planned: Strike) -> tuple[SparkNode, int]:
     reach_point(run, planned, "freeze-worker", planned.point)
 
     def standing() -> tuple[SparkNode, int] | None:
-        return next(((node, pid) for node in spark.workers for pid in node.pids if stands_still(pid)), None)
+        # Only this pipeline's: of others a dead process may be left, which stands still, too.
+        frozen = [pid for pid in run.pipeline.executor_pids if stands_still(pid)]
+        return next(((node, pid) for node in spark.workers for pid in node.pids if pid in frozen), None)
 
     answer: tuple[SparkNode, int] = run.wait_until("a task that stands still", standing, REACH_LIMIT_S)
     return answer

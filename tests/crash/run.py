@@ -102,7 +102,7 @@ class Run:
         settings["checkpoint"] = (checkpoint or self.checkpoint).setting
         directory = self.directory / f"pipeline-{self._pipelines}"
         another = CrashPipeline(self.servers.connection, directory, self.signals, **settings)
-        another.environment = environment or {}
+        another.environment = environment or self.pipeline.environment
         another.start()
         return another
 

@@ -52,8 +52,17 @@ def environment(**more: str) -> dict[str, str]:
 class SparkJob:
     """``job.py`` of the page with names of its own; a context manager that leaves no process behind."""
 
-    def __init__(self, connection: KafkaConnection, directory: Path, package: Path, *arguments: str) -> None:
-        self._arguments = [*arguments, "--py-files", str(package), "--jars", ",".join(map(str, self._jars()))]
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        directory: Path,
+        package: Path,
+        *arguments: str,
+        checkpoint: str = "checkpoints",
+    ) -> None:
+        """``checkpoint``: what its checkpoint directory is in."""
+        self._arguments = [*arguments, "--py-files", str(package)]
+        self.jars = sorted((JARS / "spark").glob("*.jar"))
         self._directory = directory
         self.name = f"orders-{uuid.uuid4().hex[:8]}"
         self.sink = f"clean-{self.name}"
@@ -61,6 +70,7 @@ class SparkJob:
         names = {
             "kafka-1:9092": connection.bootstrap_servers,
             "clean_orders": self.sink,
+            "checkpoints/": f"{checkpoint}/",
             # On a busy machine the first batch alone took a minute, which is the default.
             'prefix="orders"': 'prefix="orders", transaction_timeout_ms=600_000',
             '"orders"': f'"{self.name}"',
@@ -81,7 +91,7 @@ class SparkJob:
         """Start it."""
         self._log = (self._directory / "job.log").open("ab")
         self._process = subprocess.Popen(
-            [SCRIPTS / "spark-submit", *QUIET, *self._arguments, "job.py"],
+            [SCRIPTS / "spark-submit", *QUIET, *self._arguments, "--jars", ",".join(map(str, self.jars)), "job.py"],
             cwd=self._directory,
             env=environment(**{CRASH_POINTS_VARIABLE: str(self._crash_points)}),
             stdin=subprocess.DEVNULL,
@@ -112,10 +122,6 @@ class SparkJob:
     def log(self) -> str:
         """Return the end of what it said."""
         return (self._directory / "job.log").read_text(errors="replace")[-5000:]
-
-    @staticmethod
-    def _jars() -> list[Path]:
-        return sorted((JARS / "spark").glob("*.jar"))
 
     def __enter__(self) -> SparkJob:
         return self.start()

@@ -11,8 +11,8 @@ from indoubt.lifecycle.decisions import Settled
 from indoubt.pipeline.runtime.status_file import WRONG_SETTINGS
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.topics.decision_log import DecisionLog
-from tests.integration.kafka_fixtures import LIMIT_S
 from tests.integration.pipeline_process import (
+    LIMIT_S,
     PipelineProcess,
     abort_by_taking_ids,
     make_topics,

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import re
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
-from demo.ports import free_port
-from indoubt.lifecycle.child_processes import die_with_parent
+from demo.object_store import ObjectStore
+from demo.spark_cluster import SparkCluster
 from indoubt.pipeline.runtime.status_file import WRONG_SETTINGS
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.pipeline_process import (
@@ -24,12 +22,11 @@ from tests.integration.pipeline_process import (
     read_committed,
     wait_until,
 )
-from tests.integration.spark_job import LIMIT_S, SCRIPTS, SparkJob, code_of, environment, make_package
+from tests.integration.spark_job import LIMIT_S, PAGE, SparkJob, code_of, make_package
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 ROWS = [b"row-%d" % number for number in range(100)]
 MORE = [b"more-%d" % number for number in range(50)]
-WORKERS = 2
 SHOWS_WHAT_WAS_ABORTED = """
 def orders(spark, settings):
     source = {"kafka.bootstrap.servers": settings.bootstrap_servers, "subscribe": "orders"}
@@ -71,45 +68,16 @@ def test_a_job_that_is_killed_after_its_decision_writes_each_row_once(connection
 
 @pytest.mark.long
 def test_a_cluster_job_killed_before_its_decision_writes_rows_once(connection, package, tmp_path):
-    with cluster(tmp_path) as master:
-        memory = ("--executor-memory", "512m", "--conf", "spark.executor.cores=1")
-        judge(connection, SparkJob(connection, tmp_path, package, "--master", master, *memory), "after-prepare")
-
-
-@contextmanager
-def cluster(directory: Path) -> Iterator[str]:
-    """Start a standalone master and two workers of one core each; yield the master's address."""
-    master = f"spark://127.0.0.1:{free_port()}"
-    log = directory / "cluster.log"
-    with ExitStack() as stack:
-        out = stack.enter_context(log.open("ab"))
-
-        def run(name: str, *arguments: str) -> None:
-            process = subprocess.Popen(
-                [SCRIPTS / "spark-class", f"org.apache.spark.deploy.{name}", *arguments],
-                env=environment(SPARK_WORKER_DIR=str(directory / "work")),
-                stdout=out,
-                stderr=out,
-                preexec_fn=die_with_parent,
-            )
-            stack.callback(process.wait, LIMIT_S)
-            stack.callback(process.terminate)
-
-        run(
-            "master.Master",
-            "--host",
-            "127.0.0.1",
-            "--port",
-            master.rpartition(":")[2],
-            "--webui-port",
-            str(free_port()),
-        )
-        for _ in range(WORKERS):
-            run("worker.Worker", "--cores", "1", "--memory", "600m", "--webui-port", str(free_port()), master)
-        wait_until(
-            "both workers", lambda: log.read_text().count("Successfully registered with master") == WORKERS, LIMIT_S
-        )
-        yield master
+    """With executors that come and go, and with its checkpoint directory in an object store, as the page says."""
+    with SparkCluster(tmp_path / "spark") as spark, ObjectStore(tmp_path / "store") as store:
+        properties = {"spark.executor.memory": "512m", "spark.executor.cores": "1", **store.spark_properties}
+        (given,) = re.findall(r"^    spark-submit --master spark.*job.py$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+        dynamic = dict(word.split("=") for word in given.split() if word.startswith("spark.dynamicAllocation"))
+        assert dynamic["spark.dynamicAllocation.enabled"] == "true"
+        words = [word for pair in (properties | dynamic).items() for word in ("--conf", "=".join(pair))]
+        job = SparkJob(connection, tmp_path, package, "--master", spark.master, *words, checkpoint=store.uri)
+        job.jars += store.jars.glob("*.jar")
+        judge(connection, job, "after-prepare")
 
 
 def own_job(connection: KafkaConnection, directory: Path, code: str = "") -> dict[str, str]:
