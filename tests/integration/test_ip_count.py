@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
+import tests.property_tests  # noqa: F401
 from benchmarks import spark_jobs
 from indoubt.pipeline.config.settings import PipelineSettings
 from indoubt.pipeline.jobs.ip_count import add_up, count_each
