@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from indoubt.collector.facts import branch_view, eviction, transaction_join, transaction_pages
+from indoubt.collector.facts import branch_view, eviction, transaction_join, transaction_pages, transactions_of_batches
 from indoubt.collector.facts.fold import apply, put_events, put_records
 from indoubt.collector.facts.state import NO_FORM, State
 from indoubt.collector.facts.transaction_pages import OpeningKey
@@ -344,14 +344,16 @@ class CurrentState:
         """Return in no order every transaction in memory, settled or not, whose batch is known and ``chosen``."""
         moment = self._moment()
         with self._lock:
-            cases = moment.cases(self._state, transaction_join.of_batches(self._state, chosen))
+            cases = moment.cases(self._state, transactions_of_batches.of_batches(self._state, chosen))
         return judging.judged(cases)
 
     def judged_of_checkpoint(self, number: int) -> list[Judged]:
         """Return in no order every transaction in memory, settled or not, that a checkpoint of this number holds."""
         moment = self._moment()
         with self._lock:
-            views = [view for view in transaction_join.of_checkpoint(self._state, number) if view.checkpoint == number]
+            views = [
+                view for view in transactions_of_batches.of_checkpoint(self._state, number) if view.checkpoint == number
+            ]
             cases = moment.cases(self._state, views)
         return judging.judged(cases)
 
@@ -368,18 +370,20 @@ class CurrentState:
         moment = self._moment(at_ms)
         with self._lock:
             state = self._state
-            shared = transaction_join.shared_batches(state)
+            shared = transactions_of_batches.shared_batches(state)
             reported = (
                 state.reported.get(state.broker[identity].handle_identity) for identity in state.aborted if shared
             )
-            batch_attempts = (transaction_join.batch_attempt_of(state, each) for each in reported if each is not None)
+            batch_attempts = (
+                transactions_of_batches.batch_attempt_of(state, each) for each in reported if each is not None
+            )
             undone = {
                 (batch_attempt.checkpoint_id, batch_attempt.batch)
                 for batch_attempt in batch_attempts
                 if batch_attempt is not None
             }
             chosen = shared & (undone | set(doubtful))
-            found = transaction_join.of_batches(
+            found = transactions_of_batches.of_batches(
                 state, lambda batch_attempt: (batch_attempt.checkpoint_id, batch_attempt.batch) in chosen
             )
             cases = moment.cases(state, found)
@@ -482,7 +486,7 @@ class CurrentState:
         """Return (pipeline, batch) -> (transactions, rows) of what was reported of each batch's newest attempt."""
         with self._lock:
             reported = list(self._state.reported.values())
-        return transaction_join.counted_by_batch(reported)
+        return transactions_of_batches.counted_by_batch(reported)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[State]:
