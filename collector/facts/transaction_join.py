@@ -252,10 +252,10 @@ def _written_again(state: State, view: TransactionView) -> TransactionView:
 def _flink_checkpoint(state: State, broker: BrokerTransaction | None, branch: BranchFacts | None) -> int | None:
     if broker is not None and broker.handle_epoch is not None:
         transaction, producer_id, start_ms = broker.identity
-        return state.flink.checkpoint_of(Committable(transaction, producer_id, broker.handle_epoch), start_ms)
+        return state.flink.lists.checkpoint_of(Committable(transaction, producer_id, broker.handle_epoch), start_ms)
     if branch is None or (xid := xid_of(branch.resource_manager, branch.transaction)) is None:
         return None
-    return state.flink.checkpoint_of(as_listed(xid), branch.since_ms or 0)
+    return state.flink.lists.checkpoint_of(as_listed(xid), branch.since_ms or 0)
 
 
 def application(state: State, resource_manager: str, transaction: str, our_id: OurId | None) -> Application:

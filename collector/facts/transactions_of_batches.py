@@ -42,7 +42,7 @@ def of_batches(state: State, chosen: Callable[[BatchAttempt], bool]) -> Iterator
 def of_checkpoint(state: State, number: int) -> Iterator[TransactionView]:
     """Yield in no order every transaction in memory that a checkpoint of this number holds: a pipeline's batch, or Flink's."""
     yield from of_batches(state, lambda batch_attempt: batch_attempt.batch == number)
-    listed = state.flink.listed_in(number)
+    listed = state.flink.lists.listed_in(number)
     if not listed:
         return
     for broker in state.broker.values():

@@ -192,6 +192,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
     ),
     "collector/records/flink_facts.py": FLINK_STATES,
     "collector/records/flink_job_facts.py": FLINK_STATES,
+    "collector/records/flink_lists.py": FLINK_STATES,
     "collector/verdicts/branch_evidence.py": (f"{VERDICTS}/test_told_evidence.py",),
     "collector/verdicts/application_evidence.py": (f"{VERDICTS}/test_told_evidence.py",),
     "collector/facts/attempts.py": ("tests/unit/collector/facts/test_attempts.py",),
