@@ -59,7 +59,7 @@ class FlinkLists:
         """Note that a checkpoint that was read is not there any more. What it listed is still known: that tells of losses."""
         for (of_cluster, _), of_job in self.committables.items():
             known = of_job.get(path) if of_cluster == cluster else None
-            if known is None or known.is_gone:
+            if known is None:
                 continue
             gone = of_job[path] = replace(known, is_gone=True)
             for prefix in known.prefixes:

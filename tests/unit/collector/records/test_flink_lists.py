@@ -197,6 +197,9 @@ def test_a_list_that_is_gone_is_known_as_such_until_it_is_read_again() -> None:
     found = state(listed(1, A, ID), listed(2, A, ID), listed(1, B, ID))
     found.lists.see_gone("us", path(A, 1))
     found.lists.see_gone(CLUSTER, path(A, 9))
+    assert [each.is_gone for each in found.lists.listings(ID)] == [False] * 3, (
+        "of another cluster, and none that was read"
+    )
     for _ in range(2):
         found.lists.see_gone(CLUSTER, path(A, 1))
         assert [(each.job, each.number, each.is_gone) for each in found.lists.listings(ID)] == [
@@ -207,3 +210,19 @@ def test_a_list_that_is_gone_is_known_as_such_until_it_is_read_again() -> None:
         assert list(found.lists.committables[CLUSTER, A]) == [path(A, 1), path(A, 2)]
     found.see_committables(listed(1, A, ID))
     assert [each.is_gone for each in found.lists.listings(ID)] == [False] * 3
+
+
+def test_a_prefix_goes_to_the_job_that_wrote_last_of_those_whose_lists_are_there() -> None:
+    orders, other = frozenset({"orders"}), frozenset({"bills"})
+    lists = [
+        listed(1, A, written_ms=T0 + 2, prefixes=orders, pooled=orders),
+        listed(1, B, written_ms=T0 + 1, prefixes=orders),
+        listed(1, C, written_ms=T0 + 3, prefixes=orders),
+        listed(1, "d" * 32, written_ms=T0 + 9, prefixes=other),
+    ]
+    for order in permutations(lists):
+        found = state(*order).lists
+        found.see_gone(CLUSTER, path(C, 1))
+        assert (found.job_of_prefix("orders"), found.is_pooled("orders")) == ((CLUSTER, A), True)
+        found.see_gone(CLUSTER, path(A, 1))
+        assert (found.job_of_prefix("orders"), found.is_pooled("orders")) == ((CLUSTER, B), False)
