@@ -189,7 +189,7 @@ def test_jobs_that_are_over_are_forgotten_before_one_that_runs_for_long(monkeypa
 
 
 def test_a_copy_has_all_that_is_known_and_does_not_change_with_it() -> None:
-    found = state(job(job=A), checkpoint(3, job=A, path=path(A, 3)), listed(3, A, ID))
+    found = state(job(job=A), checkpoint(3, job=A, path=path(A, 3)), listed(3, A, ID), writes_here={CLUSTER: True})
     found.out_of_reach[CLUSTER] = {(A, 4): "access denied"}
     found.unread[CLUSTER] = (UnreadCheckpoint(path(A, 5), A, 5, "it is cut short"),)
     found.polled_ms[CLUSTER] = found.away_since_ms["other"] = T0
