@@ -10,7 +10,8 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_errors import CollectorError, Failure
 from indoubt.app.components import shown_cluster, viewer_choices
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import UTC_NAME, is_zone, zone_named

@@ -26,7 +26,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from streamlit.starlette import App
 
 from indoubt.app import palette, screens
-from indoubt.app.client.collector_client import CollectorClient, CollectorError
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components import shown_cluster
 from indoubt.app.regions import component
 from indoubt.app.regions.region_server import RegionServer, TooManyViews

@@ -74,7 +74,7 @@ def main() -> int:
         empty_mib, started = machine.resident_mib(), time.monotonic()
         records = feed(current, states(arguments.ids, FIRST_MS, ended=True), 0)
         store.flushed(FLUSH_LIMIT_S)
-        settled_mib, in_memory = machine.resident_mib(), len(current.judged(settled=True))
+        settled_mib, in_memory = machine.resident_mib(), len(current.transactions.judged(settled=True))
         records += feed(current, states(arguments.ids, FIRST_MS + 10**9, ended=False), records)
         store.flushed(FLUSH_LIMIT_S)
         took_s, open_mib = time.monotonic() - started, machine.resident_mib()

@@ -98,7 +98,7 @@ PAGES = (
     Question(path="/api/v1/orders/runs?mine=true"),
     Question(path="/api/v1/audit?limit=500"),
 )
-"""Every request of app/client/collector_client.py."""
+"""Every look of app/client/collector_client.py and order_client.py."""
 
 
 def of_command_line(transactional_id: str) -> list[Question]:

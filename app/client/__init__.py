@@ -1,4 +1,5 @@
 """The collector's HTTP API as the pages see it: one client, and the rows that its answers are read into.
 
-Imports ``settings`` only. Begin with ``collector_client.py``.
+Imports ``settings`` only. Begin with ``collector_client.py``: it asks; ``order_client.py`` gives orders, both by the one
+``collector_connection.py``.
 """

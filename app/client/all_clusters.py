@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from indoubt.app.client.collector_client import CollectorClient, CollectorError
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_errors import CollectorError
 from indoubt.lifecycle.clock import now_ms
 from indoubt.lifecycle.rows.overview import Overview
 from indoubt.lifecycle.rows.status import Status

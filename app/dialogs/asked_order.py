@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from indoubt.app.client.collector_client import CollectorError, Failure
+from indoubt.app.client.collector_errors import CollectorError, Failure
 from indoubt.app.components.markup import Html
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.orders import OrderResult, OrderRun

@@ -8,7 +8,8 @@ from urllib.parse import parse_qsl, urlsplit
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_errors import CollectorError, Failure
 from indoubt.app.components import brush, shown_cluster, sorting, viewer_choices
 from indoubt.app.components.links_and_buttons import (
     FILTER,

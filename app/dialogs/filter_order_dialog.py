@@ -15,7 +15,7 @@ from uuid import uuid4
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components.markup import el
 from indoubt.app.dialogs import order_form, run_lines
 from indoubt.app.dialogs.dialog import Dialog

@@ -18,7 +18,7 @@ from uuid import uuid4
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorError, Failure
+from indoubt.app.client.collector_errors import CollectorError, Failure
 from indoubt.app.client.collector_rows import Orderable
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import since

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import ago, since
 from indoubt.lifecycle.clock import now_ms

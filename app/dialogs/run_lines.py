@@ -9,7 +9,7 @@ from datetime import UTC
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import since
 from indoubt.lifecycle.rows.orders import OrderRun

@@ -10,7 +10,7 @@ from functools import partial
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components.markup import el, plain_label
 from indoubt.app.dialogs import order_form
 from indoubt.app.dialogs.dialog import Dialog

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components.markup import el
 from indoubt.app.dialogs import order_form
 from indoubt.app.dialogs.dialog import Dialog

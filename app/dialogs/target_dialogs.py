@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.client.collector_rows import Orderable
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import key_text

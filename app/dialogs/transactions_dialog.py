@@ -9,7 +9,7 @@ from datetime import UTC
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorError, Failure
+from indoubt.app.client.collector_errors import CollectorError, Failure
 from indoubt.app.client.collector_rows import Orderable
 from indoubt.app.components import shown_cluster
 from indoubt.app.components.markup import Html, el, join

@@ -9,7 +9,8 @@ from typing import Protocol, TypeVar
 import httpx
 
 from indoubt.app.client.all_clusters import AllClusters
-from indoubt.app.client.collector_client import CollectorClient, unanswered
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_errors import unanswered
 from indoubt.app.settings import Settings
 from indoubt.lifecycle.clock import now_ms
 

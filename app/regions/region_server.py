@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic
 
-from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components import shown_cluster
 from indoubt.app.components.markup import el
 from indoubt.app.regions.followed import ChangeStreamLost, Client, Followed

@@ -11,7 +11,7 @@ import httpx
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components.markup import Html, el, plain_label
 from indoubt.app.components.time_text import clock_time, since
 from indoubt.app.components.viewer_choices import TOUR, TOUR_CLOSED, TOUR_OPEN

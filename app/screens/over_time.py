@@ -5,7 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorClient, CollectorError
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components.application_plots import COLUMNS, application_row, is_quiet
 from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.small_plots import axis_line

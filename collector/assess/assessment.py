@@ -116,7 +116,7 @@ def assess(
     """Return what is open as it is at ``now_ms``; ``before``: the last assessment, which knows since when all was well."""
     # Before it is read: what changes meanwhile is seen in the next one.
     version, observers, seen = current.version, tuple(around.observers()), around.partitions()
-    cases = tuple(current.cases(at_ms=now_ms))
+    cases = tuple(current.transactions.cases(at_ms=now_ms))
     judged = judging.judged(cases)
     with current.reading() as state:
         applications = applications_of_hanging(state, seen.hanging)

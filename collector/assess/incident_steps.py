@@ -40,7 +40,7 @@ def endings(situation: Situation) -> Callable[[str], Ending]:
     current = situation.current
 
     def ending(key: str) -> Ending:
-        found = current.find(key)
+        found = current.transactions.find(key)
         with current.reading() as state:
             order = state.orders.get(key)
         return Ending(state=found.view.state if found is not None else None, who=order.who if order is not None else "")

@@ -59,7 +59,7 @@ def _unlike(own: Collection[str], found: Application) -> Application:
 
 def _of_flink(transaction: str, flink: FlinkState) -> Application | None:
     parsed = FlinkId.parse(transaction)
-    job = flink.job_of_prefix(parsed.prefix) if parsed is not None else None
+    job = flink.lists.job_of_prefix(parsed.prefix) if parsed is not None else None
     if parsed is None or job is None:
         return None
     return Application(

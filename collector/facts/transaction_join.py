@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
-from indoubt.collector.facts import applications, attempts, branch_view
+from indoubt.collector.facts import applications, attempts
 from indoubt.collector.facts.attempts import OurId
 from indoubt.collector.facts.replayed_batches import replayed_ms
 from indoubt.collector.facts.state import State, of_handle
+from indoubt.collector.facts.transaction_states import is_superseded, state_of
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.branches import BranchFacts
 from indoubt.collector.records.facts import (
@@ -25,12 +26,11 @@ from indoubt.collector.records.facts import (
     ReportedTransaction,
 )
 from indoubt.collector.records.formats.flink_records import Committable
-from indoubt.collector.records.observations import BranchProof, OperatorOrder
+from indoubt.collector.records.observations import BranchProof
 from indoubt.collector.records.xids import as_listed, xid_of
 from indoubt.lifecycle.application import Application
 from indoubt.lifecycle.branch_id import BranchId
-from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, Settled
-from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.decisions import BatchAttempt, Decision, Settled
 from indoubt.lifecycle.identity import TransactionalId, transaction_key
 from indoubt.lifecycle.states import TransactionState
 
@@ -72,7 +72,7 @@ def parts_elsewhere(state: State, *, settled: bool) -> Iterator[tuple[ReportedTr
         # There are thousands, and nearly all are known to be committed: whose they are is asked of the rest.
         committed_ms = _committed_ms(state, reported.key)
         is_wanted = (settled or committed_ms is None) and of_handle(state, handle) is None
-        if is_wanted and _is_evident(state, reported):
+        if is_wanted and is_evident(state, reported):
             yield reported, committed_ms
     for branch in state.branches.values():
         if reported_of_branch(state, branch) is None:
@@ -81,7 +81,7 @@ def parts_elsewhere(state: State, *, settled: bool) -> Iterator[tuple[ReportedTr
                 yield branch, committed_ms
 
 
-def _is_evident(state: State, reported: ReportedTransaction) -> bool:
+def is_evident(state: State, reported: ReportedTransaction) -> bool:
     """Say whether more than the claim of an event speaks for a transaction: its id is ours, or a decision or database lists it."""
     if our_id(state, reported.identity) is not None:
         return True
@@ -138,55 +138,6 @@ def view_of(state: State, part: BrokerTransaction | ReportedTransaction | Branch
             )
 
 
-def of_batches(state: State, chosen: Callable[[BatchAttempt], bool]) -> Iterator[TransactionView]:
-    """Yield in no order every transaction whose batch is known and ``chosen``."""
-    for reported in state.reported.values():
-        batch_attempt = batch_attempt_of(state, reported)
-        if batch_attempt is not None and chosen(batch_attempt) and _is_evident(state, reported):
-            view = view_of(state, reported)
-            if view.batch_attempt is not None and chosen(view.batch_attempt):
-                yield view
-    for branch in state.branches.values():
-        if reported_of_branch(state, branch) is None:
-            view = view_of(state, branch)
-            if view.batch_attempt is not None and chosen(view.batch_attempt):
-                yield view
-
-
-def batch_attempt_of(state: State, reported: ReportedTransaction) -> BatchAttempt | None:
-    """Return its batch and attempt: as a decision or its branch's name has them, else as events claim."""
-    id_ = _parsed(reported.identity) if reported.listed is None else None
-    return attempts.of_branch(state.ledger, id_) if isinstance(id_, BranchId) else reported.batch_attempt
-
-
-def counted_by_batch(reported: Iterable[ReportedTransaction]) -> dict[tuple[str, int], tuple[int, int]]:
-    """Return (pipeline, batch) -> (transactions, rows) of each batch's newest attempt, as decisions and events have it."""
-    newest: dict[tuple[str, int], tuple[int, int, int]] = {}
-    for each in reported:
-        id_ = _parsed(each.identity)
-        if each.batch_attempt is None or id_ is None:
-            continue
-        key, rows = (id_.prefix, each.batch_attempt.batch), each.handle.rows if each.handle is not None else 0
-        attempt, count, total = newest.get(key, (each.batch_attempt.attempt, 0, 0))
-        if each.batch_attempt.attempt > attempt:
-            attempt, count, total = each.batch_attempt.attempt, 0, 0
-        if each.batch_attempt.attempt == attempt:
-            newest[key] = (attempt, count + 1, total + rows)
-    return {key: (count, rows) for key, (_, count, rows) in newest.items()}
-
-
-def shared_batches(state: State) -> set[tuple[str, int]]:
-    """Return (checkpoint id, batch) of every batch that several resource managers hold."""
-    managers: dict[tuple[str, int], str] = {}
-    shared: set[tuple[str, int]] = set()
-    for reported in state.reported.values():
-        if (batch_attempt := batch_attempt_of(state, reported)) is not None:
-            batch = (batch_attempt.checkpoint_id, batch_attempt.batch)
-            if managers.setdefault(batch, reported.resource_manager) != reported.resource_manager:
-                shared.add(batch)
-    return shared
-
-
 def _reported_of(state: State, broker: BrokerTransaction) -> ReportedTransaction | None:
     reported = state.reported.get(broker.handle_identity)
     # An id whose epoch stays (transaction version 0 and 1) has several transactions under one handle: the newest is meant.
@@ -217,7 +168,7 @@ def find(state: State, key: str) -> TransactionView | None:
     if BranchId.parse(branch) is not None:
         named = HandleIdentity(branch, None, None)
         reported = state.reported.get(named)
-        is_known = reported is not None and reported.key == key and _is_evident(state, reported)
+        is_known = reported is not None and reported.key == key and is_evident(state, reported)
         return _view(state, named, None, reported) if is_known else None
     handle_and_start = named_by(key)
     if handle_and_start is None:
@@ -229,7 +180,7 @@ def find(state: State, key: str) -> TransactionView | None:
         same = older is not None and older.handle_identity == identity
         return _view(state, identity, older, None) if same else None
     reported = state.reported.get(identity)
-    if found is None and (reported is None or not _is_evident(state, reported)):
+    if found is None and (reported is None or not is_evident(state, reported)):
         return None
     return _view(state, identity, state.broker[found] if found else None, reported)
 
@@ -257,7 +208,7 @@ def _view(
     polled_ms = snapshot.at_ms if snapshot is not None and is_asked else None
     listing, outcome = state.ledger.listing(key), state.ledger.outcome(key)
     proven = _proven_batch_attempt(state, own_id, reported, listing)
-    superseded = _superseded(identity, broker, state.latest_of_id.get(identity.transaction), state)
+    superseded = is_superseded(identity, broker, state.latest_of_id.get(identity.transaction), state)
     # Only its coordinator reports a transaction that is not ours.
     reported = reported if own_id is not None or listing is not None else None
     view = TransactionView(
@@ -267,7 +218,7 @@ def _view(
         application=application(state, _resource_manager(identity, branch, reported), identity.transaction, own_id),
         managed=own_id is not None,
         slot=own_id.slot if own_id is not None else None,
-        state=_transaction_state(
+        state=state_of(
             broker, reported, listing, outcome, branch, polled_ms, state.orders.get(key), superseded=superseded
         ),
         broker=broker,
@@ -301,26 +252,10 @@ def _written_again(state: State, view: TransactionView) -> TransactionView:
 def _flink_checkpoint(state: State, broker: BrokerTransaction | None, branch: BranchFacts | None) -> int | None:
     if broker is not None and broker.handle_epoch is not None:
         transaction, producer_id, start_ms = broker.identity
-        return state.flink.checkpoint_of(Committable(transaction, producer_id, broker.handle_epoch), start_ms)
+        return state.flink.lists.checkpoint_of(Committable(transaction, producer_id, broker.handle_epoch), start_ms)
     if branch is None or (xid := xid_of(branch.resource_manager, branch.transaction)) is None:
         return None
-    return state.flink.checkpoint_of(as_listed(xid), branch.since_ms or 0)
-
-
-def of_checkpoint(state: State, number: int) -> Iterator[TransactionView]:
-    """Yield in no order every transaction in memory that a checkpoint of this number holds: a pipeline's batch, or Flink's."""
-    yield from of_batches(state, lambda batch_attempt: batch_attempt.batch == number)
-    listed = state.flink.listed_in(number)
-    if not listed:
-        return
-    for broker in state.broker.values():
-        transaction, producer_id, _ = broker.identity
-        if broker.handle_epoch is not None and Committable(transaction, producer_id, broker.handle_epoch) in listed:
-            yield at_coordinator(state, broker.identity)
-    for branch in state.branches.values():
-        xid = xid_of(branch.resource_manager, branch.transaction)
-        if xid is not None and as_listed(xid) in listed:
-            yield view_of(state, branch)
+    return state.flink.lists.checkpoint_of(as_listed(xid), branch.since_ms or 0)
 
 
 def application(state: State, resource_manager: str, transaction: str, our_id: OurId | None) -> Application:
@@ -344,14 +279,14 @@ def _resource_manager(
 _parsed_id = functools.lru_cache(maxsize=PARSED_KEPT)(TransactionalId.parse)
 
 
-def _parsed(identity: HandleIdentity) -> OurId | None:
+def parsed_name(identity: HandleIdentity) -> OurId | None:
     """Return the name parsed whole, or None for one that a pipeline of ours never has."""
     return BranchId.parse(identity.transaction) if identity.producer_id is None else _parsed_id(identity.transaction)
 
 
 def our_id(state: State, identity: HandleIdentity) -> OurId | None:
     """Return the name of a transaction of ours: parsed whole, under a prefix that ran. What an event claims does not count."""
-    parsed = _parsed(identity)
+    parsed = parsed_name(identity)
     return parsed if parsed is not None and parsed.prefix in state.ledger.prefixes() else None
 
 
@@ -372,60 +307,3 @@ def _reported_batch_attempt(
     if claimed is None or our_id is None or not attempts.fits(state.ledger, our_id, claimed):
         return None
     return claimed
-
-
-def _superseded(
-    identity: HandleIdentity, broker: BrokerTransaction | None, latest: BrokerIdentity | None, state: State
-) -> bool:
-    if broker is not None and broker.gone_ms is not None:
-        return not broker.is_final
-    if latest is None:
-        return False
-    if broker is not None:
-        return not broker.is_final and latest != broker.identity
-    if identity.producer_id is None or identity.producer_epoch is None:
-        return False
-    newest = state.inits.get(identity.transaction, ())
-    known = [(i.producer_id, i.producer_epoch) for i in newest]
-    current = state.broker.get(latest)
-    if current is not None and current.handle_identity.producer_epoch is not None:
-        known.append((latest.producer_id, current.handle_identity.producer_epoch))
-    return any(seen > (identity.producer_id, identity.producer_epoch) for seen in known)
-
-
-def _transaction_state(
-    broker: BrokerTransaction | None,
-    reported: ReportedTransaction | None,
-    listing: tuple[int, Decision] | None,
-    outcome: Outcome | None,
-    branch: BranchFacts | None,
-    polled_ms: int | None,
-    order: OperatorOrder | None,
-    *,
-    superseded: bool,
-) -> TransactionState:
-    if branch is not None and branch.proof is BranchProof.COMMITTED:
-        return TransactionState.COMMITTED
-    if broker is not None and broker.is_committing:
-        return TransactionState.COMMITTED if broker.is_final else TransactionState.COMMITTING
-    if broker is not None and broker.is_aborting:
-        if not broker.is_final:
-            return TransactionState.ABORTING
-        return TransactionState.LOST if listing is not None else TransactionState.ABORTED
-    if outcome is not None and not branch_view.outlived(branch, polled_ms, outcome.at_ms):
-        return TransactionState.COMMITTED if outcome.settled is Settled.COMMITTED else TransactionState.LOST
-    is_decided = listing is not None and listing[1].ruling is Ruling.COMMIT
-    ended = branch_view.end(branch, order, is_decided=is_decided) if branch is not None else None
-    if ended is not None:
-        return ended
-    if is_decided:
-        return TransactionState.DECIDED
-    if branch is not None:
-        return TransactionState.PREPARED
-    if superseded and broker is not None:
-        return TransactionState.ENDED
-    # No coordinator knows "prepared": its writer reported it, and no decision depends on it.
-    prepared = reported is not None and (
-        reported.handle is not None or EventType.TRANSACTION_PREPARED in reported.event_times
-    )
-    return TransactionState.PREPARED if prepared else TransactionState.OPEN

@@ -16,7 +16,6 @@ from indoubt.collector.facts.state import State, of_handle
 from indoubt.collector.facts.transaction_join import (
     application,
     at_coordinator,
-    batch_attempt_of,
     is_known_committed,
     is_quiet,
     our_id,
@@ -25,6 +24,7 @@ from indoubt.collector.facts.transaction_join import (
     view_of,
 )
 from indoubt.collector.facts.transaction_view import NO_PRODUCER, TransactionView, opening_ms
+from indoubt.collector.facts.transactions_of_batches import batch_attempt_of
 from indoubt.collector.records.branches import BranchFacts
 from indoubt.collector.records.facts import (
     KAFKA,

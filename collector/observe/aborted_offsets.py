@@ -82,7 +82,7 @@ class AbortedOffsets(Observer):
         if not starts:
             return
         # One that ended meanwhile may have been followed by the next of the same producer.
-        still_open = {transaction.identity for transaction in self.current.open_at_coordinators()}
+        still_open = {transaction.identity for transaction in self.current.transactions.open_at_coordinators()}
         for identity, partition in wanted:
             start = starts.get(partition, {}).get(identity.producer_id)
             if start is not None and identity in still_open:
@@ -92,7 +92,7 @@ class AbortedOffsets(Observer):
 
     def _without_a_start(self, at_ms: int) -> Iterator[Target]:
         """Yield the partitions of transactions that are open for long and whose first offset is not known there."""
-        for transaction in self.current.open_at_coordinators():
+        for transaction in self.current.transactions.open_at_coordinators():
             if is_open_long(transaction, at_ms):
                 targets = ((transaction.identity, partition) for partition in sorted(transaction.partitions))
                 yield from (t for t in targets if t not in self._starts and not is_internal(t[1]))

@@ -64,7 +64,7 @@ class Clocks(Observer):
             return
         ahead_ms = CLOCK.wall_ms() - CLOCK.steady_ms()
         try:
-            found = broker_clocks.witnesses(self._connection, self.current.known_ids(IDS_ASKED))
+            found = broker_clocks.witnesses(self._connection, self.current.transactions.known_ids(IDS_ASKED))
             measured = [_measure(self._connection, witness, self.current.clocks) for witness in found]
         except ClockNotTold:
             self._tells = False

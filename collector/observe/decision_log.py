@@ -116,8 +116,8 @@ class DecisionTopic(TopicObserver):
             if answer.done():
                 self._asked = None
                 with contextlib.suppress(KafkaException):
-                    self.current.see_log_end(seen, answer.result().offset)
-        elif seen := self.current.without_log_end():
+                    self.current.transactions.see_log_end(seen, answer.result().offset)
+        elif seen := self.current.transactions.without_log_end():
             at = TopicPartition(self.topic, 0)
             asked = SharedClient.of(self._connection).admin.list_offsets(
                 {at: OffsetSpec.latest()}, request_timeout=END_LIMIT_S

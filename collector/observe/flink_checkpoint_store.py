@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pyarrow import fs
 
 from indoubt.collector.observe.flink_metadata_files import FILE, Place, filesystem_of, read_place
-from indoubt.collector.records.flink_facts import JOBS_KEPT
+from indoubt.collector.records.flink_lists import JOBS_KEPT
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, UnreadCheckpoint
 from indoubt.lifecycle.errors import ResourceManagerError
 

@@ -122,7 +122,7 @@ class Partitions(Observer):
         self._missing = {}
         self._follow_the_clock()
         layout = self._known_layout()
-        open_ = self.current.open_at_coordinators()
+        open_ = self.current.transactions.open_at_coordinators()
         swept = self._poll_groups(layout)
         self._poll_members(open_, layout, swept)
         partitions = self._due(layout, open_, swept)

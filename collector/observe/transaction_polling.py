@@ -79,9 +79,11 @@ class TransactionPolling(Observer):
 
         ListTransactions leaves out ids that may not be described, without an error. DescribeTransactions refuses them by name.
         """
-        were_open = {transaction.identity: transaction for transaction in self.current.open_at_coordinators()}
+        were_open = {
+            transaction.identity: transaction for transaction in self.current.transactions.open_at_coordinators()
+        }
         known = {identity.transaction for identity in were_open}
-        if not known and (seen := self.current.id_seen_last()) is not None:
+        if not known and (seen := self.current.transactions.id_seen_last()) is not None:
             known = {seen}
         listed = self._partitions.listed_ids(OPEN_STATES)
         answers = self._partitions.describe_transactions({*listed, *known})

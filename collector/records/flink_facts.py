@@ -12,40 +12,36 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
-from indoubt.collector.records.facts import CheckpointFacts, HandleIdentity
+from indoubt.collector.records.facts import CheckpointFacts
 from indoubt.collector.records.flink_checkpoint_rows import CheckpointRows
 from indoubt.collector.records.flink_clusters import JobClusters
 from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
+from indoubt.collector.records.flink_lists import FlinkLists
 from indoubt.collector.records.formats.flink_records import (
-    Committable,
     FlinkCheckpoint,
     FlinkCommittables,
     FlinkJob,
     FlinkStatus,
-    Listed,
     UnreadCheckpoint,
 )
 
 JOBS_KEPT = 200
-"""Jobs of a cluster whose lists stay in memory; of jobs that REST tells of, up to twice as many in all."""
+"""Jobs that REST tells of stay in memory, up to twice as many."""
 JOBS_WITH_ALL_CHECKPOINTS = 10
 """Up to so many jobs each keep ``checkpoints_kept`` checkpoints; more jobs share as many in all."""
 LEAST_CHECKPOINTS = 200
 """So many each job keeps, however many jobs there are: half an hour of one each 10 s."""
-COMMITTABLES_KEPT = 20
-"""Checkpoints of one job whose ``_metadata`` stays in memory: Flink itself keeps fewer on disk unless it is told to."""
 _PATH = re.compile(r"/(?P<job>[0-9a-f]{32})/chk-(?P<number>\d+)/?$")
 """A retained checkpoint's directory (CheckpointStorage): its job and its number."""
 
 
 @dataclass(slots=True)
 class FlinkState:
-    """All jobs by their id, and what checkpoints on disk list. The latter is no history: the files are read again."""
+    """All jobs by their id, and what checkpoints on disk list."""
 
     checkpoints_kept: int = 2_000
     jobs: dict[str, FlinkJobFacts] = field(default_factory=dict)
-    committables: dict[tuple[str, str], dict[str, FlinkCommittables]] = field(default_factory=dict)
-    """(cluster, job) -> directory of a checkpoint -> what its ``_metadata`` lists, oldest read first."""
+    lists: FlinkLists = field(default_factory=FlinkLists)
     polled_ms: dict[str, int] = field(default_factory=dict)
     """When each cluster's REST API answered last, by our clock; without those that do not answer now."""
     away_since_ms: dict[str, int] = field(default_factory=dict)
@@ -61,13 +57,6 @@ class FlinkState:
     """Cluster -> whether the settings say that its jobs write to this Kafka cluster only; none: they say nothing of it."""
     _without_list: list[str] | None = None
     """The jobs of which no checkpoint was read whole; None: to be found again."""
-    _listings: dict[Listed, list[FlinkCommittables]] = field(default_factory=dict)
-    _prefixes: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Transactional id prefix -> (cluster, job) that was seen to use it last."""
-    _pooled: dict[str, bool] = field(default_factory=dict)
-    """Transactional id prefix -> whether its ids are used again, as the last list of its job says."""
-    _written_ms: dict[str, int] = field(default_factory=dict)
-    """Transactional id prefix -> when that list was written."""
     _restored: dict[str, str] = field(default_factory=dict)
     """Job -> the job that was seen last to be restored from one of its checkpoints."""
     _rows: CheckpointRows = field(default_factory=CheckpointRows, compare=False)
@@ -96,7 +85,7 @@ class FlinkState:
                 del self.jobs[facts.job.job]
             self._rows.all_changed()
             self._restored = {of_job: job for of_job, job in self._restored.items() if job in self.jobs}
-            self.clusters.keep({*self.jobs, *(job for _, job in self.committables)})
+            self.clusters.keep({*self.jobs, *(job for _, job in self.lists.committables)})
 
     def see_checkpoint(self, seen: FlinkCheckpoint) -> None:
         """Fold a checkpoint: an end is never taken back by an older look; one that takes a number again replaces the earlier."""
@@ -144,50 +133,7 @@ class FlinkState:
         """Fold what ``_metadata`` lists; one that was written again in the same directory replaces the earlier one."""
         self._without_list = None
         self.clusters.see(seen.cluster, seen.job, seen.path if _job_of(seen.path) == seen.job else "", by_rest=False)
-        of_job = self.committables.setdefault((seen.cluster, seen.job), {})
-        gone = [before] if (before := of_job.pop(seen.path, None)) is not None else []
-        of_job[seen.path] = seen
-        if len(of_job) > COMMITTABLES_KEPT:
-            gone.append(of_job.pop(next(iter(of_job))))
-        for forgotten in gone:
-            self._forget(forgotten)
-        for committable in seen.committables:
-            self._listings.setdefault(committable, []).append(seen)
-        for prefix in seen.prefixes:
-            # Lists are read by their numbers at start: of two jobs the one that wrote last has the prefix.
-            if seen.written_ms >= self._written_ms.get(prefix, 0):
-                self._prefixes[prefix] = (seen.cluster, seen.job)
-                self._pooled[prefix] = prefix in seen.pooled
-                self._written_ms[prefix] = seen.written_ms
-        of_cluster = [job for job in self.committables if job[0] == seen.cluster]
-        if len(of_cluster) > JOBS_KEPT:
-            oldest = min(of_cluster, key=lambda job: max(each.written_ms for each in self.committables[job].values()))
-            for forgotten in self.committables.pop(oldest).values():
-                self._forget(forgotten)
-            self._prefixes = {prefix: job for prefix, job in self._prefixes.items() if job != oldest}
-            self._pooled = {prefix: told for prefix, told in self._pooled.items() if prefix in self._prefixes}
-            self._written_ms = {prefix: at_ms for prefix, at_ms in self._written_ms.items() if prefix in self._prefixes}
-
-    def see_gone(self, cluster: str, path: str) -> None:
-        """Note that a checkpoint that was read is not there any more. What it listed is still known: that tells of losses."""
-        for (of_cluster, _), of_job in self.committables.items():
-            known = of_job.get(path) if of_cluster == cluster else None
-            if known is None or known.is_gone:
-                continue
-            gone = of_job[path] = replace(known, is_gone=True)
-            for prefix in known.prefixes:
-                self._find_owner(prefix)
-            for committable in known.committables:
-                listings = self._listings.get(committable, [])
-                self._listings[committable] = [gone if each is known else each for each in listings]
-
-    def _find_owner(self, prefix: str) -> None:
-        """Give a prefix to the job that wrote last of those whose lists are there; where none is, it stays as it was."""
-        every = (each for of_job in self.committables.values() for each in of_job.values() if not each.is_gone)
-        last = max((each for each in every if prefix in each.prefixes), key=lambda each: each.written_ms, default=None)
-        if last is not None:
-            self._prefixes[prefix] = (last.cluster, last.job)
-            self._pooled[prefix], self._written_ms[prefix] = prefix in last.pooled, last.written_ms
+        self.lists.see(seen)
 
     def see_polled(self, cluster: str, at_ms: int, *, answered: bool) -> bool:
         """Note whether a cluster's REST API answered; return whether it did otherwise before."""
@@ -217,7 +163,7 @@ class FlinkState:
         changed_ms = unread.changed_ms
         return changed_ms is not None and any(
             each.number > unread.number and each.written_ms >= changed_ms
-            for each in self.committables.get((cluster, unread.job), {}).values()
+            for each in self.lists.committables.get((cluster, unread.job), {}).values()
             if not (each.error or each.is_gone) and _job_of(each.path)
         )
 
@@ -227,41 +173,9 @@ class FlinkState:
             self._without_list = [
                 id_
                 for id_, facts in self.jobs.items()
-                if all(each.error for each in self.committables.get((facts.job.cluster, id_), {}).values())
+                if all(each.error for each in self.lists.committables.get((facts.job.cluster, id_), {}).values())
             ]
         return [self.jobs[id_] for id_ in self._without_list if id_ in self.jobs]
-
-    def _forget(self, forgotten: FlinkCommittables) -> None:
-        for committable in forgotten.committables:
-            left = [listing for listing in self._listings.get(committable, ()) if listing is not forgotten]
-            if left:
-                self._listings[committable] = left
-            else:
-                self._listings.pop(committable, None)
-
-    def listings(self, committable: Listed) -> list[FlinkCommittables]:
-        """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
-        return list(self._listings.get(committable, ()))
-
-    def lists(self, facts: FlinkJobFacts, transaction: HandleIdentity) -> bool:
-        """Say whether a checkpoint of a job lists exactly this transaction."""
-        id_, producer_id, epoch = transaction
-        if producer_id is None or epoch is None:
-            return False
-        job = (facts.job.cluster, facts.job.job)
-        return any(
-            (each.cluster, each.job) == job for each in self._listings.get(Committable(id_, producer_id, epoch), ())
-        )
-
-    def checkpoint_of(self, listed: Listed, since_ms: int) -> int | None:
-        """Return the number of the first checkpoint that lists a transaction which was opened at ``since_ms``, or None."""
-        found = self._listings.get(listed, ())
-        return next((each.number for each in found if since_ms <= each.written_ms + CLOCK_SKEW_MS), None)
-
-    def listed_in(self, number: int) -> set[Listed]:
-        """Return what the checkpoints of that number list, of whatever job."""
-        of_jobs = (each for of_job in self.committables.values() for each in of_job.values() if each.number == number)
-        return {listed for each in of_jobs for listed in each.committables}
 
     def newest_completed(self, cluster: str, most: int) -> list[tuple[str, list[FlinkCheckpoint]]]:
         """Return each job of a cluster with its last ``most`` completed checkpoints that have a path, the newest first."""
@@ -275,18 +189,10 @@ class FlinkState:
                 found.append((facts.job.job, newest))
         return found
 
-    def read_on_disk(self, cluster: str, since_ms: int) -> set[str]:
-        """Return the jobs of which a ``_metadata`` was read since then (epoch ms)."""
-        return {
-            job
-            for (of_cluster, job), of_job in self.committables.items()
-            if of_cluster == cluster and next(reversed(of_job.values())).read_ms >= since_ms
-        }
-
     def awaiting_end(self, cluster: str, since_ms: int) -> list[FlinkJob]:
         """Return the running jobs whose newest ``_metadata``, read since then, is of a checkpoint whose end is not known yet."""
         found = []
-        for (of_cluster, id_), of_job in self.committables.items():
+        for (of_cluster, id_), of_job in self.lists.committables.items():
             newest, facts = next(reversed(of_job.values())), self.jobs.get(id_)
             if of_cluster != cluster or facts is None or facts.job.is_over or newest.read_ms < since_ms:
                 continue
@@ -296,25 +202,9 @@ class FlinkState:
                 found.append(facts.job)
         return found
 
-    def job_of_prefix(self, prefix: str) -> tuple[str, str] | None:
-        """Return (cluster, job) of the job whose sink was seen to use a transactional id prefix last."""
-        return self._prefixes.get(prefix)
-
-    def names_prefix(self, facts: FlinkJobFacts, prefix: str) -> bool | None:
-        """Say whether a job's checkpoints name a transactional id prefix as its sink's; None: none of its lists was read whole."""
-        lists = self.committables.get((facts.job.cluster, facts.job.job), {}).values()
-        if any(prefix in each.prefixes for each in lists):
-            return True
-        return None if all(each.error for each in lists) else False
-
-    def read_whole(self, facts: FlinkJobFacts) -> frozenset[int]:
-        """Return the checkpoints of a job whose lists were read whole."""
-        lists = self.committables.get((facts.job.cluster, facts.job.job), {}).values()
-        return frozenset(each.number for each in lists if not each.error)
-
     def prefixes_of(self, pipeline: str) -> list[str]:
         """Return the transactional id prefixes that the sinks of the jobs of this name were seen to use last."""
-        return [prefix for prefix, (_, job) in self._prefixes.items() if pipeline == self.pipeline_of(job)]
+        return [prefix for prefix, (_, job) in self.lists.jobs_of_prefixes() if pipeline == self.pipeline_of(job)]
 
     def pipeline_of(self, job: str) -> str | None:
         """Return the name that the rows of a job go by, by its id; None: it is not known.
@@ -324,11 +214,7 @@ class FlinkState:
         known = self.jobs.get(job) or self.jobs.get(self._restored.get(job, ""))
         if known is not None:
             return known.pipeline
-        return next((f"{cluster}/{job}" for cluster, of_lists in self.committables if of_lists == job), None)
-
-    def is_pooled(self, prefix: str) -> bool | None:
-        """Say whether the ids of a prefix are used again (TransactionNamingStrategy.POOLING); None: no list was read."""
-        return self._pooled.get(prefix)
+        return next((f"{cluster}/{job}" for cluster, of_lists in self.lists.committables if of_lists == job), None)
 
     def knows(self, seen: FlinkCheckpoint | FlinkJob) -> bool:
         """Say whether folding it would tell nothing new."""
@@ -352,16 +238,12 @@ class FlinkState:
         return FlinkState(
             checkpoints_kept=self.checkpoints_kept,
             jobs=jobs,
-            committables={job: dict(of_job) for job, of_job in self.committables.items()},
+            lists=self.lists.copy(),
             answered=set(self.answered),
             polled_ms=dict(self.polled_ms),
             away_since_ms=dict(self.away_since_ms),
             out_of_reach={cluster: dict(why) for cluster, why in self.out_of_reach.items()},
             unread=dict(self.unread),
-            _listings={committable: list(listings) for committable, listings in self._listings.items()},
-            _prefixes=dict(self._prefixes),
-            _pooled=dict(self._pooled),
-            _written_ms=dict(self._written_ms),
             _restored=dict(self._restored),
             clusters=self.clusters.copy(),
             writes_here=self.writes_here,
@@ -380,15 +262,6 @@ class FlinkState:
             for restore in facts.restores:
                 if (restore.of_job or facts.job.job) == job:
                     yield restore
-
-    def listed_counts(self) -> dict[tuple[str, int], int]:
-        """Return (job, number) -> how many transactions the checkpoint of that number lists, of those read whole."""
-        return {
-            (seen.job, seen.number): len(seen.committables)
-            for of_job in self.committables.values()
-            for seen in of_job.values()
-            if not seen.error
-        }
 
     def checkpoint_rows(self) -> list[tuple[CheckpointFacts, ...]]:
         """Return the checkpoints of each job as rows of the same kind as Spark's: the very same tuple until one changed."""

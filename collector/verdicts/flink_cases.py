@@ -99,7 +99,7 @@ def case_of(state: FlinkState, broker: BrokerTransaction) -> FlinkCase | None:
     listings, doubt = _listings(state, Committable(id_, producer_id, epoch), start_ms)
     if listings:
         # Ids that count up have the number of the first checkpoint that may hold them.
-        first = parsed.number if parsed is not None and state.is_pooled(parsed.prefix) is False else 0
+        first = parsed.number if parsed is not None and state.lists.is_pooled(parsed.prefix) is False else 0
         case = _listed(state, listings, start_ms, first, doubt)
     else:
         owner = _owner_by_prefix(state, parsed.prefix, start_ms) if parsed is not None else None
@@ -164,7 +164,7 @@ def _listings(state: FlinkState, listed: Listed, start_ms: int) -> tuple[list[Fl
 
     A copy of a list names the transaction, too, and so does a job that went on from it: the job that REST says ran then wrote it.
     """
-    found = [each for each in state.listings(listed) if start_ms <= each.written_ms + CLOCK_SKEW_MS]
+    found = [each for each in state.lists.listings(listed) if start_ms <= each.written_ms + CLOCK_SKEW_MS]
     jobs = list(dict.fromkeys(each.job for each in sorted(found, key=lambda each: (each.written_ms, each.job))))
     known = [job for job in jobs if job in state.jobs]
     wrote = [job for job in known if may_have_written(state, state.jobs[job], start_ms)]
@@ -176,14 +176,14 @@ def _listings(state: FlinkState, listed: Listed, start_ms: int) -> tuple[list[Fl
 
 def _owner_by_prefix(state: FlinkState, prefix: str, start_ms: int) -> tuple[str, str] | None:
     """Return (cluster, job) of the job that writes under a prefix: the one that did then, else the one that did last."""
-    last = state.job_of_prefix(prefix)
+    last = state.lists.job_of_prefix(prefix)
     facts = state.jobs.get(last[1]) if last is not None else None
     if last is None or (facts is not None and may_have_written(state, facts, start_ms)):
         return last
     wrote = [
         each
         for each in state.jobs.values()
-        if state.names_prefix(each, prefix) and may_have_written(state, each, start_ms)
+        if state.lists.names_prefix(each, prefix) and may_have_written(state, each, start_ms)
     ]
     return (wrote[0].job.cluster, wrote[0].job.job) if wrote else last
 
@@ -260,7 +260,7 @@ def _unlisted(state: FlinkState, owner: tuple[str, str], start_ms: int) -> Flink
         return case
 
     def restored_list(restore: Restore) -> FlinkCommittables | None:
-        of_job = state.committables.get((facts.job.cluster, restore.of_job or facts.job.job), {}) if facts else {}
+        of_job = state.lists.committables.get((facts.job.cluster, restore.of_job or facts.job.job), {}) if facts else {}
         return next((each for each in of_job.values() if each.number == restore.number and not each.error), None)
 
     def holds(restore: Restore) -> Standing:
@@ -284,7 +284,7 @@ def _may_hold(state: FlinkState, owner: tuple[str, str], numbers: Iterable[int],
 
     A transaction that was listed and not committed is listed by the next checkpoint, too, which may be the first that was read.
     """
-    read = {listing.number for listing in state.committables.get(owner, {}).values() if not listing.error}
+    read = {listing.number for listing in state.lists.committables.get(owner, {}).values() if not listing.error}
     facts = state.jobs.get(owner[1])
     seen = {number: facts.checkpoints.get(number) if facts is not None else None for number in numbers}
     return frozenset(

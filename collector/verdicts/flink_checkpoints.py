@@ -102,7 +102,7 @@ def _by_job(
     is_pooled = sink.naming is Naming.POOLING
     number = None if is_pooled else parsed.number
     # No list names it, or that would have told: what was read does not hold it.
-    read = flink.read_whole(job) if None not in transaction.handle_identity else frozenset()
+    read = flink.lists.read_whole(job) if None not in transaction.handle_identity else frozenset()
     proven = {n: restore for n, restore in proven.items() if n in job.checkpoints or n not in read}
     found = by_job(job_case(start_ms, number, job, proven, newest=newest))
     if sink.naming is Naming.UNKNOWN:

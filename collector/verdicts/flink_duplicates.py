@@ -128,7 +128,7 @@ def _by_job(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> Ev
 
 def _listed(transaction: BrokerTransaction, flink: FlinkState) -> FlinkCase | None:
     id_, producer_id, epoch = transaction.handle_identity
-    if producer_id is None or epoch is None or not flink.listings(Committable(id_, producer_id, epoch)):
+    if producer_id is None or epoch is None or not flink.lists.listings(Committable(id_, producer_id, epoch)):
         return None
     case = flink_cases.case_of(flink, transaction)
     return case if case is not None and case.listings else None

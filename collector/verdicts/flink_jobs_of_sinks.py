@@ -32,7 +32,7 @@ def job_of(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> tup
         [facts for facts, is_named in told if is_named],
         [facts for facts, is_named in told if is_named is None],
     )
-    owner = flink.job_of_prefix(sink.prefix)
+    owner = flink.lists.job_of_prefix(sink.prefix)
     if len(named) == 1 and not any(fits(sink, facts) for facts in may_be):
         return named[0], ""
     if named:
@@ -55,7 +55,7 @@ def job_of(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> tup
 
 def _is_named(transaction: BrokerTransaction, sink: Sink, facts: FlinkJobFacts, flink: FlinkState) -> bool | None:
     """Say whether a job's checkpoints name the prefix, or list the transaction; None: none of its lists was read whole."""
-    return flink.lists(facts, transaction.handle_identity) or flink.names_prefix(facts, sink.prefix)
+    return flink.lists.have(facts, transaction.handle_identity) or flink.lists.names_prefix(facts, sink.prefix)
 
 
 def _fitting(

@@ -31,9 +31,9 @@ def rival(flink: FlinkState, facts: FlinkJobFacts, prefix: str, at_ms: int) -> s
 def may_share_prefix(flink: FlinkState, facts: FlinkJobFacts, prefix: str, at_ms: int) -> bool:
     """Say whether any other job that ran since then may use a prefix: its lists name it, or none of them was read whole."""
     others = (each for id_, each in flink.jobs.items() if id_ != facts.job.job and not has_ended_by(each, at_ms))
-    return any(flink.names_prefix(each, prefix) is not False for each in others) or any(
+    return any(flink.lists.names_prefix(each, prefix) is not False for each in others) or any(
         job != facts.job.job and job not in flink.jobs and each.written_ms >= at_ms - CLOCK_SKEW_MS
-        for (_, job), lists in flink.committables.items()
+        for (_, job), lists in flink.lists.committables.items()
         for each in lists.values()
         if prefix in each.prefixes and not each.is_gone
     )
@@ -41,7 +41,7 @@ def may_share_prefix(flink: FlinkState, facts: FlinkJobFacts, prefix: str, at_ms
 
 def known_by_lists(flink: FlinkState, facts: FlinkJobFacts, prefix: str, at_ms: int) -> str:
     """Return such a job that REST did not tell of, and that wrote a checkpoint since which names the prefix; or nothing."""
-    for (cluster, job), lists in flink.committables.items():
+    for (cluster, job), lists in flink.lists.committables.items():
         if job in flink.jobs or job == facts.job.job:
             continue
         named = (each.written_ms for each in lists.values() if prefix in each.prefixes)
@@ -58,7 +58,7 @@ def others_that_ran(
     for other in flink.jobs.values():
         if other.job.job == facts.job.job or not ran_at(other, at_ms):
             continue
-        is_named = flink.names_prefix(other, prefix)
+        is_named = flink.lists.names_prefix(other, prefix)
         if is_named is False:
             continue
         line = line if line is not None else related(flink, facts.job.job)

@@ -105,4 +105,4 @@ def _is_before(flink: FlinkState, facts: FlinkJobFacts, restore: Restore, number
 
 def _uses(flink: FlinkState, facts: FlinkJobFacts, sink: Sink) -> bool:
     """Say whether a job's sink uses a prefix: its checkpoints say so, or the times of the commits."""
-    return flink.job_of_prefix(sink.prefix) == (facts.job.cluster, facts.job.job) or fits(sink, facts)
+    return flink.lists.job_of_prefix(sink.prefix) == (facts.job.cluster, facts.job.job) or fits(sink, facts)

@@ -57,7 +57,7 @@ def application_lags(findings: PartitionFindings, writers: Mapping[str, Collecti
     found: dict[str, int] = {}
     for (application, _), unread in of_group.items():
         if unread:
-            found[application] = max(unread, found.get(application, 0))
+            found[application] = max(unread, found.get(application, unread))
     return found
 
 

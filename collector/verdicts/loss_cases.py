@@ -80,7 +80,7 @@ def judged(found: LossInputs) -> list[Loss]:
             case = replace(case, flink=of.evidence_of_branch(branch, found.flink))
         elif broker is not None and parsed is not None and n in found.asks_flink:
             sink = sinks[parsed.prefix]
-            sink.is_pooled = found.flink.is_pooled(parsed.prefix)
+            sink.is_pooled = found.flink.lists.is_pooled(parsed.prefix)
             case = replace(case, flink=_of_flink(case, broker, sink, found.flink))
         loss = judge_loss(case)
         if loss is not None:

@@ -148,7 +148,7 @@ def losses_in_history(
     store.catch_up()
     starts = _starts_of_many(current, store, transaction, most, before)
     with current.reading() as state:
-        watches_flink = bool(state.flink.jobs or state.flink.committables)
+        watches_flink = bool(state.flink.jobs or state.flink.lists.committables)
     # Of a sink of Flink the ids beside it tell too, and what was before; without its checkpoints only where ids are used once.
     is_alone = bool(starts) and (not watches_flink or FlinkId.parse(transaction) is None)
     margin_ms = CLOCKS_DIFFER_MS if is_alone else AROUND_MS

@@ -213,7 +213,7 @@ def current_batches(
     current: CurrentState, chosen: Callable[[BatchAttempt], bool], complete: Iterable[BatchKey] = ()
 ) -> list[Batch]:
     """Return every attempt at a batch that is in memory and ``chosen``, as ``batches`` does."""
-    return batches(current.judged_of_batches(chosen), now_ms(), current.commit_overdue_ms, complete)
+    return batches(current.transactions.judged_of_batches(chosen), now_ms(), current.commit_overdue_ms, complete)
 
 
 def find_batch(current: CurrentState, key: str) -> Batch | None:

@@ -33,7 +33,7 @@ class Coordinators:
             return {}
         wanted = {producer.producer_id for producer in producers}
         listed = self._partitions.transactional_ids(wanted, layout)
-        remembered = self._current.ids_of_producers(wanted)
+        remembered = self._current.transactions.ids_of_producers(wanted)
         ids = {number: listed.get(number, frozenset()) | remembered.get(number, frozenset()) for number in wanted}
         described = self._partitions.describe_transactions({NOBODYS_ID, *(id_ for own in ids.values() for id_ in own)})
         refused = described.failed.get(NOBODYS_ID)
@@ -55,7 +55,9 @@ class Coordinators:
         return found
 
     def _known_ends(self, producers: Collection[OpenProducer], layout: Layout) -> dict[OpenProducer, KnownEnd]:
-        written = self._current.written_at({(producer.producer_id, producer.producer_epoch) for producer in producers})
+        written = self._current.transactions.written_at(
+            {(producer.producer_id, producer.producer_epoch) for producer in producers}
+        )
         asked = [producer for producer in producers if (producer.producer_id, producer.producer_epoch) in written]
         first = self._partitions.first_epochs(asked, layout) if asked else {}
         ends = (

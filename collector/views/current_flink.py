@@ -42,7 +42,7 @@ class CurrentFlink:
         """Note which checkpoints that were read are not there any more."""
         with self._reading() as state:
             for path in paths:
-                state.flink.see_gone(cluster, path)
+                state.flink.lists.see_gone(cluster, path)
         self._changed()
 
     def see_out_of_reach(
@@ -96,7 +96,7 @@ class CurrentFlink:
     def read_on_disk(self, cluster: str, since_ms: int) -> set[str]:
         """Return the jobs of which a ``_metadata`` was read since then (epoch ms)."""
         with self._reading() as state:
-            return state.flink.read_on_disk(cluster, since_ms)
+            return state.flink.lists.read_on_disk(cluster, since_ms)
 
     def rests_on(self, view: TransactionView) -> tuple[FlinkCommittables, ...]:
         """Return the checkpoints that list an open transaction and that its verdict rests on: those of one job, by number."""
@@ -104,12 +104,12 @@ class CurrentFlink:
             case = flink_case(state.flink, view, commit_overdue_ms=0, now_ms=now_ms())
             listings = case.listings if case is not None else ()
             # As they were read: the case has the time at which the JobManager says that they were written.
-            return tuple(state.flink.committables[each.cluster, each.job][each.path] for each in listings)
+            return tuple(state.flink.lists.committables[each.cluster, each.job][each.path] for each in listings)
 
     def in_use(self) -> frozenset[str]:
         """Return the directories of the checkpoints that list what is open, or a branch that a database listed."""
         with self._reading() as state:
-            if not state.flink.committables:
+            if not state.flink.lists.committables:
                 return frozenset()
             xids = [xid_of(branch.resource_manager, branch.transaction) for branch in state.branches.values()]
             listed: list[Listed] = [as_listed(xid) for xid in xids if xid is not None]
@@ -117,9 +117,9 @@ class CurrentFlink:
                 id_, producer_id, epoch = state.broker[identity].handle_identity
                 if producer_id is not None and epoch is not None:
                     listed.append(Committable(id_, producer_id, epoch))
-            return frozenset(each.path for one in listed for each in state.flink.listings(one))
+            return frozenset(each.path for one in listed for each in state.flink.lists.listings(one))
 
     def transactions_of_checkpoints(self) -> dict[tuple[str, int], int]:
         """Return (Flink's job id, number) -> how many transactions the ``_metadata`` of that checkpoint lists."""
         with self._reading() as state:
-            return state.flink.listed_counts()
+            return state.flink.lists.listed_counts()

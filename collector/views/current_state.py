@@ -6,20 +6,15 @@ An observation is in memory, and so in the API, before history has it on disk.
 from __future__ import annotations
 
 import contextlib
-import itertools
-import logging
 import threading
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 
-from indoubt.collector.facts import branch_view, eviction, transaction_join, transaction_pages
+from indoubt.collector.facts import branch_view, eviction, transactions_of_batches
 from indoubt.collector.facts.fold import apply, put_events, put_records
 from indoubt.collector.facts.state import NO_FORM, State
-from indoubt.collector.facts.transaction_pages import OpeningKey
-from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.history import row_encoding
 from indoubt.collector.history.store import HistoryDamaged, Store
 from indoubt.collector.history.write_queue import Offsets
@@ -27,7 +22,6 @@ from indoubt.collector.records.branches import BranchFacts, DatabaseSnapshot
 from indoubt.collector.records.broker_record_batch import BrokerRecords
 from indoubt.collector.records.facts import (
     BrokerIdentity,
-    BrokerTransaction,
     CheckpointFacts,
     PipelineFacts,
     merged,
@@ -39,27 +33,21 @@ from indoubt.collector.records.log_settings import LogSettings
 from indoubt.collector.records.observations import BrokerRecord, Observed, OperatorOrder, Quarantined
 from indoubt.collector.runtime.clock import CLOCK, now_ms
 from indoubt.collector.runtime.clock_offsets import ClockOffsets
-from indoubt.collector.verdicts import judging, known_ends, loss_cases
-from indoubt.collector.verdicts.judging import EvaluationContext, Judged, PipelineNow
-from indoubt.collector.verdicts.known_ends import WrittenAt
-from indoubt.collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
+from indoubt.collector.verdicts import judging
+from indoubt.collector.verdicts.judging import EvaluationContext, PipelineNow
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits, PipelineHistory
 from indoubt.collector.views.application_names import application_of_id
 from indoubt.collector.views.current_flink import CurrentFlink
+from indoubt.collector.views.current_transactions import CurrentTransactions
 from indoubt.collector.views.replay import read_kept
 from indoubt.lifecycle.application import Application
-from indoubt.lifecycle.decisions import BatchAttempt
 from indoubt.lifecycle.errors import MalformedRecord
-from indoubt.lifecycle.identity import TransactionalId
 from indoubt.lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
 from indoubt.resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 
-CASES_AT_ONCE = 1_000
-"""So many are read at once while observers and answers wait: 30 ms."""
-log = logging.getLogger(__name__)
-
 
 class CurrentState:
-    """Thread-safe: ``observe`` is called by observers, everything else by readers."""
+    """Thread-safe: ``observe`` is called by observers, everything else by readers. ``transactions`` and ``flink`` are its parts."""
 
     def __init__(
         self,
@@ -85,6 +73,7 @@ class CurrentState:
         self.log_settings: LogSettings | None = None
         self.version = 0
         self.flink = CurrentFlink(self.reading, self.changed)
+        self.transactions = CurrentTransactions(self.reading, self._moment)
         self.clocks = ClockOffsets()
 
     def load(self) -> None:
@@ -289,163 +278,6 @@ class CurrentState:
         with self._lock:
             return branch_view.unproven_branches(self._state, resource_manager)
 
-    def judged(self, *, settled: bool = False, at_ms: int | None = None) -> list[Judged]:
-        """Return in no order the transactions whose verdict may be another than settled; with ``settled`` all in memory."""
-        return judging.judged(self.cases(settled=settled, at_ms=at_ms))
-
-    def cases(self, *, settled: bool = False, at_ms: int | None = None) -> list[Case]:
-        """Return what the rules read of the same transactions, in no order.
-
-        With thousands of them observers fold on meanwhile: each transaction is as it was at one moment, not all at the same.
-        """
-        moment = self._moment(at_ms)
-        with self._lock:
-            if settled:
-                return moment.cases(self._state, transaction_join.views(self._state, settled=True))
-            found = moment.cases(self._state, transaction_join.not_open(self._state))
-            open_ = list(self._state.open)
-        for first in range(0, len(open_), CASES_AT_ONCE):
-            # Who waits for the lock takes it now: a thread that asks again at once would have it first.
-            time.sleep(0)
-            with self._lock:
-                broker = self._state.broker
-                known = (identity for identity in open_[first : first + CASES_AT_ONCE] if identity in broker)
-                found += moment.cases(self._state, (transaction_join.at_coordinator(self._state, i) for i in known))
-        return found
-
-    def settled(
-        self,
-        *,
-        most: int,
-        after: OpeningKey | None,
-        pipeline: str | None,
-        resource_manager: str | None,
-        fits: Callable[[TransactionView], bool] | None = None,
-    ) -> tuple[list[Judged], int]:
-        """Return up to ``most`` of the transactions that ``judged`` leaves out, newest opening first, and how many more there are.
-
-        ``after``: those behind that one; ``pipeline``, ``resource_manager``: of these only; ``fits``: those alone of
-        which it says so.
-        """
-        moment = self._moment()
-        with self._lock:
-            found = transaction_pages.settled(
-                self._state,
-                most=most,
-                after=after,
-                pipeline=pipeline,
-                resource_manager=resource_manager,
-                fits=fits,
-            )
-            cases = moment.cases(self._state, found.views)
-        return judging.judged(cases), found.more
-
-    def judged_of_batches(self, chosen: Callable[[BatchAttempt], bool]) -> list[Judged]:
-        """Return in no order every transaction in memory, settled or not, whose batch is known and ``chosen``."""
-        moment = self._moment()
-        with self._lock:
-            cases = moment.cases(self._state, transaction_join.of_batches(self._state, chosen))
-        return judging.judged(cases)
-
-    def judged_of_checkpoint(self, number: int) -> list[Judged]:
-        """Return in no order every transaction in memory, settled or not, that a checkpoint of this number holds."""
-        moment = self._moment()
-        with self._lock:
-            views = [view for view in transaction_join.of_checkpoint(self._state, number) if view.checkpoint == number]
-            cases = moment.cases(self._state, views)
-        return judging.judged(cases)
-
-    def complete_attempts(self) -> dict[tuple[str, BatchAttempt], int]:
-        """Return (pipeline, attempt) -> opening (epoch ms), of attempts at batches that are committed for sure, in no order."""
-        with self._lock:
-            return transaction_pages.complete_attempts(self._state)
-
-    def judged_of_shared(self, doubtful: Collection[tuple[str, int]], at_ms: int) -> list[Judged]:
-        """Return every transaction in memory, settled or not, of batches that several resource managers hold, in no order.
-
-        Of those of these (checkpoint id, batch), and of those of which a coordinator has undone a part.
-        """
-        moment = self._moment(at_ms)
-        with self._lock:
-            state = self._state
-            shared = transaction_join.shared_batches(state)
-            reported = (
-                state.reported.get(state.broker[identity].handle_identity) for identity in state.aborted if shared
-            )
-            batch_attempts = (transaction_join.batch_attempt_of(state, each) for each in reported if each is not None)
-            undone = {
-                (batch_attempt.checkpoint_id, batch_attempt.batch)
-                for batch_attempt in batch_attempts
-                if batch_attempt is not None
-            }
-            chosen = shared & (undone | set(doubtful))
-            found = transaction_join.of_batches(
-                state, lambda batch_attempt: (batch_attempt.checkpoint_id, batch_attempt.batch) in chosen
-            )
-            cases = moment.cases(state, found)
-        return judging.judged(cases)
-
-    def find(self, key: str) -> Judged | None:
-        """Return one transaction with its verdict now, or None when it is not in memory."""
-        moment = self._moment()
-        with self._lock:
-            view = transaction_join.find(self._state, key)
-            cases = moment.cases(self._state, [view] if view is not None else [])
-        return next(iter(judging.judged(cases)), None)
-
-    def judged_of_past(self, past: State, views: Callable[[State], Iterable[TransactionView]]) -> list[Judged]:
-        """Return the transactions that ``views`` takes out of a past, judged with what only memory knows, in their order."""
-        moment = self._moment()
-        with self._lock:
-            loss_cases.share(past, self._state)
-            past.last_decided, past.pipelines = self._state.last_decided, self._state.pipelines
-            cases = moment.cases(past, views(past))
-        return judging.judged(cases)
-
-    def open_at_coordinators(self) -> list[BrokerTransaction]:
-        """Return the transactions that are not known to have ended, each the newest of its id, in no order."""
-        with self._lock:
-            newest = (i for i in self._state.open if self._state.latest_of_id.get(i.transaction) == i)
-            found = [self._state.broker[identity] for identity in newest]
-        return [transaction for transaction in found if transaction.gone_ms is None]
-
-    def id_seen_last(self) -> str | None:
-        """Return the transactional id that has appeared last of those in memory, or None where none is known."""
-        with self._lock:
-            return next(reversed(self._state.latest_of_id), None)
-
-    def without_log_end(self) -> list[BrokerIdentity]:
-        """Return the open transactions of pipelines of ours of which it is not known where the decision log ended since."""
-        with self._lock:
-            found = (identity for identity in self._state.open if identity not in self._state.log_end_of)
-            return [identity for identity in found if TransactionalId.parse(identity.transaction) is not None]
-
-    def see_log_end(self, seen: Collection[BrokerIdentity], end: int) -> None:
-        """Note that the decision log ended at this offset when all of these were open already."""
-        with self._lock:
-            self._state.log_end_of.update({each: end for each in seen if each in self._state.open})
-
-    def known_ids(self, most: int) -> list[str]:
-        """Return transactional ids whose transactions are in memory, at most so many: those with an open one first."""
-        with self._lock:
-            open_ = (identity.transaction for identity in self._state.open)
-            newest = reversed(self._state.latest_of_id)
-            return list(itertools.islice(dict.fromkeys(itertools.chain(itertools.islice(open_, most), newest)), most))
-
-    def ids_of_producers(self, producer_ids: Collection[int]) -> dict[int, frozenset[str]]:
-        """Return the transactional ids that these producer ids were seen under, as far as they are in memory."""
-        found: dict[int, set[str]] = {}
-        with self._lock:
-            for identity in self._state.broker:
-                if identity.producer_id in producer_ids:
-                    found.setdefault(identity.producer_id, set()).add(identity.transaction)
-        return {producer_id: frozenset(ids) for producer_id, ids in found.items()}
-
-    def written_at(self, wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], WrittenAt]:
-        """Return by (producer id, epoch) which transactions were written at it, as far as they are in memory."""
-        with self._lock:
-            return known_ends.written_at(self._state, wanted)
-
     def orders(self, key: str) -> list[OperatorOrder]:
         """Return the operators' orders about one transaction."""
         with self._lock:
@@ -482,7 +314,7 @@ class CurrentState:
         """Return (pipeline, batch) -> (transactions, rows) of what was reported of each batch's newest attempt."""
         with self._lock:
             reported = list(self._state.reported.values())
-        return transaction_join.counted_by_batch(reported)
+        return transactions_of_batches.counted_by_batch(reported)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[State]:
@@ -490,7 +322,7 @@ class CurrentState:
         with self._lock:
             yield self._state
 
-    def _moment(self, at_ms: int | None = None) -> EvaluationContext:
+    def _moment(self, at_ms: int | None) -> EvaluationContext:
         return EvaluationContext(
             limits=self._limits, log_status=self._log_status, now_ms=at_ms or now_ms(), steady_ms=CLOCK.steady_ms()
         )

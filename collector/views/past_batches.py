@@ -70,7 +70,9 @@ def _past_batches(current: CurrentState, store: Store, pipeline: str, number: in
         # What a decision lists besides is in the other past.
         judged += [
             each
-            for each in current.judged_of_past(past, lambda state: transaction_join.views(state, settled=True))
+            for each in current.transactions.judged_of_past(
+                past, lambda state: transaction_join.views(state, settled=True)
+            )
             if (each.view.broker is not None or each.view.branch is not None)
             and each.view.pipeline == pipeline
             and each.view.batch_attempt is not None

@@ -48,7 +48,7 @@ def find(current: CurrentState, store: Store, key: str) -> tuple[Judged, Loss | 
         view = transaction_join.find(state, key)
         return [view] if view is not None else []
 
-    judged = current.judged_of_past(past, found_in)
+    judged = current.transactions.judged_of_past(past, found_in)
     if not judged:
         return None
     view = judged[0].view
@@ -91,7 +91,7 @@ def earlier(
     rows = store.rows(transaction_sql.TRANSACTIONS_OF_ID, id_, max(starts), min(starts), MOST_RECORDS)
     between = row_decoding.transactions(rows)
     past = past_of(current, store, (each for each in between if each.identity[1:] in chosen))
-    judged = current.judged_of_past(past, lambda state: transaction_join.views(state, settled=True))
+    judged = current.transactions.judged_of_past(past, lambda state: transaction_join.views(state, settled=True))
     views = [each.view for each in judged if each.view.broker is not None]
     views.sort(key=lambda each: (each.opened_ms or 0, each.producer_id or 0), reverse=True)
     return views, max(0, len(found) - most)

@@ -118,7 +118,7 @@ def _counted(current: CurrentState, store: Store, buckets: Buckets) -> tuple[dic
 def _note_lengths(current: CurrentState, store: Store, counted: dict[str, _Counted], buckets: Buckets) -> None:
     """Note how long transactions were open; a row that counts a longer time than a bucket stands in each of them."""
     rows = store.rows(sql.SERIES_OF_LENGTHS, buckets.from_ms, buckets.until_ms)
-    running = current.open_at_coordinators() if buckets.is_now else []
+    running = current.transactions.open_at_coordinators() if buckets.is_now else []
     with current.reading() as state:
         name_of = partial(application_names.name_of_id, state)
         names = {

@@ -44,7 +44,7 @@ def timeouts(
     Raises StoreFailed.
     """
     known = {durations.application: durations for durations in lengths.at(now_ms())}
-    running = current.open_at_coordinators()
+    running = current.transactions.open_at_coordinators()
     with current.reading() as state:
         names = {id_: application_names.name_of_id(state, id_) for id_ in {one.identity.transaction for one in running}}
     opened = open_now(running, names.__getitem__)

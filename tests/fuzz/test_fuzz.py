@@ -62,7 +62,7 @@ def test_what_passes_is_in_history_and_is_read_back_after_a_restart(tmp_path: Pa
     current = CurrentState(store, settled_kept=1000, checkpoints_kept=1000, limits=Limits())
     current.observe([one for number, path in enumerate(KEPT) for one in _observed(number, path)])
     counts = current.counts()
-    shown = {one.view.key: one.view.revision for one in current.judged(settled=True)}
+    shown = {one.view.key: one.view.revision for one in current.transactions.judged(settled=True)}
     assert counts[0] > 10
     store.flushed()
     store.close()
@@ -70,7 +70,7 @@ def test_what_passes_is_in_history_and_is_read_back_after_a_restart(tmp_path: Pa
     reloaded = CurrentState(again, settled_kept=1000, checkpoints_kept=1000, limits=Limits())
     reloaded.load()
     assert reloaded.counts() == counts
-    assert {one.view.key: one.view.revision for one in reloaded.judged(settled=True)} == shown
+    assert {one.view.key: one.view.revision for one in reloaded.transactions.judged(settled=True)} == shown
     again.close()
 
 

@@ -199,7 +199,8 @@ def test_the_app_trusts_the_authority_that_it_was_given_and_no_other(client: htt
     trusting.close()
     env = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
     script = (
-        "from indoubt.app.client.collector_client import CollectorClient, CollectorError\n"
+        "from indoubt.app.client.collector_client import CollectorClient\n"
+        "from indoubt.app.client.collector_errors import CollectorError\n"
         "from indoubt.app.settings import Settings\n"
         "try:\n    CollectorClient(Settings.from_environment()).status()\nexcept CollectorError as error:\n    print(error)\n"
     )

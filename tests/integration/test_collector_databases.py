@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import threading
 import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,19 +16,24 @@ import pytest
 from demo.broker import Broker
 from demo.mariadb_server import MariaDbServer
 from demo.postgres_server import PostgresServer
-from indoubt.lifecycle.decisions import Decision, Ruling, RunStarted, Settled
-from indoubt.lifecycle.identity import Handle, Marker
-from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.lifecycle.decisions import Ruling, Settled
+from indoubt.lifecycle.identity import Marker
 from indoubt.resource_managers.database.markers import MarkerState
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.mysql.resource_manager import MySqlResourceManager
 from indoubt.resource_managers.postgres.resource_manager import PostgresResourceManager
-from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
-from tests.integration.database_fixtures import ask, connect
+from tests.integration.database_branches import (
+    by_kind,
+    decide,
+    foreign_branch,
+    start_another_run,
+    waiting_for_the_table,
+)
+from tests.integration.database_fixtures import ask
 from tests.integration.kafka_fixtures import wait_until
 from tests.integration.protocol_run import ProtocolRun, ProtocolSinks, protocol_sinks
-from tests.integration.three_sinks import VALUES, Sinks, make_sinks
+from tests.integration.three_sinks import VALUES, make_sinks
 
 pytestmark = pytest.mark.integration
 MANAGERS = {"mysql": MySqlResourceManager, "postgres": PostgresResourceManager}
@@ -70,81 +73,8 @@ def run(sinks: ProtocolSinks) -> Iterator[ProtocolRun]:
     run.recovery.sweep()
 
 
-def by_kind(handles: tuple[Handle, ...]) -> dict[str, Handle]:
-    return {handle.resource_manager: handle for handle in handles}
-
-
-def decide(run: ProtocolRun, *handles: Handle, batch: int = 0) -> int:
-    log = DecisionLog(run.options.kafka())
-    try:
-        return log.decide(
-            Decision(
-                prefix=run.options.prefix,
-                batch_attempt=run.batch_attempt(batch),
-                ruling=Ruling.COMMIT,
-                handles=handles,
-                who="run",
-                at_ms=time.time_ns() // 1_000_000,
-            )
-        )
-    finally:
-        log.close()
-
-
-def start_another_run(run: ProtocolRun) -> None:
-    log = DecisionLog(run.options.kafka())
-    log.start_run(
-        RunStarted(
-            prefix=run.options.prefix,
-            checkpoint_id=run.options.checkpoint_id,
-            run=uuid.uuid4().hex[:6],
-            at_ms=time.time_ns() // 1_000_000,
-        )
-    )
-    log.close()
-
-
-def foreign_branch(sinks: Sinks, kind: str) -> str:
-    """Prepare somebody else's transaction that has written one row; return its name as the collector shows it."""
-    id_, connection = f"bank-{uuid.uuid4().hex[:8]}", sinks.databases[kind].connection
-    driver = connect(connection)
-    with driver.cursor() as cursor:
-        insert = f"insert into {sinks.table} values (%s)"  # noqa: S608 (a name made here)
-        if kind == "mysql":
-            for statement in (f"xa start '{id_}','7',9", insert, f"xa end '{id_}','7',9", f"xa prepare '{id_}','7',9"):
-                cursor.execute(statement, (b"foreign",) if statement == insert else None)
-        else:
-            cursor.execute("begin")
-            cursor.execute(insert, (b"foreign",))
-            cursor.execute(f"prepare transaction '{id_}'")
-    driver.close()
-    return id_ if kind == "postgres" else f"'{id_}','7',9"
-
-
 def detail(collector: CollectorProcess, row: dict[str, object]) -> dict[str, object]:
     return dict(collector.get(f"transactions/{quote(str(row['key']), safe='')}"))
-
-
-@contextmanager
-def waiting_for_the_table(connection: DatabaseConnection, table: str) -> Iterator[threading.Event]:
-    """Let a session wait for a lock on the table that excludes everybody's; yield the event of its having got it."""
-    driver, got = connect(connection), threading.Event()
-
-    def lock() -> None:
-        with driver.cursor() as cursor:
-            cursor.execute("set application_name = 'nightly-job'")
-            cursor.execute("begin")
-            cursor.execute(f"lock table {table} in access exclusive mode")
-            got.set()
-            cursor.execute("rollback")
-
-    thread = threading.Thread(target=lock)
-    thread.start()
-    try:
-        yield got
-    finally:
-        thread.join(LIMIT_S)
-        driver.close()
 
 
 @pytest.mark.long

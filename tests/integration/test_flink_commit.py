@@ -68,7 +68,7 @@ def test_checkpoints_in_an_object_store_are_read(object_store: str, tmp_path: Pa
     def jobs_that_list_it() -> list[str]:
         reader.read_new()
         with current.reading() as state:
-            return [listing.job for listing in state.flink.listings(committable)]
+            return [listing.job for listing in state.flink.lists.listings(committable)]
 
     assert wait_until("its list", jobs_that_list_it) == [job]
     store.close()

@@ -58,7 +58,8 @@ def _judge(path: str, at_once: int, used: set[object]) -> int:
             reasons[known[0].reason] += 1
         else:
             counted.append(mutant)
-    found = tried(module, f"indoubt.{path.removesuffix('.py').replace('/', '.')}", counted, JUDGED[path], at_once)
+    name = f"indoubt.{path.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
+    found = tried(module, name, counted, JUDGED[path], at_once)
     for at in found.lived:
         print(f"survived: {path}:{counted[at]}")
     for at in found.endless:

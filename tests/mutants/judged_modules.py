@@ -179,7 +179,11 @@ JUDGED: dict[str, tuple[str, ...]] = {
         "tests/unit/collector/act/standing_orders/test_repeated_acts.py",
         "tests/unit/collector/act/standing_orders/test_verdict_history.py",
     ),
-    "collector/assess/findings.py": (f"{ALERTING}/test_state_machine.py", *ALERT_RULES),
+    "collector/assess/findings.py": (
+        f"{ALERTING}/test_state_machine.py",
+        "tests/unit/collector/assess/test_incidents.py",
+        *ALERT_RULES,
+    ),
     "collector/act/orders/confirmation.py": ("tests/unit/collector/act/orders/test_bulk_orders.py",),
     "collector/facts/flink_sinks.py": ("tests/unit/collector/facts/test_flink_sinks.py",),
     "collector/records/flink_clusters.py": (
@@ -192,6 +196,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
     ),
     "collector/records/flink_facts.py": FLINK_STATES,
     "collector/records/flink_job_facts.py": FLINK_STATES,
+    "collector/records/flink_lists.py": FLINK_STATES,
     "collector/verdicts/branch_evidence.py": (f"{VERDICTS}/test_told_evidence.py",),
     "collector/verdicts/application_evidence.py": (f"{VERDICTS}/test_told_evidence.py",),
     "collector/facts/attempts.py": ("tests/unit/collector/facts/test_attempts.py",),

@@ -301,7 +301,6 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("", "*", LIMIT, within="JOBS_KEPT = *"),
         NotCounted("", "*", LIMIT, within="JOBS_WITH_ALL_CHECKPOINTS = *"),
         NotCounted("", "*", LIMIT, within="LEAST_CHECKPOINTS = *"),
-        NotCounted("", "*", LIMIT, within="COMMITTABLES_KEPT = *"),
         NotCounted("", "*", LIMIT, within="checkpoints_kept: *"),
         NotCounted(
             "FlinkState.see_job", "seen.job not in self.jobs -> True", "performance: the list of jobs is found again"
@@ -311,18 +310,25 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
             "self._without_list is None -> True",
             "performance: the list of jobs is found again",
         ),
-        # No list names a transaction without a producer; no job is called ''.
-        NotCounted("FlinkState.lists", "producer_id is None or * -> *", TYPED),
-        NotCounted("FlinkState.lists", "*", TYPED, within="return False"),
+        # No job is called ''.
         NotCounted("FlinkState.pipeline_of", "'' -> 'X'", SAME),
         # Of a number that was taken again the later checkpoint is known.
         NotCounted(
             "FlinkState.knows", "known is not None and before is not None and * -> before is not None and *", TYPED
         ),
-        NotCounted("FlinkState.see_committables", "0 -> 1", SAME, within="if seen.written_ms >= *"),
-        # Times that are all later than 1970; what no checkpoint lists has an empty list, or none.
+        # Times that are all later than 1970.
         NotCounted("FlinkState.see_checkpoint", "0 -> 1", SAME, within="started = *"),
-        NotCounted("FlinkState._forget", "left -> True", SAME),
+    ),
+    "collector/records/flink_lists.py": (
+        # How much is kept.
+        NotCounted("", "*", LIMIT, within="JOBS_KEPT = *"),
+        NotCounted("", "*", LIMIT, within="COMMITTABLES_KEPT = *"),
+        # No list names a transaction without a producer.
+        NotCounted("FlinkLists.have", "producer_id is None or * -> *", TYPED),
+        NotCounted("FlinkLists.have", "*", TYPED, within="return False"),
+        # Times that are all later than 1970; what no checkpoint lists has an empty list, or none.
+        NotCounted("FlinkLists.see", "0 -> 1", SAME, within="if seen.written_ms >= *"),
+        NotCounted("FlinkLists._forget", "left -> True", SAME),
     ),
     "collector/records/flink_job_facts.py": (
         # What a list is of has ended, and a list has a path; a time that fits is the same once it is made to fit.

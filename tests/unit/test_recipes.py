@@ -77,7 +77,7 @@ def rule_1_settled(''',
 state = dict(producer_id=1, producer_epoch=0, timeout_ms=1, partitions=("t-0",), update_ms=1, start_ms=1)
 current = memory()
 see(current, record_of("marked-1", format.TransactionStateValue(status=format.BrokerStatus.ONGOING, **state), "s"))
-(judged,) = current.judged()
+(judged,) = current.transactions.judged()
 assert (judged.judgement.rule, judged.judgement.may_abort) == (0, True)
 assert [each.value for each in judged.judgement.assumes] == ["what its id says is true"]
 """,
@@ -145,7 +145,8 @@ store.flushed()
 again = memory()
 again.load()
 for known in (current, again):
-    assert {each.view.transaction: each.view.broker.next_epoch for each in known.judged()} == {"alone": 7, "together": 7}
+    found = {each.view.transaction: each.view.broker.next_epoch for each in known.transactions.judged()}
+    assert found == {"alone": 7, "together": 7}
 """,
 )
 SOURCE = Recipe(

@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_errors import CollectorError, Failure
 from indoubt.app.components.facts import evidence_list
 from indoubt.app.components.incident_note import partition_note
 from indoubt.app.components.links_and_buttons import card_with_buttons, chip, link, order_button

@@ -8,7 +8,8 @@ from datetime import UTC
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_errors import CollectorError, Failure
 from indoubt.app.components.facts import decision, evidence_list, facts
 from indoubt.app.components.life_line import life_line
 from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button

@@ -145,7 +145,7 @@ class Previews:
     def preview(self, action: Action, wanted: Filter) -> OrderPreview:
         """Return what an order with this filter would mean now. Raises OrderRefused when no typed text could mean all of it."""
         at_ms = now_ms()
-        selection = select(self._current.judged(at_ms=at_ms), wanted, at_ms, action)
+        selection = select(self._current.transactions.judged(at_ms=at_ms), wanted, at_ms, action)
         preview = selection.preview(wanted)
         seen = {judged.view.key: judged.view.revision for judged in selection.chosen}
         with self._lock:

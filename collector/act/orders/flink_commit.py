@@ -57,7 +57,7 @@ def plan_flink_commit(context: OrderContext, found: Sequence[Judged], confirm: s
 
     def execute() -> list[ActionResult]:
         for judged in found:
-            again = context.current.find(judged.view.key)
+            again = context.current.transactions.find(judged.view.key)
             if again is None or again.view.revision != judged.view.revision:
                 raise OrderRefused(f"transaction {judged.view.key} changed in this moment: look again")
             _require_may_commit(again)

@@ -123,13 +123,13 @@ class HangingOrders:
         return replace(plan, actions=tuple(replace(planned, key=suspect.key) for planned in plan.actions))
 
     def _judged(self, suspect: Suspect) -> Judged | None:
-        for transaction in self._current.open_at_coordinators():
+        for transaction in self._current.transactions.open_at_coordinators():
             identity = transaction.identity
             if (identity.transaction, identity.producer_id) == (
                 suspect.doubt.transaction,
                 suspect.producer.producer_id,
             ):
-                return self._current.find(transaction.key)
+                return self._current.transactions.find(transaction.key)
         return None
 
     def _plan_markers(self, found: Sequence[Suspect]) -> Plan:

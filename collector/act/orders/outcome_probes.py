@@ -94,14 +94,14 @@ class OutcomeProbes:
                 return StepOutcome.ALREADY_COMMITTED, "seen committed"
             case TransactionState.ABORTED | TransactionState.LOST | TransactionState.WRITTEN_AGAIN:
                 return StepOutcome.LOST, "seen aborted: its rows are missing"
-        judged = self._context.current.find(planned.key)
+        judged = self._context.current.transactions.find(planned.key)
         if judged is None or judged.view.branch is not None:
             return NOT_SEEN
         typed = planned.target.get("confirmation", "")
         return self._again(intent, lambda: plan_flink_commit(self._context, [judged], typed))
 
     def _abort_again(self, planned: PlannedAction, intent: Intent) -> ActionResult:
-        judged = self._context.current.find(planned.key)
+        judged = self._context.current.transactions.find(planned.key)
         if judged is None:
             return NOT_SEEN
         verdict, ordered_at = judged.judgement.verdict.value, planned.target.get("verdict")
@@ -139,7 +139,7 @@ class OutcomeProbes:
 
     def _observed_end(self, key: str) -> TransactionState | None:
         """Return how it ended by its coordinator's log, its marker or the decision log; what was only reported does not count."""
-        judged: Judged | None = self._context.current.find(key)
+        judged: Judged | None = self._context.current.transactions.find(key)
         if judged is None:
             return None
         view = judged.view

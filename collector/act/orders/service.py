@@ -243,7 +243,7 @@ class Actions:
 
     def _seen(self, order: Order, key: str) -> Judged:
         """Return a transaction of an order as it is now. Raises OrderRefused when the operator saw something else."""
-        judged = self._current.find(key)
+        judged = self._current.transactions.find(key)
         if judged is None:
             raise OrderRefused(f"transaction {key} is not known (any more): look again")
         seen, view = order.seen.get(key), judged.view

@@ -70,7 +70,7 @@ class OwnChecks:
     def why_not(self, order: Order) -> str:
         """Return why an order may not be carried out now, in one sentence; empty: every check passes."""
         for key in order.keys:
-            judged = self._current.find(key)
+            judged = self._current.transactions.find(key)
             if judged is None:
                 return f"transaction {key} is not known any more"
             for what, check in self.checks:

@@ -37,7 +37,7 @@ def one_sided(situation: Situation) -> Sequence[OneSidedBatch]:
         for judged in situation.judged
         if judged.judgement.verdict is not Verdict.SETTLED or judged.view.state is TransactionState.ABORTED
     ]
-    members = current.judged_of_shared(
+    members = current.transactions.judged_of_shared(
         {
             (batch_attempt.checkpoint_id, batch_attempt.batch)
             for batch_attempt in batch_attempts

@@ -71,7 +71,9 @@ def transactions(current: CurrentState, assessed: Assessment, query: ListQuery) 
     """
     after = place_of(query.after, int, int, int, str)
     if query.checkpoint is not None:
-        held = [judged for judged in current.judged_of_checkpoint(query.checkpoint) if query.selects(judged)]
+        held = [
+            judged for judged in current.transactions.judged_of_checkpoint(query.checkpoint) if query.selects(judged)
+        ]
         return page(held, urgency, transaction_row, query.limit, after)
     found, more = [judged for judged in assessed.judged if query.selects(judged)], 0
     if query.words:
@@ -82,7 +84,7 @@ def transactions(current: CurrentState, assessed: Assessment, query: ListQuery) 
         # Those that are not settled come first and take their rows of the page. At least 1, so that ``more`` counts the rest.
         urgent = [judged for judged in found if judged.judgement.verdict is not Verdict.SETTLED]
         before = sum(1 for judged in urgent if after is None or urgency(judged) > after)
-        settled, more = current.settled(
+        settled, more = current.transactions.settled(
             most=max(1, query.limit - before),
             after=last,
             pipeline=query.pipeline,
@@ -209,7 +211,7 @@ def batches(
 
 def _batches_in_memory(current: CurrentState, query: ListQuery, number: int | None, is_over: bool | None) -> Page:
     after = place_of(query.after, int, int, str)
-    complete = current.complete_attempts()
+    complete = current.transactions.complete_attempts()
     sure = {batch_attempt for _, batch_attempt in complete}
     examined = current_batches(current, lambda a: number in (None, a.batch) and a not in sure, complete)
     sort_keys = {

@@ -62,7 +62,7 @@ def _serve_transaction(app: FastAPI, dependencies: ApiDependencies) -> None:
 
     @app.get(f"/api/v1/transactions/{KEY}/events", response_model=Table[RawEventRow], dependencies=protected)
     def events(key: str, limit: Limit = 500, after: After = None) -> Response:
-        if (named_so := dependencies.current.find(f"{key}/events")) is not None:
+        if (named_so := dependencies.current.transactions.find(f"{key}/events")) is not None:
             return row_answer(_detail(dependencies, named_so))
         found = raw_events(dependencies.store, _judged(dependencies, key).view, now_ms())
         place = place_of(after, int)
@@ -72,7 +72,7 @@ def _serve_transaction(app: FastAPI, dependencies: ApiDependencies) -> None:
 
     @app.get(f"/api/v1/transactions/{KEY}/earlier", response_model=Table[EndedTransactionRow], dependencies=protected)
     def earlier(key: str, limit: Limit = 20, after: After = None) -> Response:
-        if (named_so := dependencies.current.find(f"{key}/earlier")) is not None:
+        if (named_so := dependencies.current.transactions.find(f"{key}/earlier")) is not None:
             return row_answer(_detail(dependencies, named_so))
         view, place = _judged(dependencies, key).view, place_of(after, int, int)
         current, store = dependencies.current, dependencies.store
@@ -83,7 +83,7 @@ def _serve_transaction(app: FastAPI, dependencies: ApiDependencies) -> None:
 
     @app.get(f"/api/v1/transactions/{KEY}", response_model=TransactionDetailRow)
     def transaction(_: KnownCaller, key: str) -> Response:
-        judged = dependencies.current.find(key)
+        judged = dependencies.current.transactions.find(key)
         if judged is not None:
             return row_answer(_detail(dependencies, judged))
         found = past_transactions.find(dependencies.current, dependencies.store, key)
@@ -94,7 +94,7 @@ def _serve_transaction(app: FastAPI, dependencies: ApiDependencies) -> None:
 
 
 def _judged(dependencies: ApiDependencies, key: str) -> Judged:
-    judged = dependencies.current.find(key)
+    judged = dependencies.current.transactions.find(key)
     if judged is not None:
         return judged
     found = past_transactions.find(dependencies.current, dependencies.store, key)
@@ -118,7 +118,7 @@ def _siblings(dependencies: ApiDependencies, judged: Judged) -> list[str]:
     batch_attempt, key = judged.view.batch_attempt, judged.view.key
     if batch_attempt is None:
         return []
-    same = dependencies.current.judged_of_batches(lambda other: other == batch_attempt)
+    same = dependencies.current.transactions.judged_of_batches(lambda other: other == batch_attempt)
     return sorted(other.view.key for other in same if other.view.key != key)
 
 

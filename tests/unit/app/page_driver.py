@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 import streamlit as st
@@ -68,6 +69,12 @@ def opened(name: str, /, **query: str) -> AppTest:
     page.run()
     assert not page.exception, page.exception
     return page
+
+
+def at(path: str) -> AppTest:
+    """Return the page of an object at this address of lifecycle.page_paths."""
+    parts = urlsplit(path)
+    return opened(f"objects.{parts.path.strip('/')}", **dict(parse_qsl(parts.query)))
 
 
 def said(page: AppTest) -> str:

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_client import CollectorError
+from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components.markup import Html, el, join
 from indoubt.app.screens.live_regions import REGIONS
 

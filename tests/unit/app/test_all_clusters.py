@@ -113,7 +113,7 @@ def page_of(name: str, then: str) -> None:
     import streamlit as st
 
     from indoubt.app import live
-    from indoubt.app.client.collector_client import CollectorError
+    from indoubt.app.client.collector_errors import CollectorError
     from indoubt.app.components import shown_cluster
 
     shown_cluster.begin_page(name)

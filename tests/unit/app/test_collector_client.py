@@ -9,7 +9,8 @@ from threading import Thread
 
 import pytest
 
-from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_errors import CollectorError, Failure
 from indoubt.app.settings import COLLECTOR_URL, LOOK_ONLY, TOKEN_FILE, Settings
 from indoubt.app.settings import TOKEN as TOKEN_VARIABLE
 from indoubt.lifecycle.orders import Action, Role

@@ -9,7 +9,9 @@ from urllib.parse import quote
 import pytest
 
 from benchmarks import collector_requests
-from indoubt.app.client.collector_client import CollectorClient, CollectorError, Failure
+from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_errors import CollectorError, Failure
+from indoubt.app.client.order_client import OrderClient
 from indoubt.app.screens import aborts, alerts, batches, checkpoints, groups, losses, over_time, pending, search
 from indoubt.app.screens.objects import records
 from indoubt.app.settings import Settings
@@ -93,8 +95,8 @@ def asked_for(request: Callable[[CollectorClient], Any], monkeypatch: pytest.Mon
 
 
 def test_every_request_of_the_pages_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    methods = {name for name in vars(CollectorClient) if not name.startswith("_")}
-    others = {"close", "forget", "check", "begin_run", "begin_filter_run", "run", "stop_run", "preview", "answer"}
+    methods = {name for part in (CollectorClient, OrderClient) for name in vars(part) if not name.startswith("_")}
+    others = {"check", "begin_run", "begin_filter_run", "run", "stop_run", "preview", "answer"}
     others |= {"silence", "end_silence", "switch_standing_orders"}
     assert methods - others == set(REQUESTS)
     asked = {asked_for(request, monkeypatch) for requests in REQUESTS.values() for request in requests}

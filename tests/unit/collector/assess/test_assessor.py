@@ -19,7 +19,7 @@ from indoubt.collector.records.observations import BrokerRecord, Observed, Posit
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.partition_state import Blocked, Holder, PartitionFindings
 from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from indoubt.collector.views import current_state
+from indoubt.collector.views import current_transactions
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.verdicts import Verdict
 from tests.unit.collector.assessments import assessor_of
@@ -108,7 +108,7 @@ def test_one_that_the_thread_makes_no_more_is_made_for_who_asks(current: Current
 
 
 def test_many_are_judged_while_others_fold(current: CurrentState, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(current_state, "CASES_AT_ONCE", 7)
+    monkeypatch.setattr(current_transactions, "CASES_AT_ONCE", 7)
     ids = [f"shop-{number}" for number in range(50)]
     for id_ in ids:
         opened(current, id_)
@@ -120,7 +120,7 @@ def test_many_are_judged_while_others_fold(current: CurrentState, monkeypatch: p
 
     folding = threading.Thread(target=fold, daemon=True)
     folding.start()
-    found = [case.transaction.transaction for case in current.cases()]
+    found = [case.transaction.transaction for case in current.transactions.cases()]
     stopping.set()
     folding.join(10.0)
     assert sorted(id_ for id_ in found if id_ != "late") == sorted(ids)

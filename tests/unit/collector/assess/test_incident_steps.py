@@ -196,7 +196,7 @@ def test_an_ending_is_the_state_in_memory_and_who_ordered_it(current: CurrentSta
     current.observe(
         [observed(n, broker_record(status, 10 * n, transaction="shop-1")) for n, status in enumerate(statuses)]
     )
-    (judged,) = current.judged(settled=True)
+    (judged,) = current.transactions.judged(settled=True)
     ending = endings(replace(look(T0), current=current))
     assert ending(judged.view.key) == BY_NONE
     current.executed(OperatorOrder(key=judged.view.key, action="commit", who="anna", at_ms=T0, audit=1))

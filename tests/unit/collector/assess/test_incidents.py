@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from indoubt.collector.assess.attention.listing import parts
+from indoubt.collector.assess.findings import application_group, application_of, topic_group
 from indoubt.collector.assess.incident_steps import OWNER_KNOWS, Ending
 from indoubt.collector.assess.incidents import NOTHING_LOST, OVER_SHOWN_MS, RESUMES_MS, incidents
 from indoubt.collector.assess.rules import RULES
@@ -370,3 +371,8 @@ def test_what_one_of_several_may_have_lost_is_the_outcome() -> None:
 
 def test_how_long_an_end_is_shown_and_resumed() -> None:
     assert (OVER_SHOWN_MS, RESUMES_MS) == (10 * 60_000, 10_000)
+
+
+def test_only_an_incident_of_an_application_names_one() -> None:
+    groups = (application_group("orders"), topic_group("orders"))
+    assert [application_of(group) for group in groups] == ["orders", ""]

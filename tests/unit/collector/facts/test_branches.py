@@ -211,7 +211,7 @@ def test_history_keeps_when_a_branch_was_first_seen_and_its_end(tmp_path: Path) 
     second = CurrentState(again, settled_kept=10, checkpoints_kept=10, limits=limits)
     second.load()
     for key in (MINE.key, gone_too.key, f"mysql:{FOREIGN.transaction}@shop-mysql"):
-        before, after = first.find(key), second.find(key)
+        before, after = first.transactions.find(key), second.transactions.find(key)
         assert before is not None
         assert after is not None
         assert after.view == before.view

@@ -134,7 +134,7 @@ def test_old_rows_leave_and_their_counts_and_open_transactions_stay(store: Store
         ("old", "committed", 50),
     ]
     current.load()
-    assert [one.view.transaction for one in current.judged() if one.view.is_running] == ["old-open"]
+    assert [one.view.transaction for one in current.transactions.judged() if one.view.is_running] == ["old-open"]
     assert current.counts() == (154, 0), "what has left was folded too"
 
 

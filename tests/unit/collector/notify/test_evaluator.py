@@ -344,7 +344,10 @@ def test_what_was_aborted_is_judged_no_more_unless_it_was_decided(tmp_path: Path
         [Observed(position=position, observation=one) for position, one in zip(positions, seen, strict=True)]
     )
 
-    assert {one.view.transaction for one in current.judged(at_ms=T0 + 60_000)} == {"ending", "ip-count-0-1"}
+    assert {one.view.transaction for one in current.transactions.judged(at_ms=T0 + 60_000)} == {
+        "ending",
+        "ip-count-0-1",
+    }
     assert {c.view.transaction for c in aborts_and_losses.abort_clues(current, T0 + 900)[0]} == {"gone", "ip-count-0-1"}
     assert aborts_and_losses.abort_clues(current, T0 + 901) == ([], 0)
     seen_now = situation_at(current, [], SETTINGS, T0 + 60_000)

@@ -39,7 +39,7 @@ def put(directory: Path, name: str = RECORDING) -> Path:
 
 def seen_listings(current: CurrentState) -> list[FlinkCommittables]:
     with current.reading() as state:
-        return state.flink.listings(listed()[0])
+        return state.flink.lists.listings(listed()[0])
 
 
 def told_by_rest(current: CurrentState, *observations: Any) -> None:

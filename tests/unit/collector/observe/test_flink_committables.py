@@ -178,7 +178,7 @@ def test_a_savepoint_is_read_where_rest_says(current: CurrentState, tmp_path: Pa
     told_by_rest(current, job(), checkpoint(4, path=f"file:{tmp_path}/savepoint-aaaaaa-0123456789ab"))
     reader(current).read_new()
     with current.reading() as state:
-        (listing,) = state.flink.listings(listed("2.3-savepoint")[0])
+        (listing,) = state.flink.lists.listings(listed("2.3-savepoint")[0])
     assert listing.kind is FlinkKind.SAVEPOINT
     assert listing.job == JOB
 

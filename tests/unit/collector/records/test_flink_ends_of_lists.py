@@ -99,7 +99,7 @@ def test_the_end_of_a_checkpoint_is_awaited_where_its_list_was_read_first(
 def test_the_lists_of_a_job_that_were_read_whole() -> None:
     of_others = (listed(4, B), listed(5, A, cluster="us"))
     found = state(job(), listed(1, A), listed(2, A, error="cut short"), listed(3, A), *of_others)
-    assert found.read_whole(found.jobs[A]) == {1, 3}
+    assert found.lists.read_whole(found.jobs[A]) == {1, 3}
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,13 @@ def test_the_lists_of_a_job_that_were_read_whole() -> None:
     ],
 )
 def test_the_jobs_that_are_read_on_disk_now(seen: list[FlinkCommittables], since: int, on_disk: set[str]) -> None:
-    assert state(*seen).read_on_disk(CLUSTER, T0 + since) == on_disk
+    assert state(*seen).lists.read_on_disk(CLUSTER, T0 + since) == on_disk
 
 
 def test_how_many_transactions_each_checkpoint_lists() -> None:
     other = ID._replace(producer_epoch=1)
     found = state(listed(1, A, ID, other), listed(2, A), listed(3, A, ID, error="cut short"), listed(1, B, ID))
-    assert found.listed_counts() == {(A, 1): 2, (A, 2): 0, (B, 1): 1}
+    assert found.lists.listed_counts() == {(A, 1): 2, (A, 2): 0, (B, 1): 1}
 
 
 def test_the_prefixes_of_a_pipeline_are_those_that_its_jobs_used_last() -> None:

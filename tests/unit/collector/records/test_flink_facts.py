@@ -133,18 +133,18 @@ def test_a_copy_is_the_same_and_does_not_change_with_it() -> None:
     found.see_polled(CLUSTER, T0, answered=True)
     found.see_polled("away", T0, answered=False)
     copy = found.copy()
-    for name in ("jobs", "committables", "polled_ms", "away_since_ms", "answered", "checkpoints_kept"):
+    for name in ("jobs", "lists", "polled_ms", "away_since_ms", "answered", "checkpoints_kept"):
         assert getattr(copy, name) == getattr(found, name)
-    assert copy.job_of_prefix("orders") == (CLUSTER, A)
-    assert (copy.listings(ID), copy.pipeline_of(B), copy.is_pooled("orders")) == (
-        found.listings(ID),
+    assert copy.lists.job_of_prefix("orders") == (CLUSTER, A)
+    assert (copy.lists.listings(ID), copy.pipeline_of(B), copy.lists.is_pooled("orders")) == (
+        found.lists.listings(ID),
         f"{CLUSTER}/orders",
         False,
     )
     found.see_checkpoint(checkpoint(4))
     found.see_committables(listed(4, A, ID))
     found.see_polled("away", T0, answered=True)
-    assert (list(copy.jobs[A].checkpoints), [each.number for each in copy.listings(ID)]) == ([3], [3])
+    assert (list(copy.jobs[A].checkpoints), [each.number for each in copy.lists.listings(ID)]) == ([3], [3])
     assert (copy.polled_ms, copy.away_since_ms, copy.answered) == ({CLUSTER: T0}, {"away": T0}, {CLUSTER})
 
 
@@ -189,7 +189,7 @@ def test_jobs_that_are_over_are_forgotten_before_one_that_runs_for_long(monkeypa
 
 
 def test_a_copy_has_all_that_is_known_and_does_not_change_with_it() -> None:
-    found = state(job(job=A), checkpoint(3, job=A, path=path(A, 3)), listed(3, A, ID))
+    found = state(job(job=A), checkpoint(3, job=A, path=path(A, 3)), listed(3, A, ID), writes_here={CLUSTER: True})
     found.out_of_reach[CLUSTER] = {(A, 4): "access denied"}
     found.unread[CLUSTER] = (UnreadCheckpoint(path(A, 5), A, 5, "it is cut short"),)
     found.polled_ms[CLUSTER] = found.away_since_ms["other"] = T0
@@ -197,8 +197,8 @@ def test_a_copy_has_all_that_is_known_and_does_not_change_with_it() -> None:
     copied = found.copy()
     assert copied == found
     known = replace(copied)
-    for container in (found.jobs, found.committables, found.out_of_reach[CLUSTER], found.unread, found.polled_ms,
+    for container in (found.jobs, found.lists.committables, found.out_of_reach[CLUSTER], found.unread, found.polled_ms,
                       found.away_since_ms, found.answered):  # fmt: skip
         container.clear()
     assert copied == known
-    assert all((copied.jobs, copied.committables, copied.out_of_reach[CLUSTER], copied.unread, copied.answered))
+    assert all((copied.jobs, copied.lists.committables, copied.out_of_reach[CLUSTER], copied.unread, copied.answered))

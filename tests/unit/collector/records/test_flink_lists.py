@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from indoubt.collector.records import flink_facts
+from indoubt.collector.records import flink_facts, flink_lists
 from indoubt.collector.records.flink_facts import FlinkState
 from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS
 from indoubt.collector.records.formats.flink_records import (
@@ -23,29 +23,29 @@ from tests.unit.collector.records.flink_states import DONE, FAILED, ID, A, B, C,
 
 
 def test_a_list_is_known_until_it_is_written_again_or_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flink_facts, "COMMITTABLES_KEPT", 2)
+    monkeypatch.setattr(flink_lists, "COMMITTABLES_KEPT", 2)
     other = Committable("orders-0-2", 1, 0)
     found = state(listed(1, A, ID, other), listed(2, A, ID))
-    assert [each.number for each in found.listings(ID)] == [1, 2]
+    assert [each.number for each in found.lists.listings(ID)] == [1, 2]
     found.see_committables(listed(1, A, other))
-    assert [each.number for each in found.listings(ID)] == [2]
-    assert [each.number for each in found.listings(other)] == [1]
+    assert [each.number for each in found.lists.listings(ID)] == [2]
+    assert [each.number for each in found.lists.listings(other)] == [1]
     found.see_committables(listed(3))
-    assert found.listings(ID) == [], "the list that was read first is forgotten"
-    assert found.listed_in(1) == {other}
-    assert found.listed_in(2) == set()
+    assert found.lists.listings(ID) == [], "the list that was read first is forgotten"
+    assert found.lists.listed_in(1) == {other}
+    assert found.lists.listed_in(2) == set()
 
 
 def test_lists_of_the_job_that_was_read_first_are_forgotten_with_its_prefixes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flink_facts, "JOBS_KEPT", 2)
+    monkeypatch.setattr(flink_lists, "JOBS_KEPT", 2)
     prefixes = frozenset({"orders", "bills"})
     found = state(listed(1, A, ID, prefixes=prefixes, pooled=prefixes), listed(1, B, ID, prefixes=frozenset({"bills"})))
-    assert (found.job_of_prefix("orders"), found.job_of_prefix("bills")) == ((CLUSTER, A), (CLUSTER, B))
-    assert (found.is_pooled("orders"), found.is_pooled("bills")) == (True, False)
+    assert (found.lists.job_of_prefix("orders"), found.lists.job_of_prefix("bills")) == ((CLUSTER, A), (CLUSTER, B))
+    assert (found.lists.is_pooled("orders"), found.lists.is_pooled("bills")) == (True, False)
     found.see_committables(listed(1, C))
-    assert [each.job for each in found.listings(ID)] == [B]
-    assert (found.job_of_prefix("orders"), found.is_pooled("orders")) == (None, None)
-    assert (found.job_of_prefix("bills"), found.is_pooled("bills")) == ((CLUSTER, B), False)
+    assert [each.job for each in found.lists.listings(ID)] == [B]
+    assert (found.lists.job_of_prefix("orders"), found.lists.is_pooled("orders")) == (None, None)
+    assert (found.lists.job_of_prefix("bills"), found.lists.is_pooled("bills")) == ((CLUSTER, B), False)
 
 
 def test_jobs_without_a_list_are_found_anew_after_each_change(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_a_later_checkpoint_that_was_read_whole_replaces_one_that_cannot_be(
     found = state(read, unread={CLUSTER: (unread,)})
     assert found.unread_that_matter(CLUSTER) == ([] if is_replaced else [unread])
     assert found.unread_that_matter("another") == []
-    found.see_gone(CLUSTER, read.path)
+    found.lists.see_gone(CLUSTER, read.path)
     assert found.unread_that_matter(CLUSTER) == [unread], "what replaced it is deleted"
     untimed = unread._replace(changed_ms=None)
     assert state(read, unread={CLUSTER: (untimed,)}).unread_that_matter(CLUSTER) == [untimed]
@@ -114,8 +114,8 @@ def test_the_first_list_that_was_written_since_it_was_opened_holds_a_transaction
     found = state(listed(1, A, ID, written_ms=T0), listed(2, A, ID, written_ms=T0 + 10_000))
     skew = CLOCK_SKEW_MS
     since = (0, skew, skew + 1, 10_000 + skew, 10_000 + skew + 1)
-    assert [found.checkpoint_of(ID, T0 + at) for at in since] == [1, 1, 2, 2, None]
-    assert found.checkpoint_of(Committable("orders-0-9", 1, 0), T0) is None
+    assert [found.lists.checkpoint_of(ID, T0 + at) for at in since] == [1, 1, 2, 2, None]
+    assert found.lists.checkpoint_of(Committable("orders-0-9", 1, 0), T0) is None
 
 
 def test_a_list_is_of_the_checkpoint_that_it_was_written_for() -> None:
@@ -175,13 +175,13 @@ def test_a_list_that_a_second_start_wrote_into_a_named_directory_is_not_the_ende
 
 
 def test_lists_of_the_job_that_wrote_longest_ago_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flink_facts, "JOBS_KEPT", 2)
+    monkeypatch.setattr(flink_lists, "JOBS_KEPT", 2)
     young, old = listed(1, A, ID, written_ms=T0 + 9), [listed(50, of, written_ms=T0) for of in (B, C)]
     for order in permutations([young, *old]):
-        assert state(*order).listings(ID) == [young]
+        assert state(*order).lists.listings(ID) == [young]
     elsewhere = [listed(50, of, written_ms=T0 + 10, cluster="us") for of in (B, C)]
     found = state(young, *elsewhere)
-    assert found.committables.keys() == {(CLUSTER, A), ("us", B), ("us", C)}, "each cluster has its own limit"
+    assert found.lists.committables.keys() == {(CLUSTER, A), ("us", B), ("us", C)}, "each cluster has its own limit"
 
 
 def test_the_job_that_wrote_last_has_the_prefix_not_the_one_that_was_read_last() -> None:
@@ -190,20 +190,39 @@ def test_the_job_that_wrote_last_has_the_prefix_not_the_one_that_was_read_last()
     pooled = listed(501, B, written_ms=T0 + 1, prefixes=prefixes, pooled=prefixes)
     for order in permutations([now, before, pooled]):
         found = state(*order).copy()
-        assert (found.job_of_prefix("orders"), found.is_pooled("orders")) == ((CLUSTER, A), False)
+        assert (found.lists.job_of_prefix("orders"), found.lists.is_pooled("orders")) == ((CLUSTER, A), False)
 
 
 def test_a_list_that_is_gone_is_known_as_such_until_it_is_read_again() -> None:
     found = state(listed(1, A, ID), listed(2, A, ID), listed(1, B, ID))
-    found.see_gone("us", path(A, 1))
-    found.see_gone(CLUSTER, path(A, 9))
+    found.lists.see_gone("us", path(A, 1))
+    found.lists.see_gone(CLUSTER, path(A, 9))
+    assert [each.is_gone for each in found.lists.listings(ID)] == [False] * 3, (
+        "of another cluster, and none that was read"
+    )
     for _ in range(2):
-        found.see_gone(CLUSTER, path(A, 1))
-        assert [(each.job, each.number, each.is_gone) for each in found.listings(ID)] == [
+        found.lists.see_gone(CLUSTER, path(A, 1))
+        assert [(each.job, each.number, each.is_gone) for each in found.lists.listings(ID)] == [
             (A, 1, True),
             (A, 2, False),
             (B, 1, False),
         ]
-        assert list(found.committables[CLUSTER, A]) == [path(A, 1), path(A, 2)]
+        assert list(found.lists.committables[CLUSTER, A]) == [path(A, 1), path(A, 2)]
     found.see_committables(listed(1, A, ID))
-    assert [each.is_gone for each in found.listings(ID)] == [False] * 3
+    assert [each.is_gone for each in found.lists.listings(ID)] == [False] * 3
+
+
+def test_a_prefix_goes_to_the_job_that_wrote_last_of_those_whose_lists_are_there() -> None:
+    orders, other = frozenset({"orders"}), frozenset({"bills"})
+    lists = [
+        listed(1, A, written_ms=T0 + 2, prefixes=orders, pooled=orders),
+        listed(1, B, written_ms=T0 + 1, prefixes=orders),
+        listed(1, C, written_ms=T0 + 3, prefixes=orders),
+        listed(1, "d" * 32, written_ms=T0 + 9, prefixes=other),
+    ]
+    for order in permutations(lists):
+        found = state(*order).lists
+        found.see_gone(CLUSTER, path(C, 1))
+        assert (found.job_of_prefix("orders"), found.is_pooled("orders")) == ((CLUSTER, A), True)
+        found.see_gone(CLUSTER, path(A, 1))
+        assert (found.job_of_prefix("orders"), found.is_pooled("orders")) == ((CLUSTER, B), False)

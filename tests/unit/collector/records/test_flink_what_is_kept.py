@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from indoubt.collector.records import flink_facts
+from indoubt.collector.records import flink_facts, flink_lists
 from indoubt.collector.records.flink_facts import FlinkState
 from indoubt.collector.records.formats.flink_records import FlinkCheckpoint
 from tests.unit.collector.flink_observations import checkpoint, job
@@ -100,31 +100,31 @@ def test_the_last_checkpoints_that_a_job_may_be_restored_from(
 
 
 def test_a_job_whose_last_list_is_oldest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flink_facts, "JOBS_KEPT", 2)
+    monkeypatch.setattr(flink_lists, "JOBS_KEPT", 2)
     long = [listed(1, A, written_ms=T0), listed(2, A, written_ms=T0 + 100)]
     short = [listed(1, B, written_ms=T0 + 50), listed(2, B, written_ms=T0 + 60)]
     found = state(*long, *short, listed(1, C, written_ms=T0 + 200))
-    assert [job for _, job in found.committables] == [A, C]
+    assert [job for _, job in found.lists.committables] == [A, C]
 
 
 def test_a_prefix_is_free_again_once_the_job_that_had_it_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flink_facts, "JOBS_KEPT", 2)
+    monkeypatch.setattr(flink_lists, "JOBS_KEPT", 2)
     bills = frozenset({"bills"})
     found = state(
         listed(1, A, written_ms=T0 + 9, prefixes=PREFIX),
         listed(1, B, written_ms=T0 + 30, prefixes=bills),
         listed(1, C, written_ms=T0 + 20),
     )
-    assert found.job_of_prefix("orders") is None
+    assert found.lists.job_of_prefix("orders") is None
     found.see_committables(listed(2, C, written_ms=T0 + 5, prefixes=PREFIX | bills))
-    assert found.job_of_prefix("orders") == (CLUSTER, C)
-    assert found.job_of_prefix("bills") == (CLUSTER, B), "it wrote later, and is not forgotten"
+    assert found.lists.job_of_prefix("orders") == (CLUSTER, C)
+    assert found.lists.job_of_prefix("bills") == (CLUSTER, B), "it wrote later, and is not forgotten"
 
 
 def test_in_a_copy_too_an_older_list_takes_no_prefix() -> None:
     copy = state(listed(2, A, written_ms=T0 + 9, prefixes=PREFIX)).copy()
     copy.see_committables(listed(1, B, written_ms=T0 + 5, prefixes=PREFIX))
-    assert copy.job_of_prefix("orders") == (CLUSTER, A)
+    assert copy.lists.job_of_prefix("orders") == (CLUSTER, A)
 
 
 def test_rows_are_what_would_be_made_anew_once_jobs_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

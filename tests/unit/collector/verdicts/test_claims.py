@@ -11,7 +11,8 @@ from indoubt.collector.act.orders.plan import handle_of
 from indoubt.collector.assess.rules.checkpoints import ONLY_FROM_EVENTS
 from indoubt.collector.facts.eviction import trim
 from indoubt.collector.facts.state import State
-from indoubt.collector.facts.transaction_join import find, of_batches, views
+from indoubt.collector.facts.transaction_join import find, views
+from indoubt.collector.facts.transactions_of_batches import of_batches
 from indoubt.collector.records.facts import HandleIdentity
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import DecisionSeen, Observation

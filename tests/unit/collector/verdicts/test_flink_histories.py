@@ -59,7 +59,7 @@ def is_clear(found: History, application: Application) -> bool:
     """Say whether a collector saw all that happened, and that nobody else has the name or the prefix."""
     others = [each for each in found.applications if each is not application]
     is_alone = found.setting.beside in ("", "apart") and not found.copies
-    is_alone = is_alone and all(found.world.flink.read_whole(found.world.flink.jobs[each.job]) for each in others)
+    is_alone = is_alone and all(found.world.flink.lists.read_whole(found.world.flink.jobs[each.job]) for each in others)
     # Whose copy another one was restored from is not told: it may go on with this work.
     is_alone = is_alone and not any(each.is_moved for each in others)
     return found.setting.watched and found.setting.stated is not False and application.is_told() and is_alone

@@ -227,12 +227,12 @@ def test_it_is_certain_again_once_rest_has_answered() -> None:
 
 def test_a_prefix_goes_back_to_its_job_once_the_copy_is_gone() -> None:
     state = flink_state([*SOLE, COPY])
-    assert state.job_of_prefix("orders") == (CLUSTER, COPY.job)
-    state.see_gone(CLUSTER, COPY.path)
-    assert state.job_of_prefix("orders") == (CLUSTER, JOB)
+    assert state.lists.job_of_prefix("orders") == (CLUSTER, COPY.job)
+    state.lists.see_gone(CLUSTER, COPY.path)
+    assert state.lists.job_of_prefix("orders") == (CLUSTER, JOB)
     assert told(judged([], state)) == (23, COMMIT)
-    state.see_gone(CLUSTER, LISTED_3.path)
-    assert state.job_of_prefix("orders") == (CLUSTER, JOB), "where all are gone, the last stays"
+    state.lists.see_gone(CLUSTER, LISTED_3.path)
+    assert state.lists.job_of_prefix("orders") == (CLUSTER, JOB), "where all are gone, the last stays"
 
 
 def test_a_job_that_is_forgotten_shares_its_id_with_none() -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from indoubt.collector.verdicts.blocked_readers import Reader, ReaderKind
-from indoubt.collector.verdicts.group_lags import GroupLag, group_lags, lag_of
-from indoubt.collector.verdicts.partition_state import PartitionFindings, PartitionTracker
+from indoubt.collector.verdicts.group_lags import GroupLag, application_lags, group_lags, lag_of
+from indoubt.collector.verdicts.partition_state import Blocked, PartitionFindings, PartitionTracker
 from indoubt.lifecycle.verdicts import Certainty
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import partition
@@ -38,3 +38,23 @@ def test_a_groups_partitions_count_together() -> None:
 
 def test_of_two_lags_the_larger_of_each_is_kept() -> None:
     assert GroupLag(lag=3, hidden=9).most(GroupLag(lag=5, hidden=1)) == GroupLag(lag=5, hidden=9)
+
+
+def test_only_a_group_that_is_known_lags() -> None:
+    tracker = PartitionTracker(stalled_ms=30_000)
+    tracker.saw_partition(("orders", 0), 105, 105, T0)
+    tracker.saw_group("g", "Stable", {("orders", 0): 98}, T0, is_whole=True)
+    writers = {"orders-0": {"A"}}
+    seen = PartitionFindings(at_ms=T0, blocked=tracker.blocked(), read_by=tracker.read_by())
+    assert application_lags(seen, writers) == {"A": 7}
+    forgotten = PartitionFindings(at_ms=T0, blocked=tracker.blocked())
+    assert (group_lags(forgotten), application_lags(forgotten, writers)) == ({}, {})
+
+
+def test_an_application_of_which_only_markers_are_left_has_no_lag() -> None:
+    kind, snapshot = ReaderKind.MARKERS_ONLY, partition(100, 105)
+    reader = Reader(group="g", kind=kind, certainty=Certainty.LIKELY, offset=95, lag=0, state="Stable", since_ms=T0)
+    blocked = Blocked(snapshot=snapshot, holder=None, readers=(reader,))
+    seen = PartitionFindings(at_ms=T0, blocked=(blocked,), read_by={"g": frozenset({snapshot.partition})})
+    topic, number = snapshot.partition
+    assert application_lags(seen, {f"{topic}-{number}": {"A"}}) == {}

@@ -119,7 +119,7 @@ def test_the_longest_wait_counts_and_is_never_negative() -> None:
 def test_where_nothing_waits_nothing_is_counted() -> None:
     found = behind(sightings.partition(100, 105), at=6_000)["A"]
     assert (found.waiting, found.longest_wait_ms, found.hidden) == (0, 0, 5)
-    assert (ReaderWait().waiting, ReaderWait().longest_wait_ms, ReaderWait().hidden) == (0, 0, 0)
+    assert ReaderWait() == ReaderWait(waiting=0, longest_wait_ms=0, hidden=0, lag=0)
 
 
 def test_a_group_that_lags_where_nothing_is_hidden_waits_for_nobody() -> None:
@@ -131,3 +131,11 @@ def test_of_two_waits_the_larger_of_each_is_kept(places: str) -> None:
     less = ReaderWait(waiting=2, longest_wait_ms=5_000, hidden=9, lag=3)
     more = replace(less, **{places: 10_000})
     assert less.most(more) == more.most(less) == more
+
+
+@pytest.mark.parametrize(("key", "transaction", "names"), [("k", "", [""]), ("", "a-0", ["A"]), ("", "", [])])
+def test_a_holder_counts_by_its_id_or_once_it_is_proven(key: str, transaction: str, names: list[str]) -> None:
+    holder = Holder(producer=producer(), key=key, transaction=transaction, opened_ms=T0)
+    blocked = Blocked(snapshot=sightings.partition(100, 105), holder=holder, readers=())
+    found = reader_waits(PartitionFindings(at_ms=T0, blocked=(blocked,)), lambda _: "A", {})
+    assert list(found) == names

@@ -81,7 +81,11 @@ def lost_after_restart(path: Path) -> list[str]:
         current.see_decision_log(DecisionLogStatus.READABLE)
         with current.reading() as state:
             assert not state.ended.told_by_history
-        return [judged.view.transaction for judged in current.judged() if judged.judgement.verdict is Verdict.LOST]
+        return [
+            judged.view.transaction
+            for judged in current.transactions.judged()
+            if judged.judgement.verdict is Verdict.LOST
+        ]
     finally:
         store.close()
 

@@ -82,7 +82,7 @@ def attempts(directory: Path, kept: int, number: int, query: ListQuery) -> tuple
         current.observe(story())
         store.flushed()
         rows = listings.batches(current, Attempts(current, store), query, number, None).rows
-        in_memory = sum(1 for _ in current.judged_of_batches(lambda attempt: attempt.batch == number))
+        in_memory = sum(1 for _ in current.transactions.judged_of_batches(lambda attempt: attempt.batch == number))
         return [replace(row, revision="") for row in rows], in_memory
 
 

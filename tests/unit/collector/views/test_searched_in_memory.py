@@ -218,6 +218,6 @@ def test_one_whose_end_was_never_seen_is_found_after_a_restart(tmp_path: Path) -
     seen.opened(3, "billing")
     seen.ended(3, COMMIT, "billing")
     current = seen.restarted()
-    assert len(current.judged(settled=True)) == 1, "what a later one followed is not loaded"
+    assert len(current.transactions.judged(settled=True)) == 1, "what a later one followed is not loaded"
     assert [row[:2] for row in pages((current, seen.store), 5)] == [(T0 + 100, "billing"), (T0, "billing")]
     seen.store.close()

@@ -68,7 +68,7 @@ def current(tmp_path: Path) -> Iterator[CurrentState]:
 def why_not(current: CurrentState, answers: Answering, *seen: Observation, act: Action = Action.COMMIT) -> str:
     current.see_decision_log(DecisionLogStatus.READABLE)
     current.observe([observed(number, observation) for number, observation in enumerate(seen)])
-    (judged,) = current.judged(settled=True)
+    (judged,) = current.transactions.judged(settled=True)
     owners = Owners(broker=answers, members=answers.members, flink={})  # type: ignore[arg-type]
     checks = OwnChecks(current, owners, is_stopped=lambda: answers.stopped, clock_doubt=lambda: answers.clock)
     key = judged.view.key

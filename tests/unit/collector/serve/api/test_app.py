@@ -217,7 +217,9 @@ def test_state_is_the_same_after_a_restart(tmp_path: Path) -> None:
     again = CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
     again.load()
     assert again.counts() == (9, 1)
-    assert {j.view.key: j.view.revision for j in again.judged(settled=True)} == {r["key"]: r["revision"] for r in rows}
+    assert {j.view.key: j.view.revision for j in again.transactions.judged(settled=True)} == {
+        r["key"]: r["revision"] for r in rows
+    }
     assert store.next_offsets("test") == {0: 10}
     assert store.next_offsets("decisions") == {0: 2}
     store.close()

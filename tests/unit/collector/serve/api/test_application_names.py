@@ -130,7 +130,7 @@ def test_open_transactions(api: Api) -> None:
     for row in (found := [row for row in api.rows("transactions") if row["producer_id"] >= 77]):
         name = NAMES[row["transaction"]]
         assert (row["pipeline"], row["application"]["name"]) == (name, name)
-    views = [view for judged in api.current.judged() if (view := judged.view).producer_id >= 77]
+    views = [view for judged in api.current.transactions.judged() if (view := judged.view).producer_id >= 77]
     assert len(found) == len(views) == len(NAMES)
     for view in views:
         # Of an application that nothing is known of, a metric has no label of its own.

@@ -84,7 +84,7 @@ def test_a_branch_goes_by_its_application(
     (row,) = rows_of(api, name)
     assert row["application"] == {"kind": application, "name": name, "instance": "", "task": task}
     assert row["pipeline"] == name
-    (view,) = [one.view for one in api.current.judged() if one.view.key == row["key"]]
+    (view,) = [one.view for one in api.current.transactions.judged() if one.view.key == row["key"]]
     assert PipelineLabels(most=10).of_transaction(view) == label
     assert [one["kind"] for one in api.rows("transaction-counts") if one["pipeline"] == name] == [application]
     order = StandingOrder(name="o", act=Action.ABORT, applications=frozenset({name}), most_per_hour=1)

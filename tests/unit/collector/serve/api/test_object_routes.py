@@ -62,7 +62,7 @@ def get(api: Api, path: str) -> Any:
 
 
 def test_a_transaction_that_has_left_memory_is_answered_from_history(api: Api) -> None:
-    assert api.current.find(OURS) is None, "the test is about one that has left memory"
+    assert api.current.transactions.find(OURS) is None, "the test is about one that has left memory"
     one = get(api, f"transactions/{quote(OURS, safe='')}")
     assert (one["state"], one["verdict"], one["batch"], one["decision"]["offset"]) == ("committed", "settled", 41, 1)
     assert one["handle"] == handle().to_json()
@@ -75,7 +75,7 @@ def test_a_transaction_that_has_left_memory_is_answered_from_history(api: Api) -
 
 
 def test_an_aborted_one_that_has_left_memory_keeps_its_answer_about_loss(api: Api) -> None:
-    assert api.current.find(GONE) is None
+    assert api.current.transactions.find(GONE) is None
     one = get(api, f"transactions/{quote(GONE, safe='')}")
     assert (one["state"], one["opened_at_ms"]) == ("aborted", 1795000000000)
     assert (one["loss"]["verdict"], one["loss"]["cause"]) == ("unknown", "timeout")

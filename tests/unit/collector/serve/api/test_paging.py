@@ -133,7 +133,7 @@ def test_batches_that_are_over_stand_newest_first_and_with_the_others_they_are_a
 
 
 def test_what_is_left_unjoined_is_listed_as_if_it_were_joined(api: Api) -> None:
-    every = sorted(api.current.judged(settled=True), key=urgency)
+    every = sorted(api.current.transactions.judged(settled=True), key=urgency)
     assert [row["key"] for row in api.rows("transactions?all=true")] == [one.view.key for one in every]
     batches = current_batches(api.current, lambda batch_attempt: True)
     assert {batch.verdict for batch in batches} >= {

@@ -144,7 +144,7 @@ def test_a_row_says_how_it_ended_and_why(api: Api) -> None:
 @pytest.mark.long
 def test_each_branch_that_is_found_has_an_answer_of_its_own(api: Api) -> None:
     rows = found(api, "transaction=xid-")
-    in_memory = [row for row in rows if api.current.find(row["key"]) is not None]
+    in_memory = [row for row in rows if api.current.transactions.find(row["key"]) is not None]
     assert 0 < len(in_memory) < len(rows) == 450
     for row in rows:
         answer = api.client.get(f"/api/v1/transactions/{quote(row['key'], safe='')}", headers=VIEWER)

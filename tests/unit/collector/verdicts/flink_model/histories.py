@@ -154,7 +154,7 @@ def history(steps: list[Step], setting: Setting) -> History:
 
 def _is_told(flink: FlinkState, facts: FlinkJobFacts) -> bool:
     completed = (seen.status is FlinkStatus.COMPLETED for seen in facts.checkpoints.values())
-    return flink.names_prefix(facts, "orders") is True or any(completed)
+    return flink.lists.names_prefix(facts, "orders") is True or any(completed)
 
 
 def _application(world: World, key: str, name: str, prefix: str, setting: Setting) -> Application:

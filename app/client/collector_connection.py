@@ -1,0 +1,111 @@
+"""The connection to the collector: one request at a time, its answer read into rows, or one CollectorError."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import httpx
+
+from indoubt.app.client.collector_errors import CollectorError, Failure, refusal, unanswered
+from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.kept_answers import KeptAnswers
+from indoubt.app.settings import Settings
+from indoubt.lifecycle.errors import IndoubtError
+from indoubt.lifecycle.page_paths import CLUSTER_HEADER
+from indoubt.lifecycle.persons import Person
+
+READ_LIMIT_S = 4.0
+Row = TypeVar("Row")
+Filters = Mapping[str, str | tuple[str, ...]]
+"""Of a look; one with several texts is sent several times."""
+
+
+class CollectorConnection:
+    """Sends requests and reads the answers. Every method raises CollectorError.
+
+    ``shared_for_s``: so long an answer serves all who ask the same in the name of the same person; by default each asks again.
+    ``asking_person`` returns who that is at the moment, None for the holder of the token.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        shared_for_s: float = 0.0,
+        asking_person: Callable[[], Person | None] = lambda: None,
+    ) -> None:
+        self.address, self.cluster = settings.collector_url, settings.cluster
+        self._asking_person = asking_person
+        self.kept_answers = KeptAnswers(shared_for_s)
+        self._token = settings.token
+        self._look_only = settings.look_only
+        # Proxies from the environment are left out: the token goes to the collector's address and nowhere else.
+        self._http = httpx.Client(
+            base_url=self.address,
+            timeout=httpx.Timeout(READ_LIMIT_S, connect=2.0),
+            trust_env=False,
+            verify=settings.tls(),
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def forget(self) -> None:
+        """Share no answer from before now."""
+        self.kept_answers.forget()
+
+    def _read(self, path: str, read: Callable[[Any], Row], filters: Filters | None = None) -> Row:
+        return self._understand(path, read, self._get_shared(path, filters or {}))
+
+    def _rows(self, path: str, read: Callable[[Any], Row], filters: Filters) -> Rows[Row]:
+        answer = self._get_shared(path, filters)
+        return self._understand(
+            path, lambda value: Rows(map(read, value["rows"]), int(value["more"]), value["next"]), answer
+        )
+
+    def _understand(self, path: str, read: Callable[[Any], Row], answer: Any) -> Row:
+        try:
+            return read(answer)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CollectorError(
+                Failure.UNEXPECTED,
+                f"{self.address}{path} answered with something unexpected ({type(error).__name__}: {error}): "
+                "are collector and app of the same version?",
+            ) from error
+
+    def _get_shared(self, path: str, filters: Filters) -> Any:
+        # Each person has a limit, and one who reaches it must not hold up the others.
+        what = (path, frozenset(filters.items()), self._asking_person())
+        return self.kept_answers.get(what, lambda: self._ask("GET", path, params=dict(filters)))
+
+    def _ask(self, method: str, path: str, **request: Any) -> Any:
+        try:
+            return self._asked(method, path, **request)
+        finally:
+            if method != "GET":
+                self.kept_answers.forget()
+
+    def _asked(self, method: str, path: str, **request: Any) -> Any:
+        if self._look_only and method != "GET":
+            raise CollectorError(Failure.NOT_ALLOWED, "These pages give no orders (--look-only)")
+        try:
+            person = self._asking_person()
+            named = {CLUSTER_HEADER: self.cluster} if self.cluster else {}
+            headers = (
+                named | {"Authorization": f"Bearer {self._token()}"} | (person.headers() if person is not None else {})
+            )
+            answer = self._http.request(method, path, headers=headers, follow_redirects=False, **request)
+        except httpx.TimeoutException as error:
+            raise CollectorError(Failure.UNREACHABLE, "The collector does not answer in time") from error
+        except httpx.HTTPError as error:
+            raise CollectorError(Failure.UNREACHABLE, unanswered(error)) from error
+        except IndoubtError as error:
+            raise CollectorError(Failure.TOKEN, str(error)) from error
+        try:
+            value = answer.json()
+        except ValueError:
+            value = None
+        if answer.is_success and value is not None:
+            return value
+        raise refusal(answer.status_code, value)

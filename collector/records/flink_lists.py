@@ -1,0 +1,160 @@
+"""What checkpoints of Flink on disk list, by job and by transaction. It is no history: the files are read again after a start."""
+
+from __future__ import annotations
+
+from collections.abc import ItemsView
+from dataclasses import dataclass, field, replace
+
+from indoubt.collector.records.facts import HandleIdentity
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, Listed
+
+JOBS_KEPT = 200
+"""Jobs of a cluster whose lists stay in memory."""
+COMMITTABLES_KEPT = 20
+"""Checkpoints of one job whose ``_metadata`` stays in memory: Flink itself keeps fewer on disk unless it is told to."""
+
+
+@dataclass(slots=True)
+class FlinkLists:
+    """The lists that were read, and which job was seen last to use each transactional id prefix."""
+
+    committables: dict[tuple[str, str], dict[str, FlinkCommittables]] = field(default_factory=dict)
+    """(cluster, job) -> directory of a checkpoint -> what its ``_metadata`` lists, oldest read first."""
+    _listings: dict[Listed, list[FlinkCommittables]] = field(default_factory=dict)
+    _prefixes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Transactional id prefix -> (cluster, job) that was seen to use it last."""
+    _pooled: dict[str, bool] = field(default_factory=dict)
+    """Transactional id prefix -> whether its ids are used again, as the last list of its job says."""
+    _written_ms: dict[str, int] = field(default_factory=dict)
+    """Transactional id prefix -> when that list was written."""
+
+    def see(self, seen: FlinkCommittables) -> None:
+        """Note what one lists; one that was written again in the same directory replaces the earlier one."""
+        of_job = self.committables.setdefault((seen.cluster, seen.job), {})
+        gone = [before] if (before := of_job.pop(seen.path, None)) is not None else []
+        of_job[seen.path] = seen
+        if len(of_job) > COMMITTABLES_KEPT:
+            gone.append(of_job.pop(next(iter(of_job))))
+        for forgotten in gone:
+            self._forget(forgotten)
+        for committable in seen.committables:
+            self._listings.setdefault(committable, []).append(seen)
+        for prefix in seen.prefixes:
+            # Lists are read by their numbers at start: of two jobs the one that wrote last has the prefix.
+            if seen.written_ms >= self._written_ms.get(prefix, 0):
+                self._prefixes[prefix] = (seen.cluster, seen.job)
+                self._pooled[prefix] = prefix in seen.pooled
+                self._written_ms[prefix] = seen.written_ms
+        of_cluster = [job for job in self.committables if job[0] == seen.cluster]
+        if len(of_cluster) > JOBS_KEPT:
+            oldest = min(of_cluster, key=lambda job: max(each.written_ms for each in self.committables[job].values()))
+            for forgotten in self.committables.pop(oldest).values():
+                self._forget(forgotten)
+            self._prefixes = {prefix: job for prefix, job in self._prefixes.items() if job != oldest}
+            self._pooled = {prefix: told for prefix, told in self._pooled.items() if prefix in self._prefixes}
+            self._written_ms = {prefix: at_ms for prefix, at_ms in self._written_ms.items() if prefix in self._prefixes}
+
+    def see_gone(self, cluster: str, path: str) -> None:
+        """Note that a checkpoint that was read is not there any more. What it listed is still known: that tells of losses."""
+        for (of_cluster, _), of_job in self.committables.items():
+            known = of_job.get(path) if of_cluster == cluster else None
+            if known is None:
+                continue
+            gone = of_job[path] = replace(known, is_gone=True)
+            for prefix in known.prefixes:
+                self._find_owner(prefix)
+            for committable in known.committables:
+                listings = self._listings.get(committable, [])
+                self._listings[committable] = [gone if each is known else each for each in listings]
+
+    def _find_owner(self, prefix: str) -> None:
+        """Give a prefix to the job that wrote last of those whose lists are there; where none is, it stays as it was."""
+        every = (each for of_job in self.committables.values() for each in of_job.values() if not each.is_gone)
+        last = max((each for each in every if prefix in each.prefixes), key=lambda each: each.written_ms, default=None)
+        if last is not None:
+            self._prefixes[prefix] = (last.cluster, last.job)
+            self._pooled[prefix], self._written_ms[prefix] = prefix in last.pooled, last.written_ms
+
+    def _forget(self, forgotten: FlinkCommittables) -> None:
+        for committable in forgotten.committables:
+            left = [listing for listing in self._listings.get(committable, ()) if listing is not forgotten]
+            if left:
+                self._listings[committable] = left
+            else:
+                self._listings.pop(committable, None)
+
+    def listings(self, committable: Listed) -> list[FlinkCommittables]:
+        """Return the checkpoints on disk that list exactly this transaction, in the order in which they were read."""
+        return list(self._listings.get(committable, ()))
+
+    def have(self, facts: FlinkJobFacts, transaction: HandleIdentity) -> bool:
+        """Say whether one of a job lists exactly this transaction."""
+        id_, producer_id, epoch = transaction
+        if producer_id is None or epoch is None:
+            return False
+        job = (facts.job.cluster, facts.job.job)
+        return any(
+            (each.cluster, each.job) == job for each in self._listings.get(Committable(id_, producer_id, epoch), ())
+        )
+
+    def checkpoint_of(self, listed: Listed, since_ms: int) -> int | None:
+        """Return the number of the first checkpoint that lists a transaction which was opened at ``since_ms``, or None."""
+        found = self._listings.get(listed, ())
+        return next((each.number for each in found if since_ms <= each.written_ms + CLOCK_SKEW_MS), None)
+
+    def listed_in(self, number: int) -> set[Listed]:
+        """Return what the checkpoints of that number list, of whatever job."""
+        of_jobs = (each for of_job in self.committables.values() for each in of_job.values() if each.number == number)
+        return {listed for each in of_jobs for listed in each.committables}
+
+    def read_on_disk(self, cluster: str, since_ms: int) -> set[str]:
+        """Return the jobs of which a ``_metadata`` was read since then (epoch ms)."""
+        return {
+            job
+            for (of_cluster, job), of_job in self.committables.items()
+            if of_cluster == cluster and next(reversed(of_job.values())).read_ms >= since_ms
+        }
+
+    def job_of_prefix(self, prefix: str) -> tuple[str, str] | None:
+        """Return (cluster, job) of the job whose sink was seen to use a transactional id prefix last."""
+        return self._prefixes.get(prefix)
+
+    def names_prefix(self, facts: FlinkJobFacts, prefix: str) -> bool | None:
+        """Say whether a job's checkpoints name a transactional id prefix as its sink's; None: none of its lists was read whole."""
+        lists = self.committables.get((facts.job.cluster, facts.job.job), {}).values()
+        if any(prefix in each.prefixes for each in lists):
+            return True
+        return None if all(each.error for each in lists) else False
+
+    def read_whole(self, facts: FlinkJobFacts) -> frozenset[int]:
+        """Return the checkpoints of a job whose lists were read whole."""
+        lists = self.committables.get((facts.job.cluster, facts.job.job), {}).values()
+        return frozenset(each.number for each in lists if not each.error)
+
+    def is_pooled(self, prefix: str) -> bool | None:
+        """Say whether the ids of a prefix are used again (TransactionNamingStrategy.POOLING); None: no list was read."""
+        return self._pooled.get(prefix)
+
+    def listed_counts(self) -> dict[tuple[str, int], int]:
+        """Return (job, number) -> how many transactions the checkpoint of that number lists, of those read whole."""
+        return {
+            (seen.job, seen.number): len(seen.committables)
+            for of_job in self.committables.values()
+            for seen in of_job.values()
+            if not seen.error
+        }
+
+    def jobs_of_prefixes(self) -> ItemsView[str, tuple[str, str]]:
+        """Return each prefix with (cluster, job) of the job whose sink was seen to use it last."""
+        return self._prefixes.items()
+
+    def copy(self) -> FlinkLists:
+        """Return lists that do not change with these."""
+        return FlinkLists(
+            committables={job: dict(of_job) for job, of_job in self.committables.items()},
+            _listings={committable: list(listings) for committable, listings in self._listings.items()},
+            _prefixes=dict(self._prefixes),
+            _pooled=dict(self._pooled),
+            _written_ms=dict(self._written_ms),
+        )
