@@ -135,7 +135,11 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{ALERTING}/test_evaluator.py",
     ),
     "collector/assess/rules/losses.py": (f"{ALERTING}/test_recent_losses.py", *ALERT_RULES),
-    "collector/assess/rules/hanging.py": (*ALERT_RULES, f"{VERDICTS}/test_partition_state.py"),
+    "collector/assess/rules/hanging.py": (
+        *ALERT_RULES,
+        f"{ALERTING}/test_snapshots.py",
+        f"{VERDICTS}/test_partition_state.py",
+    ),
     "collector/assess/rules/readers.py": (
         *ALERT_RULES,
         "tests/unit/collector/assess/test_attention.py",

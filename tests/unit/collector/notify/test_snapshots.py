@@ -208,7 +208,7 @@ def test_a_snapshot_shows_what_is_there_and_what_cannot_be_seen(tmp_path: Path) 
     assert list(found.read(unfinished_pipelines)) == [PREFIX]
     assert found.read(unavailable_sources) == {Source.CHECKPOINTS}
     assert found.read(blocked_readers) == blocked_partitions(partitions)
-    assert [one.producer_id for one in found.read(hanging)] == [7]
+    assert [(one.producer_id, one.is_named) for one in found.read(hanging)] == [(7, False)]
     store.close()
 
 
@@ -298,7 +298,8 @@ def test_a_snapshot_names_the_application_of_what_hangs(current: CurrentState) -
     (suspect,) = partition_findings().hanging
     known = replace(suspect, doubt=replace(suspect.doubt, transaction="shop-7"))
     findings = replace(partition_findings(), hanging=(known,))
-    assert [one.application for one in snapshot(current, 0, partitions=findings).read(hanging)] == ["shop"]
+    held = snapshot(current, 0, partitions=findings).read(hanging)
+    assert [(one.application, one.is_named) for one in held] == [("shop", True)]
 
 
 def test_checkpoints_in_a_directory_count_though_no_run_of_their_pipeline_is_known(tmp_path: Path) -> None:
