@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
+import sys
+import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,17 +18,100 @@ from typing import Any
 import httpx
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from demo.broker import Broker
 from demo.ports import free_port
 from tests.integration.collector_process import CollectorProcess
 from tests.integration.kafka_fixtures import wait_until
+from tests.integration.struck_collector import REACHED
 
 TAKEN_OVER_S = 30.0
 """Far more than a takeover takes: machines that run tests are busy."""
 READ_LIMIT_S = 20.0
 
 
+class Gate:
+    """A way to the broker that can be shut: what is sent then is held, and gets through once it is open again.
+
+    ``upstream``: the port behind it.
+    """
+
+    def __init__(self, upstream: int) -> None:
+        self._upstream, self._is_open = upstream, threading.Event()
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listening.getsockname()[1])
+        self.open()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def shut(self) -> None:
+        """Let nothing through."""
+        self._is_open.clear()
+
+    def open(self) -> None:
+        """Let everything through, what was held first."""
+        self._is_open.set()
+
+    def close(self) -> None:
+        """Take no connection any more."""
+        self._listening.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listening.accept()
+                broker = socket.create_connection(("127.0.0.1", self._upstream))
+            except OSError:
+                return
+            for source, sink in ((client, broker), (broker, client)):
+                threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while piece := source.recv(1 << 16):
+                self._is_open.wait()
+                sink.sendall(piece)
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
+
+
+@contextmanager
+def broker_behind_gates(directory: Path) -> Iterator[tuple[Broker, tuple[Gate, Gate]]]:
+    """Run a broker with a gate for each of two collectors, beside its ordinary address for everybody else."""
+    port, controller, first, second = free_port(), free_port(), free_port(), free_port()
+    gates = Gate(first), Gate(second)
+    own = {"PLAINTEXT": port, "FIRST": first, "SECOND": second}
+    told = {"PLAINTEXT": port, "FIRST": gates[0].port, "SECOND": gates[1].port}
+    settings = {
+        "listeners": ",".join(f"{name}://127.0.0.1:{at}" for name, at in {**own, "CONTROLLER": controller}.items()),
+        "advertised.listeners": ",".join(f"{name}://127.0.0.1:{at}" for name, at in told.items()),
+        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in (*own, "CONTROLLER")),
+        "inter.broker.listener.name": "PLAINTEXT",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+    }
+    try:
+        with Broker(directory, port, settings) as broker:
+            yield broker, gates
+    finally:
+        for gate in gates:
+            gate.close()
+
+
 class OneOfTwo(CollectorProcess):
     """One of them: its role, and what a test does to it."""
+
+    gate: Gate | None = None
+
+    @property
+    def mark(self) -> Path:
+        """Return the file that names the step at which it stops (struck_collector.py)."""
+        return self.directory / "mark"
+
+    def strike_at(self, step: str) -> None:
+        """Have it stop at the next step of this name."""
+        self.mark.write_text(step)
+
+    def wait_at_step(self) -> None:
+        """Return once it stands there."""
+        wait_until("it reaches the step", lambda: self.mark.read_text() == REACHED, TAKEN_OVER_S)
 
     def role(self) -> str:
         """Return what it says it is; empty while it does not answer."""
@@ -72,7 +159,9 @@ class TwoCollectors:
         def one(own: int, other: int) -> OneOfTwo:
             settings = {"INDOUBT_STANDBY_NAME": self.name, "INDOUBT_STANDBY_PEER": f"http://127.0.0.1:{ports[other]}"}
             more = ["--port", str(ports[own]), *arguments]
-            return OneOfTwo(servers[own], directory / "ab"[own], more, {**environment, **settings})
+            made = OneOfTwo(servers[own], directory / "ab"[own], more, {**environment, **settings})
+            made.program = (sys.executable, "-m", "tests.integration.struck_collector", made.mark)
+            return made
 
         self.a, self.b = one(0, 1), one(1, 0)
 
@@ -80,6 +169,16 @@ class TwoCollectors:
     def topic(self) -> str:
         """Return their topic, which their transactional id is called like."""
         return f"indoubt-collector-{self.name}"
+
+    def leader(self) -> tuple[OneOfTwo, OneOfTwo]:
+        """Return the one that leads and the other one, once one leads and the other stands by."""
+
+        def found() -> tuple[OneOfTwo, OneOfTwo] | None:
+            roles = (self.a.role(), self.b.role())
+            return {("leader", "standby"): (self.a, self.b), ("standby", "leader"): (self.b, self.a)}.get(roles)
+
+        pair: tuple[OneOfTwo, OneOfTwo] = wait_until("one leads, one stands by", found, TAKEN_OVER_S)
+        return pair
 
     def end(self) -> None:
         """End both."""

@@ -151,6 +151,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
 def _status(dependencies: ApiDependencies, caller: Caller) -> Status:
     events, quarantined = dependencies.current.counts()
     observers = tuple(_observer_row(observer) for observer in dependencies.observers())
+    leadership = dependencies.leadership
     set_aside = tuple(path.name for path in dependencies.store.set_aside)
     return Status(
         now_ms=now_ms(),
@@ -165,6 +166,7 @@ def _status(dependencies: ApiDependencies, caller: Caller) -> Status:
         lost_forgotten=dependencies.current.lost_forgotten(),
         history=HistoryStatus(error=dependencies.store.error, waiting=dependencies.store.waiting, set_aside=set_aside),
         observers=observers,
+        standby_of=leadership.peer if leadership is not None and not leadership.leads else "",
     )
 
 
