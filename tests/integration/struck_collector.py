@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +32,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "the delivery": (NotificationDispatcher, "_attempt"),
     "the note": (AlertStore, "note_delivery"),
 }
-_within: list[str] = []
+_thread = threading.local()
 
 
 def strike_at(mark: Path) -> None:
@@ -43,14 +44,14 @@ def strike_at(mark: Path) -> None:
 def _wrapped(function: Callable[..., Any], name: str, mark: Path) -> Callable[..., Any]:
     @functools.wraps(function)
     def struck(*given: Any, **named: Any) -> Any:
-        _within.append(name)
+        _thread.within = [*getattr(_thread, "within", ()), name]
         try:
             _wait(mark, BEFORE)
             answer = function(*given, **named)
             _wait(mark, AFTER)
             return answer
         finally:
-            _within.remove(name)
+            _thread.within.pop()
 
     return struck
 
@@ -61,7 +62,7 @@ def _wait(mark: Path, when: str) -> None:
         step = mark.read_text()
     except FileNotFoundError:
         return
-    innermost, *around = reversed(_within)
+    innermost, *around = reversed(_thread.within)
     if step not in (f"{when} {innermost}", *(f"{when} {innermost} within {name}" for name in around)):
         return
     mark.write_text(REACHED)

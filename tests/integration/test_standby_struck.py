@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -21,11 +22,20 @@ from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S
 from tests.integration.kafka_fixtures import wait_until
+from tests.integration.pipeline_process import read_committed
 from tests.integration.reported_pipeline import ReportedPipeline
-from tests.integration.two_collectors import Gate, OneOfTwo, TwoCollectors, broker_behind_gates, two_collectors
+from tests.integration.two_collectors import (
+    Gate,
+    OneOfTwo,
+    TwoCollectors,
+    bring_back,
+    broker_behind_gates,
+    strike,
+    two_collectors,
+)
 
 pytestmark = pytest.mark.integration
-LIFECYCLE = "lifecycle-of-two"
+LIFECYCLE, ORDERS = "lifecycle-of-two", "pipeline_orders"
 STEPS = (
     "before the intent",
     "after a record of the journal within the intent",
@@ -69,33 +79,6 @@ def both(
 @pytest.fixture
 def pipeline(connection: KafkaConnection) -> ReportedPipeline:
     return ReportedPipeline(connection, LIFECYCLE, timeout_ms=600_000)
-
-
-def strike(one: OneOfTwo, deed: str) -> None:
-    """Do it to a collector that stands at its step."""
-    match deed:
-        case "kill":
-            one.kill()
-            one.mark.unlink()
-        case "freeze":
-            one.freeze()
-            one.mark.unlink()
-        case _:
-            assert one.gate is not None
-            one.gate.shut()
-            one.mark.unlink()
-
-
-def bring_back(one: OneOfTwo, deed: str) -> None:
-    """Undo it."""
-    match deed:
-        case "kill":
-            one.start()
-        case "freeze":
-            one.wake()
-        case _:
-            assert one.gate is not None
-            one.gate.open()
 
 
 @pytest.mark.parametrize(
@@ -150,3 +133,29 @@ def test_an_order_is_carried_out_once(
         r["audit"] for r in reversed(other.rows("audit"))
     ]
     assert pipeline.sink.view(handle.transaction).state != "Ongoing"
+
+
+def test_a_leader_that_stood_still_before_it_acted_sends_nothing(
+    both: TwoCollectors, pipeline: ReportedPipeline, connection: KafkaConnection
+) -> None:
+    connection.ensure_topic(ORDERS)
+    leader, other = both.leader()
+
+    def row() -> dict[str, Any] | None:
+        return next((each for each in leader.rows("pipelines") if each["pipeline"] == pipeline.prefix), None)
+
+    seen, answers = wait_until("the run is seen", row, LIMIT_S), list[httpx.Response]()
+    leader.strike_at("after the intent")
+    giving = threading.Thread(target=lambda: answers.append(leader.order("restart", seen)))
+    giving.start()
+    leader.wait_at_step()
+    leader.freeze()
+    other.wait_to_lead()
+    leader.mark.unlink()
+    leader.wake()
+    giving.join(LIMIT_S)
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(504, "unanswered")]
+    leader.wait_to_stand_by()
+    wait_until("it is followed up", lambda: [r for r in other.rows("audit") if seen["key"] in r["keys"]], LIMIT_S)
+    assert [r["outcome"] for r in other.rows("audit") if seen["key"] in r["keys"]] == ["pending"]
+    assert read_committed(connection, ORDERS).total() == 0

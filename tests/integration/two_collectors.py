@@ -222,3 +222,30 @@ def two_collectors(
         yield both
     finally:
         both.end()
+
+
+def strike(one: OneOfTwo, deed: str) -> None:
+    """Do it to a collector that stands at its step."""
+    match deed:
+        case "kill":
+            one.kill()
+            one.mark.unlink()
+        case "freeze":
+            one.freeze()
+            one.mark.unlink()
+        case _:
+            assert one.gate is not None
+            one.gate.shut()
+            one.mark.unlink()
+
+
+def bring_back(one: OneOfTwo, deed: str) -> None:
+    """Undo it."""
+    match deed:
+        case "kill":
+            one.start()
+        case "freeze":
+            one.wake()
+        case _:
+            assert one.gate is not None
+            one.gate.open()
