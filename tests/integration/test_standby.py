@@ -12,9 +12,10 @@ from demo.broker import Broker
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.collector_process import LIMIT_S, VIEWER
+from tests.integration.command_line_process import command
 from tests.integration.kafka_fixtures import wait_until
 from tests.integration.reported_pipeline import ReportedPipeline
-from tests.integration.two_collectors import TwoCollectors, two_collectors
+from tests.integration.two_collectors import OneOfTwo, TwoCollectors, two_collectors
 
 pytestmark = pytest.mark.integration
 
@@ -81,3 +82,36 @@ def test_a_frozen_leader_wakes_up_as_the_standby(both: TwoCollectors) -> None:
     assert both.b.role() == "leader"
     both.b.signal(signal.SIGKILL)
     both.a.wait_to_lead()
+
+
+def test_standing_orders_come_from_the_leader_alone_and_their_switch_holds_over_a_takeover(
+    broker: Broker, lifecycle_topic: str, pipeline: ReportedPipeline, tmp_path: Path
+) -> None:
+    file = tmp_path / "standing_orders.toml"
+    words = 'act = "commit"\nless_than_s_left = 3600\nmost_per_hour = 10\ndry_run = false\n'
+    file.write_text(
+        f'owner = "night shift"\n[[order]]\nname = "save it"\napplications = ["{pipeline.prefix}"]\n{words}'
+    )
+    file.chmod(0o600)
+    settings = {"INDOUBT_LIFECYCLE_TOPIC": lifecycle_topic, "INDOUBT_METRICS_ACCESS": "loopback"}
+    servers, arguments = [broker.bootstrap_servers] * 2, ["--standing-orders", str(file)]
+    with two_collectors(servers, tmp_path, settings, arguments) as both:
+        handles = [pipeline.prepare(b"row %d" % slot, slot=slot) for slot in range(2)]
+        pipeline.decide(handles[0])
+        both.b.wait_for(handles[0].transaction, state="committed")
+        wait_until("both have its audit", lambda: outcomes(both.a) == outcomes(both.b) == ["accepted"], LIMIT_S)
+        assert [row["acts"] for row in both.b.rows("standing-orders")] == [1], "the leader says so"
+        assert "indoubt_collector_leads 1.0" in both.a.metrics()
+        assert "indoubt_collector_leads 0.0" in both.b.metrics()
+        assert command(both.b, "standing-orders", "stop", "--reason", "a drill").code == 0
+        both.a.kill()
+        both.b.wait_to_lead()
+        pipeline.decide(handles[1], batch=1)
+        held = wait_until("it is held back", lambda: both.b.rows("standing-orders")[0]["held"], LIMIT_S)
+        assert (held, both.b.rows("standing-orders")[0]["why"]) == (1, "all standing orders are stopped")
+        assert command(both.b, "standing-orders", "start", "--reason", "over").code == 0
+        both.b.wait_for(handles[1].transaction, state="committed")
+
+
+def outcomes(one: OneOfTwo) -> list[str]:
+    return [row["outcome"] for row in reversed(one.rows("audit")) if row["reason"].startswith("standing order")]
