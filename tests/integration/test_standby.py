@@ -109,7 +109,7 @@ def test_standing_orders_come_from_the_leader_alone_and_their_switch_holds_over_
         pipeline.decide(handles[1], batch=1)
         held = wait_until("it is held back", lambda: both.b.rows("standing-orders")[0]["held"], LIMIT_S)
         assert (held, both.b.rows("standing-orders")[0]["why"]) == (1, "all standing orders are stopped")
-        assert command(both.b, "standing-orders", "start", "--reason", "over").code == 0
+        assert command(both.b, "standing-orders", "start", "--yes", "--reason", "over").code == 0
         both.b.wait_for(handles[1].transaction, state="committed")
 
 
