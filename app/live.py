@@ -196,7 +196,10 @@ def _rights(name: str, status: Status, *, is_signed_in: bool) -> Html:
     said = why_no_orders(status) or f"{'' if is_signed_in else 'Nobody signs in here: '}orders are audited as {name}."
     sign_out = st.context.headers.get(SIGN_OUT_HEADER)
     leave = el("p", el("a", "Sign out", href=sign_out, target="_self")) if sign_out else None
-    return el("div", el("p", el("b", name), f" ({status.role.value})"), el("p", said[:1].upper(), said[1:]), leave)
+    standby = el("p", f"A standby answers: orders go to {status.standby_of}.") if status.standby_of else None
+    return el(
+        "div", el("p", el("b", name), f" ({status.role.value})"), el("p", said[:1].upper(), said[1:]), standby, leave
+    )
 
 
 def why_no_orders(status: Status) -> str:

@@ -50,6 +50,7 @@ from indoubt.collector.config.variables import TransactionSource
 from indoubt.collector.history import retention
 from indoubt.collector.history.retention import Maintenance
 from indoubt.collector.history.store import Store
+from indoubt.collector.notify.evaluator import AlertEvaluator
 from indoubt.collector.notify.service import AlertService, alert_settings
 from indoubt.collector.observe.aborted_offsets import AbortedOffsets
 from indoubt.collector.observe.clocks import Clocks
@@ -70,6 +71,7 @@ from indoubt.collector.serve.api.auth.authentication import KnownTokens
 from indoubt.collector.serve.api.auth.rate_limits import RequestLimits
 from indoubt.collector.serve.api.dependencies import ApiDependencies
 from indoubt.collector.serve.api.event_stream import Changes
+from indoubt.collector.standby.leadership import Leadership, Part
 from indoubt.collector.views import aborts_and_losses
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.loading import Loading
@@ -80,17 +82,7 @@ from indoubt.resource_managers.kafka.record_offsets import KafkaRecordOffsets
 from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 from indoubt.resource_managers.topics.decision_log import DecisionLog
 
-Running = (
-    Observer
-    | Assessor
-    | ClusterName
-    | AlertService
-    | OutcomeResolver
-    | OrderRuns
-    | StandingOrderService
-    | TimeSamples
-    | Refresher
-)
+Running = Observer | Assessor | ClusterName | AlertEvaluator | Part | Leadership | TimeSamples | Refresher
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
 LOCAL_POLLING_MS = 500
@@ -125,11 +117,17 @@ def serve(
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
         observers.extend(database_observers(current, store, settings.databases, databases, tunable.database_polling_ms))
-        return [cluster, *observers, assessor, alerts, follow_up, order_runs, standing, samples, dependencies.refresher]
+        acting = [leadership] if leadership is not None else acts
+        return [cluster, *observers, assessor, alerts.evaluator, *acting, samples, dependencies.refresher]
 
     def statuses() -> list[ObserverStatus]:
         return [observer.status for observer in observers if observer.is_listed]
 
+    leadership = (
+        Leadership(connection, tunable.standby_name, tunable.standby_peer, store, current, lambda: acts)
+        if tunable.standby_name
+        else None
+    )
     limits = alert_settings(tunable)
     losses = RecentLosses(
         lambda since_ms: aborts_and_losses.losses_in_memory(current, since_ms=since_ms)[0],
@@ -204,6 +202,8 @@ def serve(
         limits=RequestLimits(requests_per_second=tunable.requests_per_second),
         partitions=lambda: partitions.findings,
         startable=settings.start_commands.keys(),
+        leadership=leadership,
+        authority=settings.authority,
     )
     standing = StandingOrderService(
         settings.standing_orders,
@@ -223,7 +223,9 @@ def serve(
         settings.receivers,
         public_url=settings.public_url,
         cluster=settings.cluster,
+        leads=lambda: leadership is None or leadership.leads,
     )
+    acts: list[Part] = [alerts.dispatcher, follow_up, order_runs, standing]
     samples = TimeSamples(current, store, dependencies.partitions, dependencies.observers)
     app = application(dependencies)
     standing_order_routes.serve(app, dependencies, standing)

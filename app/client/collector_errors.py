@@ -52,6 +52,7 @@ _FAILURES = {
     409: Failure.REFUSED,
     429: Failure.TOO_MANY,
     503: Failure.NOT_READY,
+    504: Failure.NO_ANSWER_TO_ORDER,
 }
 
 

@@ -10,6 +10,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from indoubt.collector.config import named_locations, receivers, standing_orders, tokens, variables
 from indoubt.collector.config.databases import OPTION, read_databases
@@ -76,6 +77,8 @@ class Settings:
     """What this Kafka cluster is called, in notifications, metrics and addresses; empty: it has no name."""
     kafka_properties: str
     """File of Kafka properties; empty: none."""
+    authority: str
+    """PEM file by which another collector's certificate is known; empty: the system's."""
     public_url: str
     """The app's address as people reach it, without a slash at its end; empty: notifications have no links."""
 
@@ -109,7 +112,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         flink_writes_here=named_locations.flink_kafka(given.flink_kafka, {*flink, *checkpoints_of_flink}),
         databases=read_databases(given.database_properties, environment),
         read_only=given.read_only,
-        tunable=variables.read(environment, origins),
+        tunable=_with_standby(variables.read(environment, origins), given),
         tls=_tls(given),
         trusted_proxies=tuple(given.trusted_proxy),
         tokens=tokens.read(environment),
@@ -118,6 +121,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         start_commands=named_locations.start_commands(given.start_command),
         cluster=settings_file.cluster_of(arguments, environment),
         kafka_properties=given.kafka_properties or environment.get(KAFKA_PROPERTIES, ""),
+        authority=environment.get("INDOUBT_COLLECTOR_CA", ""),
         public_url=named_locations.public_url(given.public_url or environment.get(PUBLIC_URL, "")),
     )
 
@@ -149,6 +153,21 @@ def _tls(given: argparse.Namespace) -> TlsFiles | None:
             "when a proxy before the collector does TLS"
         )
     return None
+
+
+def _with_standby(tunable: TunableSettings, given: argparse.Namespace) -> TunableSettings:
+    """Return the settings. Raises SettingsError where a standby is named by half, or tokens would go to it in clear."""
+    if bool(tunable.standby_name) != bool(tunable.standby_peer):
+        raise SettingsError(
+            "INDOUBT_STANDBY_NAME and INDOUBT_STANDBY_PEER go together: the name of both, and the address of the other"
+        )
+    peer = urlsplit(tunable.standby_peer)
+    if peer.scheme == "http" and not _is_loopback(peer.hostname or "") and not given.tls_by_proxy:
+        raise SettingsError(
+            f"INDOUBT_STANDBY_PEER is {tunable.standby_peer}: tokens would go there in clear; give an https:// address, or "
+            "--tls-by-proxy"
+        )
+    return tunable
 
 
 def _is_loopback(host: str) -> bool:

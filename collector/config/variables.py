@@ -52,6 +52,8 @@ PASSWORDS = frozenset(kind.password_variable for kind in DATABASES.values())
 
 
 Name = Annotated[str, Field(min_length=1)]
+StandbyName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{0,100}$")]
+Address = Annotated[str, Field(pattern=r"^(https?://[A-Za-z0-9.:\[\]_-]+)?$")]
 
 
 class TransactionSource(Enum):
@@ -103,6 +105,8 @@ class TunableSettings:
     decision_topic: Name = "transaction_decisions"
     pipeline_order_topic: Name = "pipeline_orders"
     connect_offsets_topics: Name = CONNECT_OFFSETS
+    standby_name: StandbyName = ""
+    standby_peer: Address = ""
 
     @property
     def offsets_topics(self) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ class Table:
     name: str
     columns: tuple[str, ...]
     all: str
+    one: str
     newer: str
     insert: str
 
@@ -31,6 +32,7 @@ AUDIT = Table(
     name="audit",
     columns=("audit", "at_ms", "who", "action", "keys", "reason", "outcome", "detail", "evidence"),
     all="select * from audit order by audit",
+    one="select * from audit where audit = ?",
     newer="select * from audit where audit > ? order by audit",
     insert="insert into audit values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 )
@@ -38,6 +40,7 @@ ORDER_INTENTS = Table(
     name="order_intents",
     columns=("intent", "at_ms", "who", "action", "reason", "evidence", "acts", "idempotency_key", "digest"),
     all="select * from order_intents order by intent",
+    one="select * from order_intents where intent = ?",
     newer="select * from order_intents where intent > ? order by intent",
     insert="insert into order_intents values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 )
@@ -45,6 +48,7 @@ ORDER_RESULTS = Table(
     name="order_results",
     columns=("audit", "intent", "refers_to", "unknown"),
     all="select * from order_results order by audit",
+    one="select * from order_results where audit = ?",
     newer="select * from order_results where audit > ? order by audit",
     insert="insert into order_results values (?, ?, ?, ?)",
 )

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -20,6 +20,7 @@ from indoubt.collector.history import backup, transaction_sql
 from indoubt.collector.history import sql as queries
 from indoubt.collector.history.backup import Backup
 from indoubt.collector.history.database_file import HistoryDamaged, HistoryFile, StoreFailed, is_damage
+from indoubt.collector.history.journal import Connection, Journal, JournalledWrites
 from indoubt.collector.history.observation_tables import TRANSACTION_RECORDS
 from indoubt.collector.history.write_queue import MAX_ROWS, Offsets, Order, Write
 from indoubt.collector.history.writer import HistoryWriter, PartitionNames, Source, begin_source
@@ -30,13 +31,6 @@ __all__ = ["Connection", "HistoryDamaged", "Store", "StoreFailed", "insert_audit
 T = TypeVar("T")
 CLOSE_LIMIT_S, CATCH_UP_LIMIT_S = 20.0, 2.0
 log = logging.getLogger(__name__)
-
-
-class Connection(Protocol):
-    """The writer's connection as a change inside a ``Store.write`` sees it."""
-
-    def execute(self, query: str, values: Sequence[Any] = ..., /) -> Any:
-        """Carry out one statement."""
 
 
 Statement = tuple[str, Sequence[Any]]
@@ -54,6 +48,7 @@ class Store:
         self.partition_names = PartitionNames(lambda: (name for (name,) in self.rows(transaction_sql.PARTITIONS)))
         self._connection = self._file.open()
         self._writer = self._new_writer()
+        self._journalled: JournalledWrites | None = None
 
     @property
     def error(self) -> str:
@@ -127,19 +122,44 @@ class Store:
 
         return self.write(change)
 
+    def write_by(self, journal: Journal) -> JournalledWrites:
+        """Let every later ``write`` and ``keep`` go by way of a journal."""
+        self._journalled = JournalledWrites(self._write_here, journal)
+        return self._journalled
+
+    def require_lead(self) -> None:
+        """Raise NotLeading where another collector may be leading at this moment."""
+        if self._journalled is not None:
+            self._journalled.require_lead()
+
     def write(self, change: Callable[[Connection], T]) -> T:
         """Carry out ``change`` in one database transaction and return what it returns. Raises StoreFailed."""
+        if self._journalled is not None:
+            return self._journalled.write(change)
+        return self._write_here(change, keep=True)
 
+    def keep(self, statements: Sequence[Statement]) -> None:
+        """Carry out statements of operators' and alerts' tables in one database transaction. Raises StoreFailed."""
+        if self._journalled is None:
+            self.transact(statements)
+        else:
+            self._journalled.write(lambda connection: [connection.execute(*each) for each in statements])
+
+    def _write_here(self, change: Callable[[Connection], T], *, keep: bool) -> T:
         def in_transaction(connection: duckdb.DuckDBPyConnection) -> T:
             connection.begin()
             try:
                 answer = change(connection)
-                connection.commit()
+                if keep:
+                    connection.commit()
+                else:
+                    connection.rollback()
             except BaseException:
                 with contextlib.suppress(duckdb.Error):
                     connection.rollback()
                 raise
-            self._write_beside(connection)
+            if keep:
+                self._write_beside(connection)
             return answer
 
         answer: T = self._in_writer(in_transaction)

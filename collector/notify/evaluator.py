@@ -51,10 +51,12 @@ class AlertEvaluator:
         receivers: Sequence[str],
         changed: Callable[[], None],
         notified: Callable[[], None],
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
+        """``leads``: says whether this collector judges alerts now; where not, they are shown as the leader has them."""
         self._kept, self._follow, self._settings = kept, follow, settings
         self._receivers = tuple(receivers)
-        self._changed, self._notified = changed, notified
+        self._changed, self._notified, self._leads = changed, notified, leads
         self._states: AlertStates | None = None
         self._shifted_ms = self._shift_seen_ms = CLOCK.shifted_ms
         self._settled_s = 0.0
@@ -117,8 +119,15 @@ class AlertEvaluator:
 
     def judge(self, assessed: Assessment) -> None:
         """Make one step and keep it. Raises StoreFailed; the step is then made again from what history has."""
-        if self._states is None:
+        leads = self._leads()
+        if self._states is None or not leads:
+            before = self._shown.alerts
             self._load()
+            if not leads:
+                self._states = None
+                if self._shown.alerts != before:
+                    self._changed()
+                return
         seen = assessed.situation
         if self._is_settling():
             return

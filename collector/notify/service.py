@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 
 from indoubt.collector.assess.assessor import Assessor
@@ -30,6 +31,7 @@ class AlertService:
         receivers: ReceiverSettings,
         public_url: str = "",
         cluster: str = "",
+        leads: Callable[[], bool] = lambda: True,
     ) -> None:
         self._kept = AlertStore(store)
         settings = alert_settings(tunable)
@@ -42,17 +44,8 @@ class AlertService:
             receivers=self.dispatcher.receivers,
             changed=current.changed,
             notified=self.dispatcher.wake,
+            leads=leads,
         )
-
-    def start(self) -> None:
-        """Start both, each in a thread of its own."""
-        self.dispatcher.start()
-        self.evaluator.start()
-
-    def stop(self) -> None:
-        """Stop both; returns when their threads have ended."""
-        self.evaluator.stop()
-        self.dispatcher.stop()
 
     def receiver_statuses(self) -> list[ReceiverStatus]:
         """Return how each receiver that there is now is served. Raises StoreFailed."""

@@ -47,6 +47,10 @@ class AlertStore:
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def require_lead(self) -> None:
+        """Raise NotLeading where another collector may be leading at this moment: it alone notifies."""
+        self._store.require_lead()
+
     def load(self) -> AlertStates:
         """Return the states as it was written last, after everything that is on its way to be written."""
         self._store.flushed()
@@ -81,7 +85,7 @@ class AlertStore:
             statements += [
                 (alert_sql.ADD_DELIVERY, [notification.number, receiver, notification.at_ms]) for receiver in receivers
             ]
-        self._store.transact(statements)
+        self._store.keep(statements)
 
     def silences(self) -> list[Silence]:
         """Return the silences, newest first, those that ended too."""
@@ -124,7 +128,7 @@ class AlertStore:
     def note_delivery(self, delivery: Delivery, receiver: str, state: str, next_ms: int, error: str) -> None:
         """Write how an attempt ended: ``delivered``, ``waiting`` (to be tried again) or ``given up``."""
         row = [state, delivery.attempts + 1, next_ms, error, delivery.number, receiver]
-        self._store.transact([(alert_sql.NOTE_DELIVERY, row)])
+        self._store.keep([(alert_sql.NOTE_DELIVERY, row)])
 
     def receiver_statuses(self) -> list[ReceiverStatus]:
         """Return the status of each receiver with a delivery in the outbox."""
@@ -138,9 +142,7 @@ class AlertStore:
 
     def forget(self, before_ms: int) -> None:
         """Drop what is older, delivered or not."""
-        self._store.transact(
-            [(alert_sql.FORGET_DELIVERIES, [before_ms]), (alert_sql.FORGET_NOTIFICATIONS, [before_ms])]
-        )
+        self._store.keep([(alert_sql.FORGET_DELIVERIES, [before_ms]), (alert_sql.FORGET_NOTIFICATIONS, [before_ms])])
 
 
 def alert_json(alert: Alert) -> dict[str, Any]:

@@ -20,7 +20,8 @@ HOLD_MS = 60_000
 log = logging.getLogger(__name__)
 
 
-def _steady_ns() -> int:
+def steady_ns() -> int:
+    """Return nanoseconds from anywhere, never stepped."""
     # On Linux with the time that the machine was suspended: it wakes up and no step is seen.
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic_ns() if boot is None else time.clock_gettime_ns(boot)
@@ -29,7 +30,7 @@ def _steady_ns() -> int:
 class Clock:
     """Thread-safe. ``wall_ns``: epoch; ``steady_ns``: from anywhere, never stepped."""
 
-    def __init__(self, wall_ns: Callable[[], int] = time.time_ns, steady_ns: Callable[[], int] = _steady_ns) -> None:
+    def __init__(self, wall_ns: Callable[[], int] = time.time_ns, steady_ns: Callable[[], int] = steady_ns) -> None:
         self._wall_ns, self._steady_ns = wall_ns, steady_ns
         self._lock = threading.Lock()
         wall_ms, steady_ms = self._read()

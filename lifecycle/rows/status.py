@@ -33,6 +33,7 @@ class Status:
     """The collector, and the caller's ``name`` and ``role``; ``quarantined``, ``events`` and ``lost_forgotten`` are counts.
 
     ``cluster`` is the id that Kafka gave it, ``cluster_name`` what its collector was told to call it, or empty.
+    ``standby_of``: the address of the collector that leads instead of this one; empty where this one leads, or is alone.
     ``lost_forgotten``: lost transactions that left memory before their batch was replayed, since there were too many of them.
     """
 
@@ -48,6 +49,7 @@ class Status:
     lost_forgotten: int
     history: HistoryStatus
     observers: tuple[ObserverRow, ...]
+    standby_of: str = ""
 
     @property
     def may_order(self) -> bool:

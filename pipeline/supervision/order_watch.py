@@ -10,7 +10,7 @@ from indoubt.lifecycle.backoff import Backoff
 from indoubt.lifecycle.errors import IndoubtError, MalformedRecord, Unreachable
 from indoubt.lifecycle.pipeline_orders import PipelineOrder, Run
 from indoubt.resource_managers.kafka.connection import KafkaConnection
-from indoubt.resource_managers.topics.pipeline_order_topic import OrderReader
+from indoubt.resource_managers.topics.pipeline_order_topic import reader
 
 log = logging.getLogger(__name__)
 
@@ -83,12 +83,12 @@ class OrderWatch:
         while not self._stopping.is_set():
             try:
                 self._connection.ensure_topic(self._topic)
-                with OrderReader(self._connection, self._topic) as reader:
+                with reader(self._connection, self._topic) as orders:
                     with self._lock:
                         self._waiting.clear()
                     pauses = RETRY.pauses()
                     while not self._stopping.is_set():
-                        message = reader.read(READ_LIMIT_S)
+                        message = orders.read(READ_LIMIT_S)
                         if message is not None:
                             self.offer(message.value())
             except IndoubtError as error:

@@ -32,8 +32,7 @@ ANSWER_LIMIT_S = 30.0
 TOPIC_LIMIT_S = 5.0
 """How long a topic may be unknown before it counts as missing."""
 MADE_WITHIN_S = 10.0
-RETENTION_MS = 7 * 24 * 3600 * 1000
-"""Of topics that are made here."""
+KEPT_FOR_A_WEEK: Mapping[str, str] = {"retention.ms": str(7 * 24 * 3600 * 1000)}
 CALL_LIMIT_S = 60.0
 """How long one call to the broker (init, flush, marker) may take before the task fails."""
 RECONNECT_WITHIN_MS = 1_000
@@ -214,8 +213,8 @@ class KafkaConnection:
                 )
             time.sleep(0.05)
 
-    def ensure_topic(self, topic: str) -> None:
-        """Create the topic if it is missing: one partition, kept for a week.
+    def ensure_topic(self, topic: str, config: Mapping[str, str] = KEPT_FOR_A_WEEK) -> None:
+        """Create the topic if it is missing: one partition, with this configuration.
 
         Raises Unreachable, and ResourceManagerError saying what to do where it may not be made.
         """
@@ -226,7 +225,7 @@ class KafkaConnection:
             raise Unreachable(f"topics of {self.bootstrap_servers} cannot be listed: {error.args[0].str()}") from None
         if topic in there:
             return
-        new = NewTopic(topic, 1, -1, config={"retention.ms": str(RETENTION_MS)})
+        new = NewTopic(topic, 1, -1, config=dict(config))
         try:
             admin.create_topics([new])[topic].result(MADE_WITHIN_S)
         except KafkaException as error:

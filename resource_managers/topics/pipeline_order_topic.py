@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import time
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaError, Producer
 
 from indoubt.lifecycle.errors import Unreachable
 from indoubt.lifecycle.pipeline_orders import PipelineOrder, encode
 from indoubt.resource_managers.kafka.connection import KafkaConnection
-from indoubt.resource_managers.kafka.stalled_partitions import StalledPartitions
+from indoubt.resource_managers.topics.topic_follower import TopicFollower
 
 CALL_LIMIT_S = 10.0
 log = logging.getLogger(__name__)
@@ -31,40 +30,6 @@ def write_order(connection: KafkaConnection, topic: str, order: PipelineOrder) -
         raise Unreachable(f"order {order.id} could not be written to {topic!r}: {why}")
 
 
-class OrderReader:
-    """Reads the topic from its beginning; a context manager."""
-
-    def __init__(self, connection: KafkaConnection, topic: str) -> None:
-        settings = {"group.id": "indoubt-pipeline-orders", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
-        settings["enable.partition.eof"] = True
-        self._consumer = Consumer(connection.for_librdkafka(**settings, log_level=2), logger=log)
-        self._topic = topic
-        admin = AdminClient(connection.for_librdkafka(log_level=2), logger=log)
-        self._stalled = StalledPartitions(admin, topic)
-        self._read_to: dict[int, int] = {}
-
-    def __enter__(self) -> OrderReader:
-        try:
-            found = self._consumer.list_topics(self._topic, timeout=CALL_LIMIT_S).topics[self._topic].partitions
-        except KafkaException as error:
-            self._consumer.close()
-            raise Unreachable(f"topic {self._topic!r} cannot be read: {error.args[0].str()}") from None
-        self._read_to = dict.fromkeys(found, 0)
-        self._consumer.assign([TopicPartition(self._topic, number, 0) for number in found])
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._consumer.close()
-
-    def read(self, limit_s: float) -> Message | None:
-        """Return the next record within ``limit_s``. Raises Unreachable."""
-        message = self._consumer.poll(limit_s)
-        if message is None:
-            if stalled := self._stalled.found(self._read_to):
-                raise Unreachable(f"nothing of partition {stalled} of topic {self._topic!r} is read any more")
-            return None
-        is_end = (error := message.error()) is not None and error.code() == KafkaError._PARTITION_EOF
-        if error is not None and not is_end:
-            raise Unreachable(f"topic {self._topic!r} cannot be read: {error.str()}")
-        self._read_to[message.partition()] = message.offset() + (0 if is_end else 1)
-        return None if is_end else message
+def reader(connection: KafkaConnection, topic: str) -> TopicFollower:
+    """Return a reader of the topic from its beginning."""
+    return TopicFollower(connection, topic, "indoubt-pipeline-orders")

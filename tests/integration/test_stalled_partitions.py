@@ -23,9 +23,8 @@ from indoubt.lifecycle.errors import Unreachable
 from indoubt.resource_managers.kafka import stalled_partitions
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.kafka.stalled_partitions import StalledPartitions
-from indoubt.resource_managers.topics import decision_log_reader
+from indoubt.resource_managers.topics import decision_log_reader, pipeline_order_topic
 from indoubt.resource_managers.topics.decision_log import DecisionLog
-from indoubt.resource_managers.topics.pipeline_order_topic import OrderReader
 from tests.integration.kafka_fixtures import LIMIT_S, wait_until
 from tests.integration.pipeline_process import make_topics
 
@@ -164,7 +163,7 @@ def test_orders_that_are_not_read_any_more_are_said_to_be(connection: KafkaConne
     make_topics(connection, topic, partitions=PARTITIONS)
     produce(connection, topic, range(3))
     read: list[bytes | None] = []
-    with OrderReader(connection, topic) as reader:
+    with pipeline_order_topic.reader(connection, topic) as reader:
 
         def has_read(count: int) -> bool:
             message = reader.read(0.1)

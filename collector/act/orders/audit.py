@@ -175,6 +175,10 @@ class OrderHistory:
         """Write down what became known later; ``unknown`` are the keys that still are not. Return the audit number."""
         return self._store.write(lambda connection: _add(connection, row, intent, unknown, intent.first_audit))
 
+    def require_lead(self) -> None:
+        """Raise NotLeading where another collector may be leading at this moment: it alone acts."""
+        self._store.require_lead()
+
     def audit(self, row: AuditRow) -> int:
         """Write down what is neither the answer to an idempotency key nor about an intent; return the audit number."""
         return self._store.append_audit(row.values())

@@ -59,7 +59,9 @@ class OrderRuns:
         self._threads: dict[str, threading.Thread] = {}
 
     def start(self) -> None:
-        """End the runs that an earlier process left in the middle. Raises StoreFailed."""
+        """End the runs that an earlier process, or leader, left in the middle. Raises StoreFailed."""
+        with self._lock:
+            self._runs = {}
         for who, digest, kept in self._history.runs_under_way():
             self._cut_short(who, digest, json.loads(kept))
 

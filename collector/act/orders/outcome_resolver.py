@@ -56,8 +56,8 @@ class OutcomeResolver:
         self._backoff, self._max_ms = Backoff(first_s=pause_ms / 1000, max_s=MAX_PAUSE_S), max_ms
         self._watched: dict[int, _Watched] = {}
         self._changed = threading.Condition()
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="follow-up", daemon=True)
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def watch(self, intent: Intent) -> None:
         """Find out about this intent: what of it is unknown, or all of it where nothing was written down yet."""
@@ -77,18 +77,21 @@ class OutcomeResolver:
         """Take up what history has unsettled, then probe, in a thread of its own. Raises StoreFailed."""
         for intent in self._history.unsettled():
             self.watch(self._written(intent))
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(self._stopping,), name="follow-up", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop probing; what is unsettled stays so in history."""
         with self._changed:
-            self._stopping = True
+            self._stopping.set()
+            self._watched = {}
             self._changed.notify()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join(STOP_LIMIT_S)
 
-    def _run(self) -> None:
-        while (watched := self._next()) is not None:
+    def _run(self, stopping: threading.Event) -> None:
+        while (watched := self._next(stopping)) is not None:
             try:
                 left = self._probe_all(watched.intent)
             except Exception:  # whatever it is, the next probe may succeed
@@ -96,14 +99,14 @@ class OutcomeResolver:
                 left = watched.intent
             with self._changed:
                 if left.first_audit is not None and not left.unknown:
-                    del self._watched[left.intent]
+                    self._watched.pop(left.intent, None)
                 else:
                     watched.intent, watched.due = left, time.monotonic() + next(watched.pauses)
 
-    def _next(self) -> _Watched | None:
+    def _next(self, stopping: threading.Event) -> _Watched | None:
         """Wait for the next intent that is due; None: stop."""
         with self._changed:
-            while not self._stopping:
+            while not stopping.is_set():
                 first = min(self._watched.values(), key=lambda watched: watched.due, default=None)
                 left_s = None if first is None else first.due - time.monotonic()
                 if first is not None and left_s is not None and left_s <= 0:
@@ -130,6 +133,7 @@ class OutcomeResolver:
         if probe is None:
             return StepOutcome.UNKNOWN, f"this program cannot look up {planned.target.get('kind')!r}"
         try:
+            self._history.require_lead()
             return probe(planned, intent)
         except Exception as error:  # a broker that is gone may be back at the next probe
             return StepOutcome.UNKNOWN, f"{type(error).__name__}: {error}"

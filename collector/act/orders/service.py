@@ -23,6 +23,7 @@ from indoubt.collector.act.orders.participants import Participants
 from indoubt.collector.act.orders.pipelines import PipelineOrders, prefix_of
 from indoubt.collector.act.orders.plan import OrderContext, Plan, execute, plan_each
 from indoubt.collector.act.orders.settle import plan_settle
+from indoubt.collector.history.journal import JournalUnanswered, NotLeading
 from indoubt.collector.history.store import Store, StoreFailed
 from indoubt.collector.records.observations import OperatorOrder
 from indoubt.collector.records.orders import (
@@ -150,6 +151,7 @@ class Actions:
     ) -> OrderResult:
         """Do what was written down as ``intent``, and write down how it ended. Raises as ``give`` does."""
         evidence = intent.evidence
+        self._require_lead()
         try:
             steps = [planned.step(end) for planned, end in zip(plan.actions, execute(plan), strict=True)]
             steps += refused
@@ -159,7 +161,8 @@ class Actions:
             raise self._refused(order, who, str(error), evidence, intent) from error
         except StoreFailed as error:
             self._follow_up.watch(intent)
-            raise StoreFailed(f"the order was sent, and how it ended could not be written down: {error}") from error
+            kind = JournalUnanswered if isinstance(error, NotLeading | JournalUnanswered) else StoreFailed
+            raise kind(f"the order was sent, and how it ended could not be written down: {error}") from error
         unknown = frozenset(step.key for step in steps if not step.outcome.is_known)
         self._follow_up.watch(replace(intent, first_audit=answer.audit, unknown=unknown))
         for step in steps:
@@ -169,6 +172,13 @@ class Actions:
                 )
                 self._current.executed(done)
         return answer
+
+    def _require_lead(self) -> None:
+        """Raise JournalUnanswered where this process stood still so long, since the intent was written, that another may lead."""
+        try:
+            self._store.require_lead()
+        except NotLeading as error:
+            raise JournalUnanswered(f"its intent is written down, and {error}: it is looked up there") from None
 
     def _seen_batch(self, order: Order) -> Batch:
         """Return the batch of an order as it is now. Raises OrderRefused when the operator saw something else."""

@@ -68,27 +68,36 @@ class StandingOrderService:
         self._checks = OwnChecks(
             current, owners, is_stopped=lambda: self._switch.stopped, clock_doubt=current.clocks.doubt
         )
-        self._given, self._verdicts = GivenOrders(), VerdictHistory()
+        self._verdicts = VerdictHistory()
         self._counts = {order.name: _Counts() for order in settings.orders}
         self._held: dict[str, tuple[HeldBack, ...]] = {}
-        self._failed = FailedAttempts()
-        # Until the audit was read it is not known whether they were stopped.
-        self._switch = Switch(stopped=bool(settings.orders))
-        self._report = StandingReport(switch=self._switch)
-        self._loaded = False
         self._switching = threading.Lock()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="standing orders", daemon=True)
+        self._thread: threading.Thread | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._given, self._failed = GivenOrders(), FailedAttempts()
+        # Until the audit was read it is not known whether they were stopped.
+        self._switch = Switch(stopped=bool(self.settings.orders))
+        self._report = StandingReport(switch=self._switch)
+        self._loaded = False
 
     def start(self) -> None:
-        """Start evaluating, in a thread of its own, where there is anything to evaluate."""
+        """Start evaluating by what the audit says, in a thread of its own, where there is anything to evaluate."""
+        if self._thread is not None:
+            self._forget()
         if self.settings.orders:
+            self._stopping = threading.Event()
+            self._thread = threading.Thread(
+                target=self._run, args=(self._stopping,), name="standing orders", daemon=True
+            )
             self._thread.start()
 
     def stop(self) -> None:
         """Stop evaluating; returns when the thread has ended."""
         self._stopping.set()
-        if self._thread.is_alive():
+        if self._thread is not None:
             self._thread.join(STOP_LIMIT_S)
 
     def report(self) -> StandingReport:
@@ -138,8 +147,8 @@ class StandingOrderService:
             evaluated_at_ms=now_ms(),
         )
 
-    def _run(self) -> None:
-        for assessed in self._assessor.follow(self._stopping):
+    def _run(self, stopping: threading.Event) -> None:
+        for assessed in self._assessor.follow(stopping):
             try:
                 self.evaluate(assessed)
             except StoreFailed as error:

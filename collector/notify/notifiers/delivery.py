@@ -89,10 +89,7 @@ class NotificationDispatcher:
         self._public_url, self._cluster = public_url, cluster
         self._random = random.Random()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._news = {notifier.name: asyncio.Event() for notifier in notifiers}
-        self._ending = asyncio.Event()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="notifications", daemon=True)
+        self._renew()
         self._attempts: Counter[tuple[str, Outcome]] = Counter()
 
     @property
@@ -105,15 +102,24 @@ class NotificationDispatcher:
         """Return how many attempts of this process ended how, by receiver."""
         return dict(self._attempts)
 
+    def _renew(self) -> None:
+        self._news = {notifier.name: asyncio.Event() for notifier in self._notifiers}
+        self._ending = asyncio.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="notifications", daemon=True)
+
     def start(self) -> None:
         """Start delivering, what was left over first."""
+        if self._stopping.is_set():
+            self._renew()
         self._thread.start()
 
     def stop(self) -> None:
         """Stop; returns when the attempts under way have ended, at most their limit later."""
         self._stopping.set()
         self._set(self._ending, *self._news.values())
-        self._thread.join(self._policy.limit_ms / 1000 + STORE_RETRY_S + 20.0)
+        if self._thread.is_alive():
+            self._thread.join(self._policy.limit_ms / 1000 + STORE_RETRY_S + 20.0)
 
     def wake(self) -> None:
         """Say that there is something to deliver; called from any thread."""
@@ -167,6 +173,7 @@ class NotificationDispatcher:
     async def _attempt(self, notifier: Notifier, client: httpx.AsyncClient, delivery: Delivery) -> Attempt:
         limit_s = self._policy.limit_ms / 1000
         try:
+            self._kept.require_lead()
             post = notifier.post(linked(delivery.body, self._public_url, self._cluster), now_ms())
             async with asyncio.timeout(limit_s):
                 request = client.stream("POST", post.url, headers=dict(post.headers), content=post.content)

@@ -34,6 +34,7 @@ from indoubt.collector.serve.api.overview import cached_counts, overview
 from indoubt.collector.serve.api.paging import first
 from indoubt.collector.serve.api.request_body import json_object
 from indoubt.collector.serve.api.table_routes import MAX_LIMIT, Limit
+from indoubt.collector.serve.api.to_leader import ToLeader
 from indoubt.lifecycle.orders import Role
 from indoubt.lifecycle.rows.order_request import IDEMPOTENCY_KEY
 from indoubt.lifecycle.rows.orders import OrderPreview, OrderRun
@@ -68,18 +69,18 @@ def application(dependencies: ApiDependencies) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.dependencies = dependencies
+    if dependencies.leadership is not None:
+        app.add_middleware(ToLeader, leadership=dependencies.leadership, authority=dependencies.authority)
     app.add_middleware(RequestGuard)
     handle_errors(app)
     one_backup = threading.Lock()
     counted = dependencies.refresher.add(cached_counts(dependencies.current, dependencies.store))
 
-    @app.get("/api/v1/health", response_model=dict[str, bool])
+    @app.get("/api/v1/health", response_model=dict[str, bool | str])
     def health() -> Response:
-        return (
-            JSONResponse({"ready": True})
-            if dependencies.is_ready()
-            else JSONResponse({"ready": False}, status_code=503)
-        )
+        ready, leadership = dependencies.is_ready(), dependencies.leadership
+        role = {} if leadership is None else {"role": "leader" if leadership.leads else "standby"}
+        return JSONResponse({"ready": ready, **role}, status_code=200 if ready else 503)
 
     @app.get("/api/v1/openapi.json", response_model=dict[str, Any])
     def openapi(_: KnownCaller) -> JSONResponse:
@@ -150,6 +151,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
 def _status(dependencies: ApiDependencies, caller: Caller) -> Status:
     events, quarantined = dependencies.current.counts()
     observers = tuple(_observer_row(observer) for observer in dependencies.observers())
+    leadership = dependencies.leadership
     set_aside = tuple(path.name for path in dependencies.store.set_aside)
     return Status(
         now_ms=now_ms(),
@@ -164,6 +166,7 @@ def _status(dependencies: ApiDependencies, caller: Caller) -> Status:
         lost_forgotten=dependencies.current.lost_forgotten(),
         history=HistoryStatus(error=dependencies.store.error, waiting=dependencies.store.waiting, set_aside=set_aside),
         observers=observers,
+        standby_of=leadership.peer if leadership is not None and not leadership.leads else "",
     )
 
 

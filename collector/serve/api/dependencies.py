@@ -25,6 +25,7 @@ from indoubt.collector.serve.api.auth.authentication import Caller, KnownTokens,
 from indoubt.collector.serve.api.auth.rate_limits import RequestLimits
 from indoubt.collector.serve.api.event_stream import Changes
 from indoubt.collector.serve.api.request_body import json_object
+from indoubt.collector.standby.leadership import Leadership
 from indoubt.collector.verdicts.partition_state import PartitionFindings
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.page_paths import CLUSTER_HEADER
@@ -60,6 +61,10 @@ class ApiDependencies:
     """Prefixes of the pipelines that an order may start."""
     limits: RequestLimits = field(default_factory=RequestLimits)
     refresher: Refresher = field(default_factory=Refresher)
+    leadership: Leadership | None = None
+    """None where there is no other collector."""
+    authority: str = ""
+    """PEM file by which the other collector's certificate is known; empty: the system's."""
 
 
 class OtherClusterMeant(HTTPException):

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
+from indoubt.collector.history.journal import JournalUnanswered
 from indoubt.collector.history.store import StoreFailed
 from indoubt.collector.records.orders import InvalidOrder
 from indoubt.collector.serve.api.auth.rate_limits import TooManyRequests
@@ -32,6 +33,7 @@ CODES = {
     429: "too_many_requests",
     500: "internal",
     503: "unavailable",
+    504: "unanswered",
 }
 
 
@@ -73,6 +75,8 @@ def handle_errors(app: FastAPI) -> None:
                 return problem(422, str(error))
             case TooManyRequests():
                 return problem(429, str(error), {"Retry-After": str(error.retry_after_s)})
+            case JournalUnanswered():
+                return problem(504, str(error))
             case StoreFailed() | ResourceManagerError():
                 return problem(503, str(error))
             case _:

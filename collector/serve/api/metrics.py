@@ -66,6 +66,8 @@ class Seen:
     partitions: SeenPartitions
     databases: Sequence[SeenDatabase]
     standing: StandingReport
+    leads: bool | None = None
+    """None where there is no other collector."""
 
 
 def see(
@@ -94,6 +96,7 @@ def see(
         partitions=partition_metrics.see(dependencies.current, dependencies.partitions()),
         databases=branch_metrics.see(dependencies.current),
         standing=standing,
+        leads=None if dependencies.leadership is None else dependencies.leadership.leads,
     )
 
 
@@ -122,6 +125,10 @@ def families(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     yield from _alerts(seen)
     yield from _notifications(seen)
     yield from _standing_orders(seen)
+    leads = {} if seen.leads is None else {(): float(seen.leads)}
+    yield _gauge(
+        "indoubt_collector_leads", "1 while this collector of two leads, 0 while it is the standby.", (), leads
+    )
 
 
 class _Once(Collector):

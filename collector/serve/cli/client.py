@@ -99,6 +99,8 @@ class Client:
         if answer.status_code == 200 and value is not None:
             return value
         detail = value.get("detail") if isinstance(value, dict) else None
+        if answer.status_code == 504 and detail:
+            raise Unanswered(detail)
         what = f"{self.url}{path} answered with HTTP {answer.status_code}: is it a collector?"
         raise Refused(detail or what)
 

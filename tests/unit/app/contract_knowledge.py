@@ -60,6 +60,7 @@ class Known:
     """Orders wait for it."""
     role: str = "operator"
     read_only: bool = False
+    standby_of: str = ""
     token: str = TOKEN
     cluster_name: str = ""
     clusters_asked: set[str] = field(default_factory=set)
@@ -112,7 +113,7 @@ class Known:
             "read_only": self.read_only, "quarantined": len(self.quarantined), "events": 8812,
             "lost_forgotten": self.lost_forgotten,
             "history": {"error": self.history_error, "waiting": 3 if self.history_error else 0, "set_aside": []},
-            "observers": observers,
+            "observers": observers, "standby_of": self.standby_of,
         }  # fmt: skip
 
     def table(self, path: str, words: str) -> list[dict[str, Any]]:

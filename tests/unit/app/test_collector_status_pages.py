@@ -100,3 +100,11 @@ def test_text_from_outside_stays_text(answers):
         drawn = said(opened(name))
         assert "<img" not in drawn
         assert "&lt;img" in drawn
+
+
+def test_a_standby_says_where_orders_go(answers):
+    assert "standby" not in opened("ids").session_state["rights"]
+    answers.standby_of = "https://collector-b:8650"
+    page = opened("ids")
+    assert "A standby answers: orders go to https://collector-b:8650." in page.session_state["rights"]
+    assert page.session_state["may_order"]

@@ -273,3 +273,27 @@ def test_a_command_is_read_as_words_by_its_prefix() -> None:
 def test_what_is_no_command_is_refused(given: list[str], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         start_commands(given)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"INDOUBT_STANDBY_NAME": "eu"}, "go together"),
+        ({"INDOUBT_STANDBY_PEER": "http://127.0.0.1:8650"}, "go together"),
+        (
+            {"INDOUBT_STANDBY_NAME": "a b", "INDOUBT_STANDBY_PEER": "http://127.0.0.1:8650"},
+            "INDOUBT_STANDBY_NAME is 'a b'",
+        ),
+        ({"INDOUBT_STANDBY_NAME": "eu", "INDOUBT_STANDBY_PEER": "http://b:8650"}, "tokens would go there in clear"),
+        ({"INDOUBT_STANDBY_NAME": "eu", "INDOUBT_STANDBY_PEER": "https://b:8650/path"}, "INDOUBT_STANDBY_PEER is"),
+    ],
+)
+def test_a_standby_has_a_name_and_an_address_that_tokens_may_go_to(given: dict[str, str], says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        settings.read(NEEDED, given)
+
+
+def test_a_standby_on_this_machine_or_by_https_is_taken() -> None:
+    for peer in ("http://127.0.0.1:8651", "http://[::1]:8651", "https://collector-b.example:8650"):
+        read = settings.read(NEEDED, {"INDOUBT_STANDBY_NAME": "eu", "INDOUBT_STANDBY_PEER": peer})
+        assert (read.tunable.standby_name, read.tunable.standby_peer) == ("eu", peer)

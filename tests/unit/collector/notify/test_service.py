@@ -33,11 +33,13 @@ class Process:
         self.assessor = assessor_of(self.current, 0.02)
         self.service = AlertService(self.current, self.store, self.assessor, TUNABLE, receivers)
         self.assessor.start()
-        self.service.start()
+        self.service.dispatcher.start()
+        self.service.evaluator.start()
 
     def stop(self) -> None:
         self.assessor.stop()
-        self.service.stop()
+        self.service.evaluator.stop()
+        self.service.dispatcher.stop()
         self.store.close()
 
 

@@ -88,6 +88,7 @@ def one_of_everything() -> Seen:
         ),
         databases=[SeenDatabase(instance="postgres", prepared=1, since_ms=T0, xmin_age=7)],
         standing=StandingReport(orders=(OrderReport(name="save", act=Action.COMMIT),)),
+        leads=True,
     )
 
 
