@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,68 +19,80 @@ from tests.integration.two_collectors import OneOfTwo, TwoCollectors, two_collec
 pytestmark = pytest.mark.integration
 
 
+@pytest.fixture(scope="module")
+def both(
+    broker: Broker, connection: KafkaConnection, lifecycle_topic: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[TwoCollectors]:
+    DecisionLog(connection).ensure_topic()
+    servers, settings = [broker.bootstrap_servers] * 2, {"INDOUBT_LIFECYCLE_TOPIC": lifecycle_topic}
+    with two_collectors(servers, tmp_path_factory.mktemp("two"), settings) as started:
+        yield started
+
+
 @pytest.fixture
 def pipeline(connection: KafkaConnection, lifecycle_topic: str) -> ReportedPipeline:
     DecisionLog(connection).ensure_topic()
     return ReportedPipeline(connection, lifecycle_topic)
 
 
-@pytest.fixture
-def both(broker: Broker, lifecycle_topic: str, pipeline: ReportedPipeline, tmp_path: Path) -> Iterator[TwoCollectors]:
-    settings = {"INDOUBT_LIFECYCLE_TOPIC": lifecycle_topic, "INDOUBT_METRICS_ACCESS": "loopback"}
-    with two_collectors([broker.bootstrap_servers] * 2, tmp_path, settings) as started:
-        yield started
-
-
 def test_an_order_to_the_standby_is_carried_out_by_the_leader_and_both_have_its_audit(
     both: TwoCollectors, pipeline: ReportedPipeline
 ) -> None:
+    leader, other = both.leader()
     handle = pipeline.prepare(b"ordered")
     pipeline.decide(handle)
-    row = both.b.wait_for(handle.transaction, verdict="commit it")
-    both.a.wait_for(handle.transaction, verdict="commit it")
-    refused = both.b.order("commit", row, token=VIEWER)
+    row = other.wait_for(handle.transaction, verdict="commit it")
+    leader.wait_for(handle.transaction, verdict="commit it")
+    refused = other.order("commit", row, token=VIEWER)
     assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
-    assert both.b.order("commit", row, token="nobody").status_code == 401
-    answer = both.b.order("commit", row)
+    assert other.order("commit", row, token="nobody").status_code == 401
+    answer = other.order("commit", row)
     assert answer.status_code == 200, answer.text
     assert answer.json()["outcome"] == "accepted"
     assert pipeline.visible() == [b"ordered"]
-    wait_until("the standby has the audit", lambda: both.b.rows("audit") == both.a.rows("audit"), LIMIT_S)
-    assert [(one["who"], one["outcome"]) for one in both.b.rows("audit")] == [("anna", "accepted"), ("ben", "refused")]
+    wait_until("the standby has the audit", lambda: other.rows("audit") == leader.rows("audit"), LIMIT_S)
+    assert [(one["who"], one["outcome"]) for one in other.rows("audit")][:2] == [
+        ("anna", "accepted"),
+        ("ben", "refused"),
+    ]
+    assert other.get("status")["standby_of"] == leader.url
+    assert leader.get("status")["standby_of"] == ""
 
 
 def test_a_killed_leader_is_followed_by_the_standby_and_comes_back_as_one(
     both: TwoCollectors, pipeline: ReportedPipeline
 ) -> None:
+    leader, other = both.leader()
     handles = [pipeline.prepare(b"row %d" % slot, slot=slot) for slot in range(2)]
     pipeline.decide(*handles)
-    rows = [both.a.wait_for(handle.transaction, verdict="commit it") for handle in handles]
-    assert both.a.order("commit", rows[0]).json()["outcome"] == "accepted"
-    both.a.kill()
-    both.b.wait_to_lead()
-    row = both.b.wait_for(handles[1].transaction, verdict="commit it")
-    assert both.b.order("commit", row).json()["outcome"] == "accepted"
-    both.a.start()
-    both.a.wait_to_stand_by()
-    wait_until("it has the audit", lambda: both.a.rows("audit") == both.b.rows("audit"), LIMIT_S)
-    assert [one["audit"] for one in both.a.rows("audit")] == [2, 1]
-
-
-def test_a_stopped_leader_lets_the_lead_go_at_once(both: TwoCollectors) -> None:
-    assert both.a.stop() == 0
-    both.b.wait_to_lead()
-    assert "this collector leads" in both.b.log.read_text()
+    rows = [leader.wait_for(handle.transaction, verdict="commit it") for handle in handles]
+    first = leader.order("commit", rows[0]).json()
+    assert first["outcome"] == "accepted"
+    leader.kill()
+    other.wait_to_lead()
+    row = other.wait_for(handles[1].transaction, verdict="commit it")
+    second = other.order("commit", row).json()
+    assert (second["outcome"], second["audit"]) == ("accepted", first["audit"] + 1)
+    leader.start()
+    leader.wait_to_stand_by()
+    wait_until("it has the audit", lambda: leader.rows("audit") == other.rows("audit"), LIMIT_S)
 
 
 def test_a_frozen_leader_wakes_up_as_the_standby(both: TwoCollectors) -> None:
-    both.a.freeze()
-    both.b.wait_to_lead()
-    both.a.wake()
-    both.a.wait_to_stand_by()
-    assert both.b.role() == "leader"
-    both.b.signal(signal.SIGKILL)
-    both.a.wait_to_lead()
+    leader, other = both.leader()
+    leader.freeze()
+    other.wait_to_lead()
+    leader.wake()
+    leader.wait_to_stand_by()
+    assert other.role() == "leader"
+
+
+def test_a_stopped_leader_lets_the_lead_go_at_once(both: TwoCollectors) -> None:
+    leader, other = both.leader()
+    assert leader.stop() == 0
+    other.wait_to_lead()
+    leader.start()
+    assert both.leader() == (other, leader)
 
 
 def test_standing_orders_come_from_the_leader_alone_and_their_switch_holds_over_a_takeover(

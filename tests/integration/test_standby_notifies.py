@@ -64,12 +64,12 @@ def both(
 @pytest.mark.parametrize(
     ("step", "deed", "most"),
     [
-        ("before the delivery", "kill", 1),
+        pytest.param("before the delivery", "kill", 1, marks=pytest.mark.long),
         ("before the delivery", "freeze", 1),
         pytest.param("before the delivery", "cut off", 2, marks=pytest.mark.long),
         ("before the note", "kill", 2),
         pytest.param("before the note", "freeze", 2, marks=pytest.mark.long),
-        ("before the note", "cut off", 2),
+        pytest.param("before the note", "cut off", 2, marks=pytest.mark.long),
         pytest.param("after the note", "kill", 1, marks=pytest.mark.long),
     ],
 )
