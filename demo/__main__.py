@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
@@ -70,6 +71,8 @@ def parse() -> argparse.Namespace:
         parser.error(f"--rate is {values.rate:g}; it must be a number above 0")
     if values.for_s <= 0:
         parser.error(f"--for is {values.for_s:g}; it must be a number of seconds above 0")
+    if values.cluster and find_spec("moto") is None:
+        parser.error("--cluster needs moto, an S3-compatible store: run 'make setup-tests' in the checkout first")
     if values.headless and values.flink:
         parser.error("--flink needs the pages; a headless run judges the pipeline alone")
     if not values.headless and (values.fault != Fault.NONE.value or values.report):

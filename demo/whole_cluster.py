@@ -18,6 +18,9 @@ BROKERS, MIN_ISR = 3, 2
 class WholeCluster:
     """A context manager of all of them: ``kafka``, ``spark`` and ``store``."""
 
+    pipeline_environment: Mapping[str, str] = {"SPARK_LOCAL_IP": "127.0.0.1"}
+    """Where the driver listens: Spark would choose an address of the network."""
+
     def __init__(self, directory: Path) -> None:
         self.kafka = KafkaCluster(directory / "kafka", BROKERS, MIN_ISR)
         self.spark = SparkCluster(directory / "spark")
@@ -27,9 +30,6 @@ class WholeCluster:
     def checkpoint(self, name: str) -> CheckpointDirectory:
         """Return the checkpoint directory of this name."""
         return CheckpointDirectory(f"{self.store.uri}/{name}", self.store.spark_properties)
-
-    pipeline_environment: Mapping[str, str] = {"SPARK_LOCAL_IP": "127.0.0.1"}
-    """Where the driver listens: Spark would choose an address of the network."""
 
     def pipeline_settings(self, **properties: str) -> dict[str, str]:
         """Return the settings of a pipeline with an executor on each worker; ``properties``: more of Spark's, ``_`` for ``.``."""

@@ -114,6 +114,9 @@ class SharedServers:
             if schedule.on_cluster:
                 assert self._whole is not None, "start_for was not called for this schedule"
                 own.enter_context(self._one_at_a_time)
+                # A schedule that failed may have left something dead or disturbed.
+                self._whole.store.heal()
+                _ = [*self._whole.keep()]
                 cluster = self._whole.kafka
                 brokers = cluster.brokers
             elif schedule.broker is Own.CLUSTER:
