@@ -24,8 +24,10 @@ OTHERS = ("hdfs", "viewfs", "gs", "abfs", "abfss")
 SCHEMES = (LOCAL, *S3, *OTHERS)
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?P<rest>.*)", re.DOTALL)
 _HADOOP = "spark.hadoop.fs.s3a."
-_PASSING = re.compile(r"NETWORK_CONNECTION|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING|REQUEST_TIMEOUT|INTERNAL_FAILURE")
-"""What an object store's client says of a failure that may be over at the next try."""
+_PASSING = re.compile(
+    r"NETWORK_CONNECTION|SERVICE_UNAVAILABLE|SLOW_DOWN|THROTTLING|REQUEST_TIMEOUT|INTERNAL_FAILURE|HTTP status (429|5\d\d)"
+)
+"""What an object store's client says of a failure that may be over at the next try; of an answer without a body its status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,6 +61,10 @@ class LeftOpen:
     unseen: dict[Partition, BrokerAnswer]
 
 
+class _MayAnswerSoon(Unreachable):
+    """A coordinator that has just moved, or is starting."""
+
+
 class MissingMarkers:
     """Looks at a topic's partitions and at the offsets of our slots. Thread-safe: it keeps no state.
 
@@ -119,7 +123,8 @@ class MissingMarkers:
         for id_, described in rows.items():
             if isinstance(described, BrokerAnswer):
                 if described.kind is not AnswerKind.UNKNOWN_ID:
-                    raise Unreachable(f"the coordinator of {id_} does not describe it: {described}")
+                    kind = _MayAnswerSoon if described.may_pass else Unreachable
+                    raise kind(f"the coordinator of {id_} does not describe it: {described}")
             # A producer id at its first epoch, without a transaction yet, has never written anything.
             elif described.producer_epoch > 0 or described.state != "Empty":
                 by_producer[described.producer_id] = described
@@ -145,7 +150,13 @@ class MissingMarkers:
         deadline = time.monotonic() + CALL_LIMIT_S
         layout: Layout | None = layout_of(self._topic, leaders)
         while True:
-            left = self.left_open(ids, layout)
+            try:
+                left = self.left_open(ids, layout)
+            except _MayAnswerSoon:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(RETRY.max_s)
+                continue
             if left.found:
                 id_, producer = left.found[0]
                 raise ResourceManagerError(

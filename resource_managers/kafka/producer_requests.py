@@ -78,6 +78,16 @@ class ProducerRequests:
     def add_partitions(self, producer: Producer, topic: str, partitions: Sequence[int]) -> None:
         """Add partitions to the transaction, before the first batch to each. Raises as ``take_id``."""
 
+        def read(response: Any) -> BrokerAnswer:
+            if isinstance(response, BrokerAnswer):
+                return response
+            rows = [row for topic in response.results_by_topic_v3_and_below for row in topic.results_by_partition]
+            answers = [answer_of_code(row.partition_error_code) for row in rows]
+            # OPERATION_NOT_ATTEMPTED stands beside the one that says why.
+            failed = [answer for answer in answers if not answer.is_done]
+            telling = [answer for answer in failed if answer.name != kafka_errors.OperationNotAttemptedError.__name__]
+            return (telling or failed or answers)[0]
+
         def ask() -> Any:
             topics = [
                 AddPartitionsToTxnRequest.AddPartitionsToTxnTopic(name=topic, partitions=list(partitions)),
@@ -89,17 +99,9 @@ class ProducerRequests:
                 v3_and_below_topics=topics,
                 max_version=ADD_PARTITIONS,
             )
-            return wire(self.connection).to_coordinator(self.transactional_id, CoordinatorType.TRANSACTION, request)
-
-        def read(response: Any) -> BrokerAnswer:
-            if isinstance(response, BrokerAnswer):
-                return response
-            rows = [row for topic in response.results_by_topic_v3_and_below for row in topic.results_by_partition]
-            answers = [answer_of_code(row.partition_error_code) for row in rows]
-            # OPERATION_NOT_ATTEMPTED stands beside the one that says why.
-            failed = [answer for answer in answers if not answer.is_done]
-            telling = [answer for answer in failed if answer.name != kafka_errors.OperationNotAttemptedError.__name__]
-            return (telling or failed or answers)[0]
+            return wire(self.connection).to_coordinator(
+                self.transactional_id, CoordinatorType.TRANSACTION, request, read
+            )
 
         self._tried(f"topic {topic!r} could not be added to it", ask, read)
 
@@ -116,6 +118,9 @@ class ProducerRequests:
             )
             return wire(self.connection).to_coordinator(self.transactional_id, CoordinatorType.TRANSACTION, request)
 
+        def read(response: Any) -> BrokerAnswer:
+            return answer_of(response if isinstance(response, BrokerAnswer) else response.topics[0].partitions[0])
+
         def commit() -> Any:
             topic_ = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
             offset = topic_.TxnOffsetCommitRequestPartition(
@@ -129,10 +134,7 @@ class ProducerRequests:
                 topics=[topic_(name=topic, partitions=[offset])],
                 max_version=COMMIT_OFFSET,
             )
-            return wire(self.connection).to_coordinator(group, CoordinatorType.GROUP, request)
-
-        def read(response: Any) -> BrokerAnswer:
-            return answer_of(response if isinstance(response, BrokerAnswer) else response.topics[0].partitions[0])
+            return wire(self.connection).to_coordinator(group, CoordinatorType.GROUP, request, read)
 
         self._tried("its marker could not be written", add, answer_of)
         self._tried("its marker could not be written", commit, read)

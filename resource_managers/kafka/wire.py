@@ -264,9 +264,14 @@ class KafkaWire:
         future.add_callback(answered)
         future.add_errback(lambda error: answered(answer_of_error(type(error))))
 
-    def to_coordinator(self, key: str, kind: CoordinatorType, request: Any) -> Any:
-        """Send one request to the coordinator of a transactional id or a group; return its response or a BrokerAnswer."""
-        (response,) = self._to_coordinators([key], kind, lambda item: item, lambda _: request)
+    def to_coordinator(
+        self, key: str, kind: CoordinatorType, request: Any, read: Callable[[Any], BrokerAnswer] = answer_of
+    ) -> Any:
+        """Send one request to the coordinator of a transactional id or a group; return its response or a BrokerAnswer.
+
+        ``read``: what a response says, where its error code is not its own: a coordinator that moved is looked up again.
+        """
+        (response,) = self._to_coordinators([key], kind, lambda item: item, lambda _: request, read)
         return response
 
     def group_coordinators(self, groups: Sequence[str]) -> dict[str, int | BrokerAnswer]:
@@ -282,7 +287,12 @@ class KafkaWire:
         self.admin.close()
 
     def _to_coordinators(
-        self, items: Sequence[Any], kind: Any, key: Callable[[Any], str], request: Callable[[Any], Any]
+        self,
+        items: Sequence[Any],
+        kind: Any,
+        key: Callable[[Any], str],
+        request: Callable[[Any], Any],
+        read: Callable[[Any], BrokerAnswer] = answer_of,
     ) -> list[Any]:
         """Send one request per item to its key's coordinator, pipelined; as ``send``, in order."""
         nodes = self._find_coordinators([key(item) for item in items], kind)
@@ -291,7 +301,7 @@ class KafkaWire:
         sent = self.send([(responses[index], request(items[index])) for index in going])
         for index, response in zip(going, sent, strict=True):
             responses[index] = response
-            if answer_of(response).kind in (AnswerKind.COORDINATOR_MOVED, AnswerKind.NO_ANSWER):
+            if read(response).kind in (AnswerKind.COORDINATOR_MOVED, AnswerKind.NO_ANSWER):
                 self._forget(key(items[index]), kind)
         return responses
 

@@ -63,9 +63,17 @@ def test_what_cannot_be_opened_is_refused_by_its_name(monkeypatch):
         CheckpointLocation.read("hdfs://nn:8020/a").filesystem()
 
 
-def test_a_store_that_is_away_is_another_error_than_a_wrong_name():
-    location = CheckpointLocation.read("s3://bucket/a")
-    away = OSError("When reading: AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 7")
-    wrong = OSError("When reading: AWS Error NO_SUCH_BUCKET during GetObject operation")
-    assert isinstance(location.refusal(away), Unreachable)
-    assert isinstance(location.refusal(wrong), SettingsError)
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 7", Unreachable),
+        ("AWS Error SLOW_DOWN during PutObject operation", Unreachable),
+        # An answer to HEAD has no body that would say more.
+        ("AWS Error UNKNOWN (HTTP status 503) during HeadObject operation: No response body.", Unreachable),
+        ("AWS Error UNKNOWN (HTTP status 429) during HeadObject operation: No response body.", Unreachable),
+        ("AWS Error ACCESS_DENIED (HTTP status 403) during HeadObject operation: No response body.", SettingsError),
+        ("AWS Error NO_SUCH_BUCKET during GetObject operation", SettingsError),
+    ],
+)
+def test_a_store_that_is_away_is_another_error_than_a_wrong_name(said, kind):
+    assert isinstance(CheckpointLocation.read("s3://bucket/a").refusal(OSError(f"When reading: {said}")), kind)
