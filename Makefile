@@ -35,7 +35,7 @@ test: setup-tests check   ## every check and the tests, on the real broker and i
 	@$(RUN) -m pytest tests -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-long: setup-tests    ## the tests that take an hour: ten seeds of the crash checker, every fault of the demo, large models
-	@$(RUN) -m pytest tests -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m long
+	@$(RUN) -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 unit: setup-tests     ## the fast tests: no services, no whole pages, no files that are damaged on purpose
 	@$(RUN) -m pytest tests/unit -n 2 -m "not slow"
