@@ -210,6 +210,12 @@ def transactions_of_beginnings(beginnings: int) -> str:
     return f"with of_period as ({records}){EACH_TRANSACTION.format(rows='of_period', of_those='')}"
 
 
+def records_of_beginnings(beginnings: int) -> str:
+    """Return the query of how many records these are. Bound: the same without how many records."""
+    begins = _begins_so("$1", beginnings)
+    return f"select count(*) from transaction_records where ({begins}) and start_ms >= $2 and start_ms <= $3"
+
+
 # Bound: ids, producer ids, starts, of the same length; the first and the last start.
 TRANSACTIONS_OF_IDENTITIES = f"""
 with chosen as (

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Query
+from fastapi import Depends, FastAPI, HTTPException, Query
 from fastapi.responses import Response
 
 from indoubt.collector.act.orders.audit import Intent
@@ -21,7 +21,7 @@ from indoubt.collector.serve.api.overview import incidents_about
 from indoubt.collector.serve.api.paging import Page, first, page, place_of
 from indoubt.collector.verdicts.driver_state import gives_signs
 from indoubt.collector.verdicts.timeout_risk import by_risk
-from indoubt.collector.views import aborts_and_losses
+from indoubt.collector.views import aborts_and_losses, restore_advice
 from indoubt.collector.views.application_names import applications_of_hanging, applications_of_holders
 from indoubt.collector.views.partition_rows import blocked_rows, hanging_rows
 from indoubt.collector.views.past_batches import Attempts
@@ -43,6 +43,7 @@ from indoubt.lifecycle.rows.orders import UnderWayRow
 from indoubt.lifecycle.rows.partitions import BlockedRow, HangingRow
 from indoubt.lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRow, PipelineRow, TimeoutRow
 from indoubt.lifecycle.rows.records import AuditRow, QuarantinedRow
+from indoubt.lifecycle.rows.restores import RestoreRow
 from indoubt.lifecycle.rows.transactions import TransactionCountRow, TransactionRow
 
 MAX_LIMIT = 100_000
@@ -194,6 +195,16 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
     @app.get("/api/v1/jobs", response_model=Table[JobRow], dependencies=protected)
     def jobs(limit: Limit = 500) -> Response:
         return table_answer(first([job_row(job) for job in dependencies.current.jobs()], limit))
+
+    @app.get("/api/v1/restores", response_model=Table[RestoreRow], dependencies=protected)
+    def restores(job: str) -> Response:
+        current, store = dependencies.current, dependencies.store
+        named = restore_advice.jobs_named(current, job)
+        if len(named) != 1:
+            some = f"is the name of several jobs: give one id of {', '.join(id_ for _, id_ in named)}"
+            raise HTTPException(404, f"{job} {some if named else 'is the id or name of no Flink job that is known'}")
+        rows = restore_advice.restore_rows(current, store, *named[0])
+        return table_answer(first(rows, len(rows)))
 
     @app.get("/api/v1/pipelines", response_model=Table[PipelineRow], dependencies=protected)
     def pipelines(pipeline: str | None = None, limit: Limit = 500) -> Response:

@@ -18,7 +18,8 @@ EXIT_CODES = """exit codes:
   1  refused or failed, or not known yet how it ended; the message says which
   2  wrong use: arguments, address or token
   3  the collector does not answer
-  4  only of 'overview': something needs a person, or not every source was seen yet"""
+  4  of 'overview': something needs a person, or not every source was seen yet
+     of 'advise': a restore loses rows or writes them twice, wants a commit first, or may do so"""
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 ORDERS = {
     "commit": "commit transactions that a decision or a Flink checkpoint lists, or that hang although committed",
@@ -32,6 +33,7 @@ ORDERS = {
 """What each command that changes something does, by its name."""
 QUESTIONS = {
     "overview": "is anything wrong? what needs a person, by deadline, and the command that does it",
+    "advise": "what a Flink job would lose or write twice if it were restored from each of its checkpoints",
     "status": "who is asked, who asks, and how the observers are",
     **{listing.name: listing.what for listing in LISTINGS},
 }
@@ -76,6 +78,7 @@ def parser() -> argparse.ArgumentParser:
         _listing(commands, listing)
     _command(commands, "status", QUESTIONS["status"])
     _command(commands, "overview", QUESTIONS["overview"])
+    _advise(commands)
     _orders(commands)
     _standing_orders(commands)
     return made
@@ -134,6 +137,12 @@ def _listing(commands: Any, listing: Listing) -> None:
     made.add_argument("--limit", type=int, default=100, help="rows at most (default: 100)")
     if listing.has_pages:
         made.add_argument("--after", help="the next page: the cursor that the one before it returned", default="")
+
+
+def _advise(commands: Any) -> None:
+    made = _command(commands, "advise", QUESTIONS["advise"])
+    made.add_argument("job", metavar="JOB", help="Flink's job id, or the job's name where one job has it")
+    made.add_argument("--checkpoint", type=int, help="which the exit code is about (default: the newest)")
 
 
 def _orders(commands: Any) -> None:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from indoubt.collector.serve.cli import orders, overview, standing_orders
+from indoubt.collector.serve.cli import advise, orders, overview, standing_orders
 from indoubt.collector.serve.cli.arguments import ORDERS, QUESTIONS, moment_ms, parser
 from indoubt.collector.serve.cli.client import Client, Refused, Unanswered
 from indoubt.collector.serve.cli.listings import LISTINGS, PARAMETERS, Listing
@@ -49,6 +49,8 @@ def execute(client: Client, given: argparse.Namespace) -> int:
         return _status(client, given)
     if given.command == overview.COMMAND:
         return overview.execute(client, as_json=given.json)
+    if given.command == advise.COMMAND:
+        return advise.execute(client, given)
     if given.command == standing_orders.COMMAND:
         return standing_orders.execute(client, given)
     if given.command in ORDERS:

@@ -1,0 +1,129 @@
+"""What a restore from a checkpoint would lose or write twice: given the job's transactions, then what becomes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from indoubt.collector.records.formats.flink_records import Committable
+from indoubt.collector.verdicts.flink_restores import End, RestoreOutcome, Written, outcomes
+from tests.unit.collector.flink_observations import job
+from tests.unit.collector.flink_recordings import CLUSTER
+from tests.unit.collector.observations import T0
+from tests.unit.collector.verdicts.case_tables import table
+from tests.unit.collector.verdicts.flink_given import (
+    COMPLETED_2,
+    COMPLETED_3,
+    COMPLETED_4,
+    FAILED,
+    FROM_2,
+    JOB,
+    flink_state,
+    itself,
+    listing,
+)
+
+IN_2, IN_3, IN_4 = Committable("orders-0-2", 5, 0), Committable("orders-0-3", 7, 0), Committable("orders-0-4", 8, 0)
+LISTS = [
+    listing(2, IN_2, written=20_100),
+    listing(3, IN_3, written=30_100),
+    listing(4, IN_4, written=40_100),
+]
+TOLD = [FAILED, COMPLETED_2, COMPLETED_3, COMPLETED_4, *LISTS]
+
+
+def written(listed: Committable | None, start: int, end: End, deadline: int | None = None) -> Written:
+    key = listed.transaction if listed is not None else "unlisted"
+    at = T0 + deadline if deadline is not None else None
+    return Written(key=key, listed=listed, start_ms=T0 + start, end=end, deadline_ms=at)
+
+
+def told(outcome: RestoreOutcome) -> str:
+    """Return what becomes of which transactions, or ``nothing``."""
+    said = (f"{kind.value}: {', '.join(keys)}" for kind, keys in sorted(outcome.keys.items(), key=lambda k: k[0].name))
+    return "; ".join(said) or "nothing"
+
+
+def of(number: int, given: Sequence[Any], *transactions: Written, is_all: bool = True) -> RestoreOutcome:
+    found = outcomes(flink_state(given), CLUSTER, JOB, transactions, is_all)
+    return next(each for each in found if each.checkpoint.number == number)
+
+
+O2, O3, O4 = (written(IN_2, 12_000, End.COMMITTED), written(IN_3, 22_000, End.COMMITTED), written(IN_4, 32_000, End.OPEN))
+ONE_TRANSACTION = [
+    ("listed and committed", 3, written(IN_3, 22_000, End.COMMITTED), "nothing"),
+    ("listed and open", 3, written(IN_3, 22_000, End.OPEN), "committed by the restore: orders-0-3"),
+    ("listed and timed out", 3, written(IN_3, 22_000, End.UNDONE), "lost: orders-0-3"),
+    ("listed, its end unseen", 3, written(IN_3, 22_000, End.UNSEEN), "unknown: orders-0-3"),
+    ("committed by an earlier one", 3, written(IN_2, 12_000, End.COMMITTED), "nothing"),
+    ("lost with an earlier one", 3, written(IN_2, 12_000, End.UNDONE), "nothing"),
+    ("committed by a later one", 3, written(IN_4, 32_000, End.COMMITTED), "twice: orders-0-4"),
+    ("of a later one, open", 3, written(IN_4, 32_000, End.OPEN), "rolled back: orders-0-4"),
+    ("of a later one, undone", 3, written(IN_4, 32_000, End.UNDONE), "nothing"),
+    ("of a later one, its end unseen", 3, written(IN_4, 32_000, End.UNSEEN), "unknown: orders-0-4"),
+    ("in no list, begun behind it", 4, written(None, 41_000, End.OPEN), "rolled back: unlisted"),
+    ("in no list, begun while it was written", 4, written(None, 40_050, End.COMMITTED), "twice: unlisted"),
+    ("in no list, begun before it", 4, written(None, 12_000, End.COMMITTED), "nothing"),
+    ("in no list, begun before it and undone", 4, written(None, 41_000, End.UNDONE), "nothing"),
+]
+
+
+@table("number, transaction, becomes", ONE_TRANSACTION)
+def test_what_becomes_of_a_transaction(number: int, transaction: Written, becomes: str) -> None:
+    found = of(number, TOLD, transaction)
+    assert told(found) == becomes
+    assert found.doubts == ()
+
+
+def test_the_newest_is_first_and_what_is_deleted_is_no_choice() -> None:
+    given = [*TOLD, replace(LISTS[0], is_gone=True)]
+    found = outcomes(flink_state(given), CLUSTER, JOB, [O2, O3, O4])
+    assert [(each.checkpoint.number, told(each)) for each in found] == [
+        (4, "committed by the restore: orders-0-4"),
+        (3, "rolled back: orders-0-4"),
+    ]
+
+
+def test_the_first_timeout_of_what_the_restore_commits_is_told() -> None:
+    both = replace(LISTS[2], committables=frozenset({IN_3, IN_4}))
+    transactions = [written(IN_3, 22_000, End.OPEN, 82_000), written(IN_4, 32_000, End.OPEN, 62_000)]
+    assert of(4, [*TOLD, both], *transactions).deadline_ms == T0 + 62_000
+    assert of(3, TOLD, O2).deadline_ms is None
+
+
+WITHOUT_REST = [
+    ("behind the list before", LISTS, written(None, 30_200, End.COMMITTED), "twice: unlisted"),
+    ("before the list before", LISTS, written(None, 29_000, End.COMMITTED), "nothing"),
+    ("the list before was not read", LISTS[2:], written(None, 29_000, End.COMMITTED), "unknown: unlisted"),
+    ("a list further back was read", [LISTS[0], LISTS[2]], written(None, 29_000, End.COMMITTED), "unknown: unlisted"),
+]
+
+
+@table("lists, transaction, becomes", WITHOUT_REST)
+def test_without_rest_the_list_before_tells(lists: list[Any], transaction: Written, becomes: str) -> None:
+    found = of(4, lists, transaction)
+    assert told(found) == becomes
+    assert "REST API does not know the job" in found.doubts[0]
+
+
+NOT_COMPLETED = [FAILED, COMPLETED_2, COMPLETED_3, *LISTS]
+DOUBTS = [
+    ("a list in part", [*TOLD, replace(LISTS[2], error="byte 17: damaged")], True, ["not read whole: byte 17: damaged"]),
+    ("too many", TOLD, False, ["more transactions behind it"]),
+    ("set back since", [*TOLD, itself(2)], True, ["was set back to checkpoint 2"]),
+    ("another job went on", [*TOLD, FROM_2], True, ["was restored from checkpoint 2", "is not counted"]),
+    ("not known to be completed", NOT_COMPLETED, True, ["nothing shows that it was completed"]),
+    ("restored from it since", [*NOT_COMPLETED, itself(4)], True, []),
+    ("the job runs", [*TOLD, job()], True, []),
+    ("several clusters", [*TOLD, job(cluster="us")], True, ["have a job of the same id"]),
+]  # fmt: skip
+
+
+@table("given, is_all, doubts", DOUBTS)
+def test_what_makes_it_doubtful(given: list[Any], is_all: bool, doubts: list[str]) -> None:
+    found = of(4, given, O4, is_all=is_all)
+    assert told(found) == "committed by the restore: orders-0-4"
+    assert bool(found.doubts) is bool(doubts)
+    for doubt in doubts:
+        assert doubt in " ".join(found.doubts)
