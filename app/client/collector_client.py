@@ -30,6 +30,7 @@ from indoubt.lifecycle.rows.pipelines import (
     TimeoutRow,
 )
 from indoubt.lifecycle.rows.records import QuarantinedRow
+from indoubt.lifecycle.rows.restores import RestoreRow
 from indoubt.lifecycle.rows.row_json import read_row
 from indoubt.lifecycle.rows.search import FoundTransactionRow
 from indoubt.lifecycle.rows.series import CheckpointGapsRow, Series
@@ -205,6 +206,10 @@ class CollectorClient(OrderClient):
     def jobs(self) -> Rows[JobRow]:
         """Return Flink's jobs, running ones first."""
         return self._rows("/api/v1/jobs", partial(read_row, JobRow), {})
+
+    def restores(self, job: str) -> Rows[RestoreRow]:
+        """Return what a restore from each retained checkpoint of a Flink job would lose or write twice, the newest first."""
+        return self._rows("/api/v1/restores", partial(read_row, RestoreRow), {"job": job})
 
     def ids(self) -> Rows[IdsRow]:
         """Return transactional ids by prefix, most ids first."""

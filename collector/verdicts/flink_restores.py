@@ -31,7 +31,10 @@ class End(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """One transaction of the job's sinks. ``listed``: as checkpoints name it. Times are epoch ms; ``deadline_ms`` None: it has none."""
+    """One transaction of the job's sinks; ``listed``: as checkpoints name it. Times are epoch ms.
+
+    ``deadline_ms`` None: it never times out.
+    """
 
     key: str
     listed: Listed | None

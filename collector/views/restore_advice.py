@@ -165,14 +165,20 @@ def _advice(count: dict[AfterRestore, int]) -> str:
     """Return what a restore from here does, and what to do before it."""
     said = []
     if lost := count[AfterRestore.LOST]:
-        said.append(f"Loses {counted(lost, 'transaction')}: listed, but undone. A restore from before them writes them again.")
+        said.append(
+            f"Loses {counted(lost, 'transaction')}: listed, but undone. A restore from before them writes them again."
+        )
     if twice := count[AfterRestore.TWICE]:
         said.append(f"Writes {counted(twice, 'committed transaction')} a second time: a later checkpoint has them.")
     if commits := count[AfterRestore.COMMITTED_BY_IT]:
         them = "it" if commits == 1 else "them"
-        said.append(f"Commit {counted(commits, 'open transaction')} first, or restore before the first of {them} times out.")
+        said.append(
+            f"Commit {counted(commits, 'open transaction')} first, or restore before the first of {them} times out."
+        )
     if open_ := count[AfterRestore.ROLLED_BACK]:
-        said.append(f"Leave {counted(open_, 'open transaction')} to the restore, which writes their rows again: commit none.")
+        said.append(
+            f"Leave {counted(open_, 'open transaction')} to the restore, which writes their rows again: commit none."
+        )
     if unknown := count[AfterRestore.UNKNOWN]:
         said.append(f"Of {counted(unknown, 'transaction')} the end is not known: look in the sink.")
     return " ".join(said) or "Nothing is lost or written twice."

@@ -19,8 +19,8 @@ from indoubt.app.components.links_and_buttons import card_with_buttons, link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.pipeline_standing import PipelineStanding
 from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import ago, amount, at, duration, written
-from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, badge
+from indoubt.app.components.time_text import ago, amount, at, duration, time_left, written
+from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, Tone, badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import over_time
@@ -39,6 +39,7 @@ from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.rows.ends import AbortRow
 from indoubt.lifecycle.rows.pipelines import CheckpointRow, JobRow, TimeoutRow
+from indoubt.lifecycle.rows.restores import RestoreRow
 from indoubt.lifecycle.rows.transactions import TransactionRow
 
 CHECKPOINTS_SHOWN = 30
@@ -171,6 +172,7 @@ def _timeout(row: TimeoutRow | None) -> Html:
 def _past() -> None:
     name, zone = st.query_params.get("name", ""), live.zone()
     _waits(name, zone)
+    _restores(name)
     times = brush.asked()
     checkpoints = live.collector().checkpoints(pipeline=name, limit=CHECKPOINTS_SHOWN, **times)
     aborts = live.collector().aborts(pipeline=name, limit=ENDED_LOOKED_AT, **times)
@@ -197,6 +199,37 @@ def _waits(name: str, zone: tzinfo) -> None:
         brush.show(
             waiting_chart(series, row, zone), key="waiting-chart", zone=zone, alt="Longest wait of readers over time"
         )
+
+
+def _restores(name: str) -> None:
+    """Write what a restore would lose or write twice, of the newest job of the name."""
+    job = next((row for row in live.collector().jobs() if row.pipeline == name), None)
+    if job is None:
+        return
+    rows = live.collector().restores(job.job)
+    state = "from one of its retained checkpoints" if job.state == "RUNNING" else f"it is {job.state}"
+    live.write(el("h3", "If it is restored", el("small", f" {state}; job {job.job}")))
+    with st.container(key="pipeline-restores"):
+        nothing = el("p", "No retained checkpoint of it was read: is its directory watched?", class_="empty")
+        head = ["Checkpoint", "Written", "Lost", "Written twice", "To commit first", "What a restore from it does"]
+        live.write(table(head, [_restore(row) for row in rows]) if rows else nothing)
+
+
+def _restore(row: RestoreRow) -> list[object]:
+    is_safe = row.is_safe and not row.doubts
+    sign, tone = ("✔", Tone.GOOD) if is_safe else ("?", Tone.NOTICE) if row.is_safe else ("✖", Tone.URGENT)
+    return [
+        badge(sign, f"{row.checkpoint}{' (newest)' if row.is_newest else ''}", tone, row.path),
+        at(row.written_at_ms),
+        amount(row.lost),
+        amount(row.twice),
+        el("span", amount(row.commits), " ", row.deadline_ms is not None and time_left(row.deadline_ms, live.zone())),
+        el(
+            "span",
+            f"{row.advice} ({row.certainty.value})",
+            *(el("div", f"But {doubt}.", class_="why") for doubt in row.doubts),
+        ),
+    ]
 
 
 def _abort(row: AbortRow, when: Html) -> list[object]:

@@ -33,6 +33,7 @@ class Known:
     batches: list[dict[str, Any]] = field(default_factory=list)
     timeouts: list[dict[str, Any]] = field(default_factory=list)
     jobs: list[dict[str, Any]] = field(default_factory=list)
+    restores: list[dict[str, Any]] = field(default_factory=list)
     ids: list[dict[str, Any]] = field(default_factory=list)
     quarantined: list[dict[str, Any]] = field(default_factory=list)
     checkpoints: list[dict[str, Any]] = field(default_factory=list)

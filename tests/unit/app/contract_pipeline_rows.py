@@ -98,6 +98,32 @@ def job(name: str = "orders-to-lake", **changes: Any) -> dict[str, Any]:
     }
 
 
+def restore(checkpoint: int = 41, **changes: Any) -> dict[str, Any]:
+    """Return what a restore from a checkpoint of that job does: it loses nothing, unless changed."""
+    return {
+        "pipeline": "flink-eu/orders-to-lake",
+        "cluster": "flink-eu",
+        "job": "a1b2c3",
+        "checkpoint": checkpoint,
+        "path": f"file:/checkpoints/chk-{checkpoint}",
+        "kind": "CHECKPOINT",
+        "written_at_ms": now_ms() - 20_000,
+        "is_newest": checkpoint == 41,
+        "is_safe": True,
+        "certainty": "likely",
+        "lost": 0,
+        "twice": 0,
+        "commits": 0,
+        "rolled_back": 0,
+        "unknown": 0,
+        "deadline_ms": None,
+        "advice": "Nothing is lost or written twice.",
+        "doubts": [],
+        "keys": {},
+        **changes,
+    }
+
+
 def application_series(pipeline: str = "ip-count", **changes: Any) -> dict[str, Any]:
     """Return four buckets of an application, of which nobody looked at the third."""
     return {

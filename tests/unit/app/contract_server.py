@@ -26,6 +26,7 @@ WAIT_LIMIT_S = 120.0
 TABLES = (
     "transactions", "hanging", "blocked", "groups", "pipelines", "aborts", "checkpoints", "audit", "alerts", "silences",
     "receivers", "transaction-counts", "losses", "batches", "timeouts", "jobs", "ids", "quarantined", "standing-orders",
+    "restores",
 )  # fmt: skip
 
 

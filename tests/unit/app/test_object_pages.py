@@ -7,7 +7,7 @@ import pytest
 from indoubt.lifecycle import page_paths
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import alert, attention
-from tests.unit.app.contract_pipeline_rows import job, pipeline, timeout
+from tests.unit.app.contract_pipeline_rows import job, pipeline, restore, timeout
 from tests.unit.app.contract_rows import (
     batch,
     blocked,
@@ -283,3 +283,17 @@ def test_an_alert_may_outlast_the_transaction_that_it_is_about(answers):
     assert "None about it." in said(page)
     answers.alerts = [alert(path=path)]
     assert "A2 commit overdue" in said(page.run())
+
+
+def test_what_a_restore_from_each_checkpoint_of_a_job_does(answers):
+    answers.jobs = [job(state="FAILED")]
+    assert "No retained checkpoint of it was read" in said(at(page_paths.pipeline("flink-eu/orders-to-lake")))
+    answers.restores = [
+        restore(41, commits=2, deadline_ms=1_764_000_900_000, advice="Commit 2 open transactions first."),
+        restore(40, is_safe=False, twice=4, advice="Writes 4 a second time."),
+        restore(39, certainty="guess", doubts=["<b>set back</b> to 38"]),
+    ]
+    page = said(at(page_paths.pipeline("flink-eu/orders-to-lake")))
+    for text in ("If it is restored", "it is FAILED", "41 (newest)", "Commit 2 open transactions first. (likely)",
+                 "Writes 4 a second time.", "But &lt;b&gt;set back&lt;/b&gt; to 38."):  # fmt: skip
+        assert text in page, text

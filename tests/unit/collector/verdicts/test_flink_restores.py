@@ -50,7 +50,11 @@ def of(number: int, given: Sequence[Any], *transactions: Written, is_all: bool =
     return next(each for each in found if each.checkpoint.number == number)
 
 
-O2, O3, O4 = (written(IN_2, 12_000, End.COMMITTED), written(IN_3, 22_000, End.COMMITTED), written(IN_4, 32_000, End.OPEN))
+O2, O3, O4 = (
+    written(IN_2, 12_000, End.COMMITTED),
+    written(IN_3, 22_000, End.COMMITTED),
+    written(IN_4, 32_000, End.OPEN),
+)
 ONE_TRANSACTION = [
     ("listed and committed", 3, written(IN_3, 22_000, End.COMMITTED), "nothing"),
     ("listed and open", 3, written(IN_3, 22_000, End.OPEN), "committed by the restore: orders-0-3"),
