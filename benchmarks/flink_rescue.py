@@ -5,8 +5,9 @@
 Each round runs ``flink.sh failure`` twice on the same broker: kill -9 as soon as checkpoint 3 has its ``_metadata``, an outage
 longer than the transaction timeout, a restore from that checkpoint, then a read_committed reader counts 250,000 records. In one
 of the two runs ``indoubt commit --verdict 'commit it' --yes`` is given right after the kill. The collector
-has no REST API to ask, as when a JobManager died: it finds the checkpoint by --flink-checkpoints. Needs flink.sh, Maven and
-5 minutes a round.
+has no REST API to ask, as when a JobManager died: it finds the checkpoint by --flink-checkpoints. Before each restore
+``indoubt advise`` says how many transactions it loses; in the run without an order it is asked until the timeout has passed.
+Needs flink.sh, Maven and 5 minutes a round.
 
 ``--standing`` has no operator: a standing order commits (flink_standing.py).
 """
@@ -36,7 +37,7 @@ from indoubt.resource_managers.kafka.connection import KafkaConnection
 RECORDS = 250_000
 """What flink.sh produces for this run."""
 OPERATOR = "benchmark-operator"
-VERDICT_LIMIT_S = 12.0
+VERDICT_LIMIT_S, LOSS_LIMIT_S = 12.0, 60.0
 RESCUE_RESULT = "FLINK_RESCUE_RESULT"
 
 
@@ -51,11 +52,15 @@ class Rescue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One run: records that a read_committed reader misses, or saw twice; ``rescue``: None without an order."""
+    """One run: records that a read_committed reader misses, or saw twice; ``rescue``: None without an order.
+
+    ``advised_lost``: how many transactions ``indoubt advise`` said that the restore loses, before it.
+    """
 
     lost: int
     duplicates: int
     rescue: Rescue | None
+    advised_lost: int
 
 
 def rescue(checkpoint: Path) -> Rescue:
@@ -81,13 +86,31 @@ def rescue(checkpoint: Path) -> Rescue:
     return Rescue(verdict_s=verdict_s, committed_s=time.time() - written_s, committed=committed)
 
 
+def advised_lost(checkpoint: Path, *, is_waited_for: bool) -> int:
+    """Return how many transactions a restore from a checkpoint loses, as ``indoubt advise`` says before it.
+
+    ``is_waited_for``: the first answer that is not 0. Raises RuntimeError when none comes.
+    """
+    number = int(checkpoint.name.removeprefix("chk-"))
+    command = [sys.executable, "-m", "indoubt", "advise", checkpoint.parent.name, "--json", "--checkpoint", str(number)]
+    deadline = time.time() + LOSS_LIMIT_S
+    while time.time() < deadline:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+        rows = json.loads(done.stdout)["rows"] if done.stdout else []
+        lost: int | None = next((row["lost"] for row in rows if row["checkpoint"] == number), None)
+        if lost is not None and (lost or not is_waited_for):
+            return lost
+        time.sleep(0.5)
+    raise RuntimeError(f"indoubt advise told of no loss within {LOSS_LIMIT_S:.0f} s: {done.stdout}{done.stderr}")
+
+
 def run(
     peer: flink.Flink, connection: KafkaConnection, work: Path, given: argparse.Namespace, *, rescued: bool
 ) -> Outcome:
     """Run the failure once."""
     result = work / "rescue.json"
     result.unlink(missing_ok=True)
-    command = f"{sys.executable} -m benchmarks.flink_rescue --rescue" if rescued else ""
+    command = f"{sys.executable} -m benchmarks.flink_rescue {'--rescue' if rescued else '--advise'}"
     # flink.sh reads its environment at its start, and the collector's address is known only later: a file hands it over.
     environment = {RESCUE_RESULT: str(result)}
     with peer.failure(connection, given.outage, given.timeout, command, environment) as failure:
@@ -96,15 +119,18 @@ def run(
         with RunningCollector(connection.bootstrap_servers, work / "collector", tokens, places) as collector:
             result.with_suffix(".url").write_text(collector.url)
             lost, duplicates = failure.result()
-    found = Rescue(**json.loads(result.read_text())) if rescued else None
-    return Outcome(lost=lost, duplicates=duplicates, rescue=found)
+    found = json.loads(result.read_text())
+    saved = Rescue(**found["rescue"]) if rescued else None
+    return Outcome(lost=lost, duplicates=duplicates, rescue=saved, advised_lost=found["advised_lost"])
 
 
-def _rescue_command(checkpoint: str) -> int:
-    """What flink.sh runs after the kill: BOOTSTRAP and the checkpoint's directory are its arguments."""
+def _after_the_kill(checkpoint: Path, *, rescued: bool) -> int:
+    """What flink.sh runs then: BOOTSTRAP and the checkpoint's directory are its arguments."""
     result = Path(os.environ[RESCUE_RESULT])
     os.environ |= {"INDOUBT_COLLECTOR_URL": result.with_suffix(".url").read_text(), "INDOUBT_TOKEN": OPERATOR}
-    result.write_text(json.dumps(asdict(rescue(Path(checkpoint)))))
+    saved = asdict(rescue(checkpoint)) if rescued else None
+    lost = advised_lost(checkpoint, is_waited_for=not rescued)
+    result.write_text(json.dumps({"rescue": saved, "advised_lost": lost}))
     return 0
 
 
@@ -136,10 +162,11 @@ def main() -> int:
     parser.add_argument("--timeout", type=int, default=15_000, help="transaction timeout in ms")
     parser.add_argument("--standing", action="store_true", help="no operator: a standing order commits")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
-    parser.add_argument("--rescue", nargs=2, metavar=("BOOTSTRAP", "CHECKPOINT"), help=argparse.SUPPRESS)
+    for after_the_kill in ("--rescue", "--advise"):
+        parser.add_argument(after_the_kill, nargs=2, metavar=("BOOTSTRAP", "CHECKPOINT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.rescue:
-        return _rescue_command(given.rescue[1])
+    if called := given.rescue or given.advise:
+        return _after_the_kill(Path(called[1]), rescued=bool(given.rescue))
     if given.flink is None:
         print(f"Flink: {flink.NOT_MEASURED}")
         return 2
@@ -158,19 +185,21 @@ def main() -> int:
                 (with_order if rescued else without).append(outcome)
                 print(f"round {number}: {'with' if rescued else 'without'} an order: {outcome}", file=sys.stderr)
     print(f"of {RECORDS:,} records; timeout {given.timeout} ms, outage {given.outage} s:")
-    print(
-        row("round", "lost without", "lost with", "twice with", "verdict after", "committed after", width=16, first=8)
-    )
+    heads = ("lost without", "advised", "lost with", "advised", "twice with", "verdict after", "committed after")
+    print(row("round", *heads, width=16, first=8))
     for number, (alone, saved) in enumerate(zip(without, with_order, strict=True)):
         assert saved.rescue is not None
         times = (f"{saved.rescue.verdict_s:.2f} s", f"{saved.rescue.committed_s:.2f} s")
-        print(
-            row(str(number), f"{alone.lost:,}", f"{saved.lost:,}", f"{saved.duplicates:,}", *times, width=16, first=8)
-        )
+        told = [f"{each.advised_lost} transactions" for each in (alone, saved)]
+        figures = (f"{alone.lost:,}", told[0], f"{saved.lost:,}", told[1], f"{saved.duplicates:,}", *times)
+        print(row(str(number), *figures, width=16, first=8))
     print(machine.describe())
     if given.json:
         answer = {
             "lost_without": [outcome.lost for outcome in without],
+            "advised_lost": [
+                [alone.advised_lost, saved.advised_lost] for alone, saved in zip(without, with_order, strict=True)
+            ],
             "lost_rescued": [outcome.lost for outcome in with_order],
             "duplicates_rescued": [outcome.duplicates for outcome in with_order],
             "verdict_s": [round(outcome.rescue.verdict_s, 2) for outcome in with_order if outcome.rescue is not None],
