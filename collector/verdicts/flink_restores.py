@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from indoubt.collector.records.flink_facts import FlinkState
@@ -51,44 +51,30 @@ class RestoreOutcome:
     """
 
     checkpoint: FlinkCommittables
-    keys: Mapping[AfterRestore, Sequence[str]] = field(default_factory=dict)
-    deadline_ms: int | None = None
-    doubts: tuple[str, ...] = ()
+    keys: Mapping[AfterRestore, Sequence[str]]
+    deadline_ms: int | None
+    doubts: tuple[str, ...]
 
 
 def outcomes(
-    flink: FlinkState, cluster: str, job: str, written: Sequence[Written], is_all: bool = True
+    flink: FlinkState, cluster: str, job: str, written: Sequence[Written], *, is_all: bool
 ) -> list[RestoreOutcome]:
     """Return what a restore from each retained checkpoint of a job would do, the newest first.
 
     ``written``: its sinks' transactions; ``is_all`` False: there are more than were read.
     """
     retained = [each for each in flink.lists.committables.get((cluster, job), {}).values() if not each.is_gone]
-    retained.sort(key=lambda each: (each.written_ms, each.number), reverse=True)
-    first = _first_lists(flink, (cluster, job))
-    return [_outcome(flink, each, written, first, is_all) for each in retained]
-
-
-def _first_lists(flink: FlinkState, job: tuple[str, str]) -> dict[Listed, FlinkCommittables]:
-    """Return the first checkpoint of a job that lists each transaction, deleted ones too."""
-    found: dict[Listed, FlinkCommittables] = {}
-    for seen in sorted(flink.lists.committables.get(job, {}).values(), key=lambda each: each.written_ms):
-        for listed in seen.committables:
-            found.setdefault(listed, seen)
-    return found
+    retained.sort(key=lambda each: -each.written_ms)
+    return [_outcome(flink, each, written, is_all=is_all) for each in retained]
 
 
 def _outcome(
-    flink: FlinkState,
-    checkpoint: FlinkCommittables,
-    written: Iterable[Written],
-    first: Mapping[Listed, FlinkCommittables],
-    is_all: bool,
+    flink: FlinkState, checkpoint: FlinkCommittables, written: Iterable[Written], *, is_all: bool
 ) -> RestoreOutcome:
     keys: defaultdict[AfterRestore, list[str]] = defaultdict(list)
     deadlines = []
     for one in written:
-        after = _after(flink, checkpoint, one, first)
+        after = _after(flink, checkpoint, one)
         if after is None:
             continue
         keys[after].append(one.key)
@@ -102,18 +88,16 @@ def _outcome(
     )
 
 
-def _after(
-    flink: FlinkState, checkpoint: FlinkCommittables, one: Written, first: Mapping[Listed, FlinkCommittables]
-) -> AfterRestore | None:
+def _after(flink: FlinkState, checkpoint: FlinkCommittables, one: Written) -> AfterRestore | None:
     """Return what becomes of one transaction; None: it stays as it is, and nothing of it is written again."""
-    if one.listed is not None and one.listed in checkpoint.committables:
+    if one.listed in checkpoint.committables:
         return {
             End.OPEN: AfterRestore.COMMITTED_BY_IT,
             End.COMMITTED: None,
             End.UNDONE: AfterRestore.LOST,
             End.UNSEEN: AfterRestore.UNKNOWN,
         }[one.end]
-    is_behind = _is_behind(flink, checkpoint, one, first)
+    is_behind = _is_behind(flink, checkpoint, one)
     # What was undone and is not listed is written again, if it was written behind the checkpoint.
     if is_behind is False or one.end is End.UNDONE:
         return None
@@ -122,18 +106,17 @@ def _after(
     return {End.OPEN: AfterRestore.ROLLED_BACK, End.COMMITTED: AfterRestore.TWICE}.get(one.end, AfterRestore.UNKNOWN)
 
 
-def _is_behind(
-    flink: FlinkState, checkpoint: FlinkCommittables, one: Written, first: Mapping[Listed, FlinkCommittables]
-) -> bool | None:
+def _is_behind(flink: FlinkState, checkpoint: FlinkCommittables, one: Written) -> bool | None:
     """Say whether a transaction that a checkpoint does not list was written behind it; None: that is not known.
 
-    What another checkpoint lists first was written behind all that were taken before that one. Else its start tells: what began
-    behind the checkpoint before this one, and in time for this one, would be in its list.
+    What other checkpoints list was written behind all that were taken before the first of these. Else its start tells: what
+    began behind the checkpoint before this one, and in time for this one, would be in its list.
     """
-    listing = first.get(one.listed) if one.listed is not None else None
-    if listing is not None:
-        return listing.written_ms > checkpoint.written_ms
-    if one.start_ms > checkpoint.written_ms:
+    lists = flink.lists.committables[checkpoint.cluster, checkpoint.job].values()
+    listings = [each.written_ms for each in lists if one.listed in each.committables]
+    if listings:
+        return min(listings) >= checkpoint.written_ms
+    if one.start_ms >= checkpoint.written_ms:
         return True
     taken_ms = _taken_ms(flink, checkpoint)
     return None if taken_ms is None else one.start_ms >= taken_ms
@@ -165,7 +148,7 @@ def _doubts(flink: FlinkState, checkpoint: FlinkCommittables, is_all: bool) -> I
     back = [
         restore
         for restore in facts.restores
-        if restore.number < checkpoint.number and restore.at_ms > checkpoint.written_ms
+        if restore.number < checkpoint.number and restore.at_ms >= checkpoint.written_ms
     ]
     if back:
         yield (
@@ -177,5 +160,4 @@ def _doubts(flink: FlinkState, checkpoint: FlinkCommittables, is_all: bool) -> I
     ):
         yield "nothing shows that it was completed: Flink itself may go on from an older one"
     for rival in rivals(flink, job, checkpoint.written_ms, lambda _: Standing.UNKNOWN):
-        if rival.standing is not Standing.BESIDE:
-            yield f"{rival.why}: what it wrote is not counted"
+        yield f"{rival.why}: what it wrote is not counted"

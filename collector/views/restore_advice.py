@@ -53,7 +53,7 @@ def restore_rows(current: CurrentState, store: Store, cluster: str, job: str) ->
     past, is_all = _past(store, prefixes, since_ms)
     with current.reading() as state:
         written = list(_written(state, job, lists, prefixes, past))
-        found = outcomes(state.flink, cluster, job, written, is_all)
+        found = outcomes(state.flink, cluster, job, written, is_all=is_all)
         pipeline = state.flink.pipeline_of(job) or f"{cluster}/{job}"
     return [_row(each, pipeline, is_newest=not number) for number, each in enumerate(found)]
 

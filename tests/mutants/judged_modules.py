@@ -88,6 +88,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_flink_set_backs.py",
         f"{VERDICTS}/test_flink_duplicates.py",
     ),
+    "collector/verdicts/flink_restores.py": (f"{VERDICTS}/test_flink_restores.py",),
     "collector/verdicts/flink_unread_lists.py": (
         f"{VERDICTS}/test_flink_lists_not_read.py",
         f"{VERDICTS}/test_flink_commits.py",

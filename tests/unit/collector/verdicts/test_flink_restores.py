@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from indoubt.collector.records.formats.flink_records import Committable
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCheckpoint, FlinkStatus
 from indoubt.collector.verdicts.flink_restores import End, RestoreOutcome, Written, outcomes
 from tests.unit.collector.flink_observations import job
 from tests.unit.collector.flink_recordings import CLUSTER
@@ -46,7 +46,7 @@ def told(outcome: RestoreOutcome) -> str:
 
 
 def of(number: int, given: Sequence[Any], *transactions: Written, is_all: bool = True) -> RestoreOutcome:
-    found = outcomes(flink_state(given), CLUSTER, JOB, transactions, is_all)
+    found = outcomes(flink_state(given), CLUSTER, JOB, transactions, is_all=is_all)
     return next(each for each in found if each.checkpoint.number == number)
 
 
@@ -68,8 +68,12 @@ ONE_TRANSACTION = [
     ("of a later one, its end unseen", 3, written(IN_4, 32_000, End.UNSEEN), "unknown: orders-0-4"),
     ("in no list, begun behind it", 4, written(None, 41_000, End.OPEN), "rolled back: unlisted"),
     ("in no list, begun while it was written", 4, written(None, 40_050, End.COMMITTED), "twice: unlisted"),
-    ("in no list, begun before it", 4, written(None, 12_000, End.COMMITTED), "nothing"),
-    ("in no list, begun before it and undone", 4, written(None, 41_000, End.UNDONE), "nothing"),
+    ("in no list, begun before it", 4, written(None, 38_999, End.COMMITTED), "nothing"),
+    ("its coordinator's clock is an hour ahead", 3, written(IN_2, 3_600_000, End.COMMITTED), "nothing"),
+    ("its coordinator's clock is behind", 3, written(IN_4, 2_000, End.COMMITTED), "twice: orders-0-4"),
+    ("in no list, begun as it was written", 4, written(None, 40_100, End.COMMITTED), "twice: unlisted"),
+    ("in no list, begun as it was triggered", 4, written(None, 39_000, End.COMMITTED), "twice: unlisted"),
+    ("in no list, begun behind it and undone", 4, written(None, 41_000, End.UNDONE), "nothing"),
 ]
 
 
@@ -82,26 +86,70 @@ def test_what_becomes_of_a_transaction(number: int, transaction: Written, become
 
 def test_the_newest_is_first_and_what_is_deleted_is_no_choice() -> None:
     given = [*TOLD, replace(LISTS[0], is_gone=True)]
-    found = outcomes(flink_state(given), CLUSTER, JOB, [O2, O3, O4])
+    found = outcomes(flink_state(given), CLUSTER, JOB, [O2, O3, O4], is_all=True)
     assert [(each.checkpoint.number, told(each)) for each in found] == [
         (4, "committed by the restore: orders-0-4"),
         (3, "rolled back: orders-0-4"),
     ]
 
 
+def test_of_two_that_were_written_at_once_neither_has_the_other_ones_transactions() -> None:
+    at_once = [FAILED, COMPLETED_3, COMPLETED_4, LISTS[1], replace(LISTS[2], written_ms=LISTS[1].written_ms)]
+    assert told(of(3, at_once, written(IN_4, 22_000, End.COMMITTED))) == "twice: orders-0-4"
+
+
+def test_the_order_is_that_of_the_times_since_numbers_are_taken_again() -> None:
+    given = [*TOLD, listing(3, IN_3, written=60_000, path="file:///checkpoints/again/chk-3")]
+    found = outcomes(flink_state(given), CLUSTER, JOB, [], is_all=True)
+    assert [each.checkpoint.written_ms - T0 for each in found] == [60_000, 40_100, 30_100, 20_100]
+
+
 def test_the_first_timeout_of_what_the_restore_commits_is_told() -> None:
     both = replace(LISTS[2], committables=frozenset({IN_3, IN_4}))
     transactions = [written(IN_3, 22_000, End.OPEN, 82_000), written(IN_4, 32_000, End.OPEN, 62_000)]
     assert of(4, [*TOLD, both], *transactions).deadline_ms == T0 + 62_000
-    assert of(3, TOLD, O2).deadline_ms is None
+    behind = written(None, 41_000, End.OPEN, 50_000)
+    assert of(4, [*TOLD, both], *transactions, behind).deadline_ms == T0 + 62_000, "a restore rolls that one back"
+    assert of(4, TOLD, O4).deadline_ms is None, "it never times out"
 
 
-WITHOUT_REST = [
+WITHOUT_REST: list[tuple[str, list[Any], Written, str]] = [
     ("behind the list before", LISTS, written(None, 30_200, End.COMMITTED), "twice: unlisted"),
     ("before the list before", LISTS, written(None, 29_000, End.COMMITTED), "nothing"),
     ("the list before was not read", LISTS[2:], written(None, 29_000, End.COMMITTED), "unknown: unlisted"),
+    ("it began behind this one", LISTS[2:], written(None, 40_101, End.COMMITTED), "twice: unlisted"),
+    (
+        "the list before was written again later",
+        [*LISTS[::2], listing(3, IN_3, written=60_000)],
+        written(None, 29_000, End.COMMITTED),
+        "unknown: unlisted",
+    ),
+    (
+        "the list before stands twice",
+        [*LISTS, listing(3, IN_3, written=9_000, path="file:///checkpoints/b/chk-3")],
+        written(None, 29_000, End.COMMITTED),
+        "nothing",
+    ),
+    ("as the list before was written", LISTS, written(None, 30_100, End.COMMITTED), "twice: unlisted"),
+    (
+        "the list before was written at once",
+        [LISTS[2], replace(LISTS[1], written_ms=LISTS[2].written_ms)],
+        written(None, 29_000, End.COMMITTED),
+        "unknown: unlisted",
+    ),
     ("a list further back was read", [LISTS[0], LISTS[2]], written(None, 29_000, End.COMMITTED), "unknown: unlisted"),
 ]
+
+
+WITHOUT_THE_LIST_BEFORE = [
+    ("REST told when it was triggered", COMPLETED_4, "nothing"),
+    ("REST told that it failed", replace(COMPLETED_4, status=FlinkStatus.FAILED), "unknown: unlisted"),
+]
+
+
+@table("told_of_4, becomes", WITHOUT_THE_LIST_BEFORE)
+def test_without_the_list_before_rest_tells(told_of_4: FlinkCheckpoint, becomes: str) -> None:
+    assert told(of(4, [FAILED, told_of_4, LISTS[2]], written(None, 29_000, End.COMMITTED))) == becomes
 
 
 @table("lists, transaction, becomes", WITHOUT_REST)
@@ -116,6 +164,8 @@ DOUBTS = [
     ("a list in part", [*TOLD, replace(LISTS[2], error="byte 17: damaged")], True, ["not read whole: byte 17: damaged"]),
     ("too many", TOLD, False, ["more transactions behind it"]),
     ("set back since", [*TOLD, itself(2)], True, ["was set back to checkpoint 2"]),
+    ("set back as it was written", [*TOLD, itself(2, at=40_100)], True, ["was set back to checkpoint 2"]),
+    ("set back before it was written", [*TOLD, itself(2, at=33_000)], True, []),
     ("another job went on", [*TOLD, FROM_2], True, ["was restored from checkpoint 2", "is not counted"]),
     ("not known to be completed", NOT_COMPLETED, True, ["nothing shows that it was completed"]),
     ("restored from it since", [*NOT_COMPLETED, itself(4)], True, []),
