@@ -51,6 +51,10 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("*", "30000 -> 30001", SAME, within="def flink_case(*"),
         NotCounted("case_of", "producer_id is None or epoch is None -> epoch is None", TYPED),
     ),
+    "collector/verdicts/flink_restores.py": (
+        # Each other job of the line makes it doubtful, whatever it rests on.
+        NotCounted("_doubts", "Standing.UNKNOWN -> *", SAME),
+    ),
     "collector/verdicts/flink_rivals.py": (
         # Jobs whose lists leave the prefix out are not looked at, and neither is the job itself; times are later than 1970.
         NotCounted("rival", "is_named is None and * -> _has_completed*", SAME),

@@ -93,6 +93,11 @@ def test_the_newest_is_first_and_what_is_deleted_is_no_choice() -> None:
     ]
 
 
+def test_what_an_earlier_list_has_was_written_before_whatever_a_later_one_repeats() -> None:
+    again = replace(LISTS[2], committables=frozenset({IN_2, IN_4}))
+    assert told(of(3, [*TOLD, again], written(IN_2, 12_000, End.COMMITTED))) == "nothing"
+
+
 def test_of_two_that_were_written_at_once_neither_has_the_other_ones_transactions() -> None:
     at_once = [FAILED, COMPLETED_3, COMPLETED_4, LISTS[1], replace(LISTS[2], written_ms=LISTS[1].written_ms)]
     assert told(of(3, at_once, written(IN_4, 22_000, End.COMMITTED))) == "twice: orders-0-4"
@@ -111,13 +116,15 @@ def test_the_first_timeout_of_what_the_restore_commits_is_told() -> None:
     behind = written(None, 41_000, End.OPEN, 50_000)
     assert of(4, [*TOLD, both], *transactions, behind).deadline_ms == T0 + 62_000, "a restore rolls that one back"
     assert of(4, TOLD, O4).deadline_ms is None, "it never times out"
+    either = [written(IN_3, 22_000, End.OPEN), written(IN_4, 32_000, End.OPEN, 62_000)]
+    assert of(4, [*TOLD, both], *either).deadline_ms == T0 + 62_000
 
 
 WITHOUT_REST: list[tuple[str, list[Any], Written, str]] = [
     ("behind the list before", LISTS, written(None, 30_200, End.COMMITTED), "twice: unlisted"),
     ("before the list before", LISTS, written(None, 29_000, End.COMMITTED), "nothing"),
     ("the list before was not read", LISTS[2:], written(None, 29_000, End.COMMITTED), "unknown: unlisted"),
-    ("it began behind this one", LISTS[2:], written(None, 40_101, End.COMMITTED), "twice: unlisted"),
+    ("it began behind this one", LISTS[2:], written(None, 40_100, End.COMMITTED), "twice: unlisted"),
     (
         "the list before was written again later",
         [*LISTS[::2], listing(3, IN_3, written=60_000)],
