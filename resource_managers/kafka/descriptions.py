@@ -130,11 +130,14 @@ def is_over(described: Described, producer_id: int, epoch: int) -> bool:
     return ahead > 0 or (ahead == 0 and described.state in (COMMITTED, ABORTED))
 
 
-def why_not_aborted(view: OpenTransactionView, described: Described, answer: BrokerAnswer, *, aborted: bool) -> str:
+def why_not_aborted(
+    view: OpenTransactionView, described: Described, answer: BrokerAnswer, *, aborted: bool, undecided: bool
+) -> str:
     """Return an empty text when this very transaction was aborted, by us or before; else what became of it.
 
     ``aborted``: our EndTxn(abort) was accepted. At transaction.version 2 it is of an ended one too, which it then aborts again,
-    with nothing in it: that one begins at another time.
+    with nothing in it: that one begins at another time. ``undecided``: it is one of ours that no decision commits, so its end,
+    though unseen, was an abort: below version 2 nothing else tells once its epoch has moved on.
     """
     if isinstance(described, BrokerAnswer):
         return "" if aborted else f"{view.transaction}: its coordinator does not describe it: {answer}"
@@ -146,6 +149,8 @@ def why_not_aborted(view: OpenTransactionView, described: Described, answer: Bro
         return ""
     if same and described.state == COMMITTED:
         return f"{view.transaction}: its owner committed it first"
+    if undecided and is_over(described, number(view.producer_id), number(view.producer_epoch)):
+        return ""
     return f"{view.transaction}: it ended before, and its id went on ({answer}): look again"
 
 

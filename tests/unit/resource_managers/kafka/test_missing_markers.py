@@ -108,10 +108,10 @@ def test_an_abort_of_one_that_had_ended_is_not_called_done() -> None:
     """At transaction.version 2 EndTxn(abort) of an ended transaction aborts another one, with nothing in it."""
     done = described("CompleteAbort", producer_epoch=4)
     another = described("CompleteAbort", producer_epoch=4, started_at_ms=2_000)
-    assert why_not_aborted(view(), done, DONE, aborted=True) == ""
-    assert "it ended before" in why_not_aborted(view(), another, DONE, aborted=True)
+    assert why_not_aborted(view(), done, DONE, aborted=True, undecided=False) == ""
+    assert "it ended before" in why_not_aborted(view(), another, DONE, aborted=True, undecided=False)
     taken = described("Empty", producer_epoch=5, started_at_ms=None)
-    assert why_not_aborted(view(), taken, DONE, aborted=True) == "", "aborted, then taken by another"
+    assert why_not_aborted(view(), taken, DONE, aborted=True, undecided=False) == "", "aborted, then taken by another"
 
 
 @pytest.mark.parametrize(
@@ -146,3 +146,14 @@ def test_an_error_code_of_the_protocol_has_a_kind(code: int, kind: AnswerKind) -
 @pytest.mark.parametrize("raised", [kafka_errors.KafkaConnectionError, kafka_errors.NodeNotReadyError])
 def test_what_the_client_raises_is_no_answer_and_asks_for_the_layout(raised: type[Exception]) -> None:
     assert (error(raised).kind, error(raised).asks_for_layout) == (AnswerKind.NO_ANSWER, True)
+
+
+def test_the_unseen_end_of_what_no_decision_commits_is_an_abort() -> None:
+    """Below transaction.version 2 its epoch is moved on after the abort, and nothing else tells."""
+    fenced, went_on = error(kafka_errors.ProducerFencedError), described("Empty", producer_epoch=4, started_at_ms=None)
+    assert why_not_aborted(view(), went_on, fenced, aborted=False, undecided=True) == ""
+    assert "look again" in why_not_aborted(view(), went_on, fenced, aborted=False, undecided=False)
+    earlier = described("Empty", producer_epoch=3, started_at_ms=None)
+    assert "look again" in why_not_aborted(view(), earlier, fenced, aborted=False, undecided=True), "yet to begin"
+    committed = described("CompleteCommit", producer_epoch=3)
+    assert "its owner committed it" in why_not_aborted(view(), committed, fenced, aborted=False, undecided=True)
