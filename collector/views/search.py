@@ -146,7 +146,8 @@ def _in_history(
     store.catch_up()
     statement, at_once = transaction_sql.search_records(wanted), RECORDS_OF_EACH * _joined_at_once(query)
     while True:
-        rows = store.rows(statement, query.since_ms, query.until_ms, *place, *wanted.values(), at_once)
+        values = (query.since_ms, query.until_ms, *place, *wanted.values(), at_once)
+        rows = store.rows(statement, *values, since_ms=query.since_ms)
         identities = list(dict.fromkeys(BrokerIdentity(*row) for row in rows))
         if len(rows) < at_once:
             yield identities, None
