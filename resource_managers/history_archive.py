@@ -280,6 +280,11 @@ def file_path(table: str, cluster: str, at_ms: int, number: int) -> str:
     return f"{_folder(table, cluster)}/day={day_of(at_ms)}/{number}.parquet"
 
 
+def trend_path(cluster: str, day: str) -> str:
+    """Return the path, below the archive, of what the job made of a cluster's day (YYYY-MM-DD)."""
+    return f"{_folder(TRENDS, cluster)}/day={day}/{TRENDS}.parquet"
+
+
 def metadata_of(table: str, cluster: str) -> dict[str, str]:
     """Return what stands in a file's metadata."""
     return {"indoubt.schema_version": str(SCHEMA_VERSION), "indoubt.table": table, "indoubt.cluster": cluster}
