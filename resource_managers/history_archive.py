@@ -194,10 +194,11 @@ class HistoryArchive:
         except OSError as error:
             raise self._failed(path, error) from None
 
-    def trend_files(self, cluster: str) -> list[str]:
-        """Return the paths, on the archive's filesystem, of what the job made of a cluster."""
-        found = self._names(_folder(TRENDS, cluster), recursive=True)
-        return [f"{self._path}/{name}" for name in found if name.endswith(".parquet") and not _is_unfinished(name)]
+    def trend_files(self, cluster: str, first: str, last: str) -> list[str]:
+        """Return the paths, on the archive's filesystem, of what the job made of a cluster's days between these (YYYY-MM-DD)."""
+        folder = _folder(TRENDS, cluster)
+        found = [name for name in self._names(folder, recursive=True) if name.endswith(f"/{TRENDS}.parquet")]
+        return [f"{self._path}/{name}" for name in found if first <= name.split("/day=")[1][:10] <= last]
 
     def _put(self, path: str, content: Iterable[bytes]) -> None:
         whole = f"{self._path}/{path}"
@@ -296,10 +297,6 @@ def _folder(table: str, cluster: str) -> str:
 
 def _named(error: IndoubtError) -> str:
     return str(error).replace("checkpoint directory", "history archive", 1)
-
-
-def _is_unfinished(name: str) -> bool:
-    return name.rpartition("/")[2].startswith(".")
 
 
 def _parsed(value: Mapping[str, Any]) -> Manifest:

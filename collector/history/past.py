@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from indoubt.collector.history.observation_tables import POSITION, TABLES
 from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
-from indoubt.resource_managers.history_archive import BRANCHES, ArchivedFile, HistoryArchive, Manifest
+from indoubt.resource_managers.history_archive import BRANCHES, TRENDS, HistoryArchive, Manifest, day_of
 
 TIMES = {
     "transaction_records": "update_ms",
@@ -71,6 +71,18 @@ class Past:
         """Return the list of archived files, None while it is not known."""
         known = self._archived
         return known.manifest if known is not None else None
+
+    def results(self, cursor: duckdb.DuckDBPyConnection, from_ms: int, until_ms: int) -> str:
+        """Return where a query reads what the job history_rollup made of the days in a time; empty where there is nothing.
+
+        Raises ArchiveFailed.
+        """
+        known = self._archived
+        if known is None:
+            return ""
+        days = day_of(from_ms), day_of(until_ms)
+        paths = known.archive.trend_files(known.manifest.cluster, *days)
+        return _files(cursor, known.archive, TRENDS, paths) if paths else ""
 
     def begin(self, archive: HistoryArchive, manifest: Manifest, left_before_ms: int) -> None:
         """Read from this archive from now on what is older than that time."""
@@ -149,24 +161,22 @@ def _both(
         return table
     columns, stays = columns_of(table), STAYS.get(table, "false")
     here, there = (", rowid", f", {time} - {_OLDEST} as rowid") if rowid else ("", "")
+    paths = [known.archive.path_of(file) for file in files]
     return f"""(
     select {columns}{here} from {table} where {time} >= {left_ms} or {time} is null or {stays}
     union all
-    select {columns}{there} from {_files(cursor, known.archive, table, files)}
+    select {columns}{there} from {_files(cursor, known.archive, table, paths)}
     where {time} < {left_ms} and not ({stays}))"""
 
 
-def _files(
-    cursor: duckdb.DuckDBPyConnection, archive: HistoryArchive, table: str, files: Sequence[ArchivedFile]
-) -> str:
-    paths = [archive.path_of(file) for file in files]
+def _files(cursor: duckdb.DuckDBPyConnection, archive: HistoryArchive, name: str, paths: Sequence[str]) -> str:
+    """Return what a query reads of files: DuckDB reads those of this machine itself, and Arrow hands it those elsewhere."""
     if archive.location.path:
         listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
         return f"read_parquet([{listed}], hive_partitioning = false)"
     from pyarrow import dataset
 
-    name = f"archived_{table}"
-    cursor.register(
-        name, dataset.dataset(paths, schema=TABLES[table].schema, filesystem=archive.filesystem, format="parquet")
-    )
-    return name
+    schema = TABLES[name].schema if name in TABLES else None
+    found = dataset.dataset(list(paths), schema=schema, filesystem=archive.filesystem, format="parquet")
+    cursor.register(f"archived_{name}", found)
+    return f"archived_{name}"

@@ -10,7 +10,7 @@ import argparse
 import io
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 
 import pyarrow as pa
@@ -44,6 +44,8 @@ KEYS = ["cluster", "day", "application"]
 RESULT = pa.schema(
     [
         pa.field("application", pa.string()),
+        pa.field("day_ms", pa.int64()),
+        pa.field("made_at_ms", pa.int64()),
         *(
             pa.field(name, pa.int64())
             for name in (
@@ -68,7 +70,7 @@ RESULT = pa.schema(
         ),
     ]
 )
-"""Of one cluster and day, which are in the path."""
+"""Of one cluster and day, which are in the path; ``day_ms`` is its begin, ``made_at_ms`` when it was computed (epoch ms)."""
 _ENDED = "status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') and start_ms is not null"
 _HAS_TIMEOUT = f"timeout_ms > 0 and timeout_ms < {NO_TIMEOUT_MS}"
 
@@ -149,14 +151,15 @@ def trends(spark: SparkSession, archive: HistoryArchive, clusters: Sequence[str]
 
 def write(archive: HistoryArchive, rows: pa.Table) -> list[str]:
     """Write a file for each cluster and day of rows; return their paths below the archive. Raises ArchiveFailed."""
-    written, made_ms = [], str(now_ms())
+    written, made_at_ms = [], now_ms()
     places = rows.group_by(["cluster", "day"]).aggregate([]).to_pylist()
     for place in sorted(places, key=lambda place: (place["cluster"], place["day"])):
         cluster, day = place["cluster"], place["day"]
         of_day = rows.filter(pc.and_(pc.equal(rows["cluster"], cluster), pc.equal(rows["day"], day)))
-        columns = [_column(of_day, field) for field in RESULT]
-        metadata = {**metadata_of(TRENDS, cluster), "indoubt.made_at_ms": made_ms}
-        table = pa.table(columns, schema=RESULT.with_metadata(metadata)).sort_by("application")
+        day_ms = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * 1000
+        same = {"day_ms": day_ms, "made_at_ms": made_at_ms}
+        columns = [_column(of_day, field, same.get(field.name)) for field in RESULT]
+        table = pa.table(columns, schema=RESULT.with_metadata(metadata_of(TRENDS, cluster))).sort_by("application")
         content = io.BytesIO()
         pq.write_table(table, content, compression="zstd")
         path = trend_path(cluster, day)
@@ -257,10 +260,11 @@ def _named(rows: DataFrame, array: str, *names: str) -> DataFrame:
     return rows.withColumns({name: F.col(array)[place] for place, name in enumerate(names)}).drop(array)
 
 
-def _column(rows: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+def _column(rows: pa.Table, field: pa.Field, same: int | None) -> pa.ChunkedArray:
+    """Return a column of the results; ``same``: the value of all rows, where they have none of their own."""
     if field.name in rows.column_names:
         return rows[field.name].cast(field.type)
-    return pa.chunked_array([pa.nulls(len(rows), field.type)])
+    return pa.chunked_array([pa.repeat(pa.scalar(same, field.type), len(rows))])
 
 
 if __name__ == "__main__":

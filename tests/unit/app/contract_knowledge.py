@@ -7,7 +7,7 @@ from threading import Event
 from typing import Any
 
 from tests.unit.app.contract_attention_rows import incident
-from tests.unit.app.contract_pipeline_rows import series, series_of_groups, series_of_partition
+from tests.unit.app.contract_pipeline_rows import series, series_of_groups, series_of_partition, trends
 from tests.unit.app.contract_rows import now_ms
 
 TOKEN = "operator-token-of-the-test"
@@ -76,6 +76,7 @@ class Known:
     events: list[dict[str, Any]] = field(default_factory=list)
     """Of every transaction that is asked for."""
     series: dict[str, Any] = field(default_factory=series)
+    trends: dict[str, Any] = field(default_factory=trends)
     series_of_groups: dict[str, Any] = field(default_factory=series_of_groups)
     series_of_partition: dict[str, Any] = field(default_factory=series_of_partition)
     checkpoint_gaps: list[dict[str, Any]] = field(default_factory=list)
