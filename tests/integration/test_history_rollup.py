@@ -92,7 +92,7 @@ def test_it_counts_what_duckdb_counts_and_computes_a_day_again(tmp_path: Path) -
     (folder / "99.parquet").write_bytes(next(folder.glob("*.parquet")).read_bytes())
     again = run_job(archive, "--spark-master", "local[2]", "--cluster", "cluster-1", "--days", "3")
     assert [path.split("/")[2:4] for path in again] == [
-        ["cluster=cluster-1", f"day=2026-09-{day}"] for day in ("12", "13", "14")
+        ["cluster=cluster-1", f"day=2026-09-{day}"] for day in ("11", "12", "13")
     ]
     assert results(archive) == before
 
