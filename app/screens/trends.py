@@ -8,8 +8,8 @@ from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, join, widget_token
-from indoubt.app.components.small_plots import Bars, axis_line, bar_plot, most, newest, total
-from indoubt.app.components.time_text import ago, amount, duration
+from indoubt.app.components.small_plots import Bars, bar_plot, most, newest, total
+from indoubt.app.components.time_text import ago, amount, day_of, duration
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens.sections import search_field
@@ -40,7 +40,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     for row in trends.applications:
         content[f"of-{widget_token(row.pipeline)}"] = _application(trends, row)
     if trends.applications:
-        content["axis"] = axis_line(trends, COLUMNS)
+        content["axis"] = _axis(trends)
     return content
 
 
@@ -51,6 +51,14 @@ def _head(trends: Trends, pipeline: str) -> Html:
         return el("p", f"Nothing of {pipeline} in these days.", class_="empty")
     more = trends.more and el("span", f"{counted(trends.more, 'quieter application')} not shown")
     return el("p", el("span", "computed ", ago(trends.made_at_ms, UTC)), more or "", class_="facts-line")
+
+
+def _axis(trends: Trends) -> Html:
+    """Return the days under each column of plots."""
+    last_ms = trends.until_ms - trends.bucket_ms
+    days = [el("span", day_of(at_ms)[:10]) for at_ms in (trends.from_ms, (trends.from_ms + last_ms) // 2, last_ms)]
+    columns = [el("div", *days, class_="axis") for _ in range(COLUMNS)]
+    return el("div", *columns, class_="series axes", aria_hidden="true")
 
 
 def _application(trends: Trends, row: ApplicationTrend) -> Html:

@@ -73,11 +73,11 @@ def write_results(archive: HistoryArchive) -> None:
 def test_each_application_s_days_are_drawn(page: Page, app: str, size: dict[str, int], tmp_path: Path) -> None:
     page.set_viewport_size(size)
     open_whole(page, f"{app}/history?show=trends")
-    shown = page.locator(".st-key-trends")
-    expect(shown.locator("section.series")).to_have_count(3, timeout=SHOWN_LIMIT_MS)
-    expect(shown.locator("section.series h3").first).to_have_text("orders")
-    expect(shown.locator("section.series").first).to_contain_text("3 lost")
-    expect(shown.locator("section.series").first).to_contain_text("left of the timeout")
+    shown = page.locator("section.series")
+    expect(shown).to_have_count(3, timeout=SHOWN_LIMIT_MS)
+    expect(shown.locator("h3").first).to_have_text("orders")
+    expect(shown.first).to_contain_text("3 lost")
+    expect(shown.first).to_contain_text("left of the timeout")
     page.screenshot(path=tmp_path / "trends.png", full_page=True)
     assert violations(page) == []
     assert too_wide(page) == []
@@ -87,4 +87,4 @@ def test_one_application_is_asked_for_by_its_name(page: Page, app: str) -> None:
     open_whole(page, f"{app}/history?show=trends")
     page.get_by_placeholder("application, its whole name").fill("billing")
     page.keyboard.press("Enter")
-    expect(page.locator(".st-key-trends section.series h3")).to_have_text(["billing"], timeout=SHOWN_LIMIT_MS)
+    expect(page.locator("section.series h3")).to_have_text(["billing"], timeout=SHOWN_LIMIT_MS)

@@ -56,7 +56,7 @@ def write_history(directory: Path) -> set[tuple[str, int, int]]:
             client_transaction_version=2,
             source="__transaction_state",
         )
-        position = Position(source="__transaction_state", partition=number % 3, offset=number // 3)
+        position = Position(source="__transaction_state", partition=of % 3, offset=number)
         observed.append(Observed(position=position, observation=record, raw=""))
     store.append(observed)
     store.close()
