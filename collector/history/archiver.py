@@ -166,14 +166,14 @@ class Archiver:
 
     def _begin(self) -> bool:
         """Find out what is archived; return whether that is known. Raises ArchiveFailed, StoreFailed."""
-        ((cluster, left_before_ms),) = self._store.rows(past.NOTED) or [("", 0)]
-        cluster = cluster or self._cluster()
+        ((noted, left_before_ms),) = self._store.rows(past.NOTED) or [("", 0)]
+        cluster = noted or self._cluster()
         if not cluster:
             return False
         archive = self._archive or HistoryArchive.open(self._location)
         manifest = archive.begin(cluster)
         if not self._has_begun:
-            if any(self._offset_at_start(end) < end.next_offset for end in manifest.ends):
+            if not noted or any(self._offset_at_start(end) < end.next_offset for end in manifest.ends):
                 # This file is new, or was restored: what the archive has is read there, whatever a topic brings once more.
                 left_before_ms = max(left_before_ms, manifest.until_ms)
             manifest = replace(manifest, ends=tuple(self._with_start(end) for end in manifest.ends))
