@@ -38,7 +38,7 @@ from indoubt.resource_managers.history_archive import (
     metadata_of,
 )
 
-ROUND_S = 30.0
+ROUND_S, BEGIN_LIMIT_S = 30.0, 5.0
 LATE_MS = 5 * MINUTE_MS
 """An hour or a day is closed so long after its end: what was observed meanwhile is in the file, and explained."""
 HOUR_ROWS = 500_000
@@ -112,7 +112,7 @@ class Archiver:
         """Why the last round failed; empty after one that did not."""
         self._store, self._location, self._knowledge = store, location, knowledge
         self._cluster, self._clock_ms, self._hour_rows = cluster, clock_ms, hour_rows
-        self._stopping = threading.Event()
+        self._stopping, self._tried = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="archiver", daemon=True)
         self._archive: HistoryArchive | None = None
         self._manifest: Manifest | None = None
@@ -121,9 +121,10 @@ class Archiver:
         self._has_begun = False
 
     def start(self) -> None:
-        """Start, in a thread of its own, before anything is observed. Raises StoreFailed."""
+        """Start before anything is observed, in a thread; returns once the archive is read, or after 5 s. Raises StoreFailed."""
         self._note_start()
         self._thread.start()
+        self._tried.wait(BEGIN_LIMIT_S)
 
     def stop(self) -> None:
         """Stop; returns when the file under way is written, or after 20 s."""
@@ -136,6 +137,7 @@ class Archiver:
             self._note_start()
         if self._manifest is None and not self._begin():
             return
+        self._tried.set()
         with self._store.reading() as cursor:
             self._archive_until(cursor, self._closed_until(cursor))
 
@@ -157,12 +159,15 @@ class Archiver:
                 self.error = f"history is not archived: {error!r}"
                 log.exception("history is not archived any more, and is kept")
                 return
+            self._tried.set()
             self._stopping.wait(ROUND_S)
 
     def _note_start(self) -> None:
         """Note how far each source is in history: what no topic counts may be counted anew from here on. Raises StoreFailed."""
         offsets = self._store.rows(sql.SOURCE_OFFSETS)
         self._offsets_at_start = {(source, partition): next_offset for source, partition, next_offset in offsets}
+        for _, left_before_ms in self._store.rows(past.NOTED):
+            self._store.past.expect(left_before_ms)
 
     def _begin(self) -> bool:
         """Find out what is archived; return whether that is known. Raises ArchiveFailed, StoreFailed."""

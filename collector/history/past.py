@@ -15,7 +15,9 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
+from indoubt.collector.history.database_file import StoreFailed
 from indoubt.collector.history.observation_tables import POSITION, TABLES
+from indoubt.collector.runtime.time_format import utc
 from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 from indoubt.resource_managers.history_archive import BRANCHES, TRENDS, HistoryArchive, Manifest, day_of
 
@@ -52,6 +54,7 @@ class Past:
         self.is_archived = False
         """Whether rows may leave the file only once they are archived."""
         self._archived: _Archived | None = None
+        self._expected_ms = 0
         self._lock = threading.Lock()
 
     @property
@@ -84,6 +87,10 @@ class Past:
         paths = known.archive.trend_files(known.manifest.cluster, *days)
         return _files(cursor, known.archive, TRENDS, paths) if paths else ""
 
+    def expect(self, left_before_ms: int) -> None:
+        """Note that rows older than this are in an archive that was not read yet: who asks for them is told so."""
+        self._expected_ms = left_before_ms
+
     def begin(self, archive: HistoryArchive, manifest: Manifest, left_before_ms: int) -> None:
         """Read from this archive from now on what is older than that time."""
         with self._lock:
@@ -113,9 +120,15 @@ class Past:
     def statement(self, cursor: duckdb.DuckDBPyConnection, query: str, since_ms: int, until_ms: int) -> str:
         """Return a query with what it reads of the past in place of ``past.<table>``.
 
-        ``since_ms``, ``until_ms``: the query asks for no row of another time (epoch ms), but for branches of databases.
+        ``since_ms``, ``until_ms``: the query asks for no row of another time (epoch ms), but for branches of databases. Raises
+        StoreFailed where what is asked for left the file, and its archive was not read yet.
         """
         known = self._archived
+        if known is None and since_ms < self._expected_ms and _NAMED.search(query):
+            raise StoreFailed(
+                f"history before {utc(self._expected_ms)} is archived, and the archive was not read yet: GET /api/v1/status "
+                "says why, in history.archive_error"
+            )
         if known is None:
             return _NAMED.sub(r"\1", query)
         rowid = "rowid" in query

@@ -228,9 +228,9 @@ INITS_OF_PERIOD = """
 select transaction_id, update_ms, producer_id, producer_epoch from past.transaction_records
 where start_ms is null and status = 'EMPTY' and transaction_id in (select unnest(?::varchar[]))
   and update_ms >= ? and update_ms <= ? order by update_ms limit ?"""
-# Bound: producer ids.
+# Of what the file has: those of a moment ago. Bound: producer ids.
 IDS_OF_PRODUCERS = """
-select distinct producer_id, transaction_id from past.transaction_records where producer_id in (select unnest(?::bigint[]))"""
+select distinct producer_id, transaction_id from transaction_records where producer_id in (select unnest(?::bigint[]))"""
 PARTITIONS = "select distinct unnest(partitions) from past.transaction_records"
 
 # What was aborted of our pipelines, and which commit decision lists it: few of all records, so that the JSON of those decisions

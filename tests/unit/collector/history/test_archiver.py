@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from indoubt.collector.history import transaction_sql
+from indoubt.collector.history.store import StoreFailed
 from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from indoubt.resource_managers.history_archive import ArchiveFailed, ArchiveTaken, HistoryArchive
 from tests.unit.collector.history.archived_history import ABORTED, NOW, History
@@ -221,3 +222,26 @@ def test_newest_of_an_id_are_found_across_file_and_archive(history: History) -> 
     assert sorted(row[2] for row in of_id) == starts[-2:], "the newest records come first"
     later = history.store.rows(transaction_sql.OF_ID_BEFORE, "same", NOW, 0, starts[1], 9, since_ms=starts[1])
     assert [start_ms for _, start_ms in later] == sorted(starts[1:], reverse=True)
+
+
+def test_what_has_left_is_not_silently_missing_while_the_archive_is_away(tmp_path: Path) -> None:
+    first = History(tmp_path / "collector", tmp_path / "archive")
+    first.transaction("old", NOW - 3 * DAY_MS)
+    first.transaction("today", NOW - MINUTE_MS)
+    first.archive()
+    first.retire()
+    first.store.close()
+    (tmp_path / "archive").rename(tmp_path / "away")
+    (tmp_path / "archive").write_text("no directory")
+    again = History(tmp_path / "collector", tmp_path / "archive")
+    with pytest.raises(ArchiveFailed):
+        again.archive()
+    with pytest.raises(StoreFailed, match="is archived, and the archive was not read yet"):
+        again.read()
+    query = "select transaction_id from past.transaction_records where start_ms >= ?"
+    assert len(again.store.rows(query, NOW - DAY_MS, since_ms=NOW - DAY_MS)) == 3, "what is in the file is answered"
+    (tmp_path / "archive").unlink()
+    (tmp_path / "away").rename(tmp_path / "archive")
+    again.archive()
+    assert again.read() == {"old": 3, "today": 3}
+    again.store.close()
