@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 SCHEMA_VERSION = 1
-"""Counted up when a column is renamed, removed, or holds something else; it stands in the path and in each file's metadata."""
+"""Counted up when the columns of a table change, or hold something else; it stands in the path and in each file's metadata."""
 ROOT = f"v{SCHEMA_VERSION}"
 TRANSACTIONS, EVENTS, DECISIONS, BRANCHES = (
     "transaction_records",

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from indoubt.collector.history import transaction_sql
+from indoubt.collector.history.observation_tables import TABLES
 from indoubt.collector.history.store import StoreFailed
 from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
-from indoubt.resource_managers.history_archive import ArchiveFailed, ArchiveTaken, HistoryArchive
+from indoubt.resource_managers.history_archive import SCHEMA_VERSION, ArchiveFailed, ArchiveTaken, HistoryArchive
 from tests.unit.collector.history.archived_history import ABORTED, NOW, History
 
 pytestmark = pytest.mark.slow
@@ -245,3 +246,25 @@ def test_what_has_left_is_not_silently_missing_while_the_archive_is_away(tmp_pat
     again.archive()
     assert again.read() == {"old": 3, "today": 3}
     again.store.close()
+
+
+COLUMNS = {
+    "transaction_records": "source partition offset transaction_id producer_id producer_epoch status start_ms update_ms timeout_ms "
+    "partitions client_version application cause lost",
+    "lifecycle_events": "source partition offset type at_ms pipeline event",
+    "decision_records": "source partition offset type at_ms prefix record counts",
+    "prepared_branches": "source partition offset instance resource_manager transaction_id what at_ms proof prepared_ms owner "
+    "database server application",
+}
+"""Of version 1: where a table has others, SCHEMA_VERSION is another one."""
+
+
+def test_the_columns_are_those_of_the_schema_version(history: History, tmp_path: Path) -> None:
+    history.transaction("yesterday", NOW - DAY_MS)
+    history.archiver.round()
+    (path,) = files(tmp_path / "archive")
+    written = {"transaction_records": pq.read_schema(tmp_path / "archive" / path).names}
+    written |= {name: TABLES[name].schema.names for name in ("lifecycle_events", "decision_records")}
+    written["prepared_branches"] = [*TABLES["prepared_branches"].schema.names, "application"]
+    assert SCHEMA_VERSION == 1
+    assert {name: " ".join(columns) for name, columns in written.items()} == COLUMNS
