@@ -24,6 +24,7 @@ Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t>
   ``-progress``, ``-stop``, ``-back``, ``-close``, ``-result``, ``-choose-<number>`` and
   ``-other-condition``; those that were given: ``filter-runs``
 - Losses: ``loss-transaction`` (the filter by id), ``loss-verdict``, ``loss-table``
+- Trends: ``trends`` (the live region), ``trend-pipeline-field``
 - Search: ``search-transaction``, ``search-pipeline``, ``search-topic``, ``search-group``, ``search-outcome``, ``search-cause``,
   ``search-span``, ``search-until``, ``search-older``, ``search-newest``, ``search-table``
 - each list: ``menu-<list>`` opens ``<list>-csv``, ``<list>-json``, ``rows-a-page``; ``tools-<list>``: the line with its field
@@ -65,6 +66,7 @@ from indoubt.app.screens import (
     search,
     sections,
     timeouts,
+    trends,
 )
 from indoubt.app.screens.objects import alert, batch, partition, pipeline, transaction
 
@@ -125,6 +127,7 @@ def main() -> None:
                 "aborts": ("Aborts", aborts.show),
                 "losses": ("Losses", losses.show),
                 "ids": ("Ids", ids.show),
+                "trends": ("Trends", trends.show),
                 "search": ("Search", search.show),
             },
         ),

@@ -71,6 +71,7 @@ PAGES = (
     Question(path="/api/v1/search?limit=20"),
     Question(path="/api/v1/series?window_ms=3600000&limit=8"),
     Question(path="/api/v1/series/groups?window_ms=3600000&limit=100"),
+    Question(path="/api/v1/trends?limit=20"),
     Question(path="/api/v1/series/partitions/word_count_sink/0?window_ms=3600000"),
     Question(path="/api/v1/groups?limit=100"),
     Question(path="/api/v1/aborts/counts"),

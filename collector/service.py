@@ -9,8 +9,8 @@ Its threads by their names, and what they hand on:
       history             follow-up <--------------------------------------- (an end that is not known)
 
 A request orders by itself, or through a thread ``order run`` that goes on without it. ``history`` writes what observers append.
-``refresher`` keeps answers ready that read history, ``time samples`` notes how many wait and how late sources are, ``cluster id``
-asks once. Requests are answered by the web server's threads, under the main one.
+``archiver`` takes out of it what is over. ``refresher`` keeps answers ready that read history, ``time samples`` notes how many
+wait and how late sources are, ``cluster id`` asks once. Requests are answered by the web server's threads, under the main one.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from indoubt.collector.config.databases import managers
 from indoubt.collector.config.settings import Settings
 from indoubt.collector.config.variables import TransactionSource
 from indoubt.collector.history import retention
+from indoubt.collector.history.archiver import Archiver
 from indoubt.collector.history.retention import Maintenance
 from indoubt.collector.history.store import Store
 from indoubt.collector.notify.evaluator import AlertEvaluator
@@ -73,6 +74,7 @@ from indoubt.collector.serve.api.dependencies import ApiDependencies
 from indoubt.collector.serve.api.event_stream import Changes
 from indoubt.collector.standby.leadership import Leadership, Part
 from indoubt.collector.views import aborts_and_losses
+from indoubt.collector.views.archive_knowledge import archive_knowledge
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.loading import Loading
 from indoubt.resource_managers.kafka.connection import KafkaConnection
@@ -82,7 +84,7 @@ from indoubt.resource_managers.kafka.record_offsets import KafkaRecordOffsets
 from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 from indoubt.resource_managers.topics.decision_log import DecisionLog
 
-Running = Observer | Assessor | ClusterName | AlertEvaluator | Part | Leadership | TimeSamples | Refresher
+Running = Observer | Assessor | ClusterName | AlertEvaluator | Part | Leadership | TimeSamples | Refresher | Archiver
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
 LOCAL_POLLING_MS = 500
@@ -112,13 +114,15 @@ def serve(
 
     def running() -> list[Running]:
         kept = retention.Limits(days=tunable.history_days, megabytes=tunable.history_megabytes)
-        store.add_maintenance(Maintenance(kept, functools.partial(aborts_and_losses.causes, current), now_ms))
+        causes = functools.partial(aborts_and_losses.causes, current)
+        store.add_maintenance(Maintenance(kept, causes, now_ms, store.past))
         store.add_maintenance(lean_process.MallocTrimmer())
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
         observers.extend(database_observers(current, store, settings.databases, databases, tunable.database_polling_ms))
         acting = [leadership] if leadership is not None else acts
-        return [cluster, *observers, assessor, alerts.evaluator, *acting, samples, dependencies.refresher]
+        archiving = [archiver] if archiver is not None else []
+        return [cluster, *archiving, *observers, assessor, alerts.evaluator, *acting, samples, dependencies.refresher]
 
     def statuses() -> list[ObserverStatus]:
         return [observer.status for observer in observers if observer.is_listed]
@@ -134,6 +138,17 @@ def serve(
         lambda since_ms: aborts_and_losses.duplicates(current, since_ms),
     )
     changes, cluster = Changes(), ClusterName(connection)
+    archiver = (
+        Archiver(
+            store,
+            tunable.history_archive,
+            archive_knowledge(current),
+            lambda: settings.cluster or cluster.name,
+            now_ms,
+        )
+        if tunable.history_archive
+        else None
+    )
     assessor = Assessor(
         current,
         limits,
@@ -204,6 +219,7 @@ def serve(
         startable=settings.start_commands.keys(),
         leadership=leadership,
         authority=settings.authority,
+        archive_error=lambda: archiver.error if archiver is not None else "",
     )
     standing = StandingOrderService(
         settings.standing_orders,

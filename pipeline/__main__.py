@@ -1,4 +1,7 @@
-"""``indoubt pipeline run …``: a supervised pipeline; ``settle …``: say what ended. A supervisor starts the others."""
+"""``indoubt pipeline run …``: a supervised pipeline; ``settle …``: say what ended; ``history-rollup …``: count archived history.
+
+A supervisor starts the others.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,18 @@ from indoubt.pipeline.config.sink_settings import SinkSettings
 from indoubt.pipeline.runtime.status_file import WRONG_SETTINGS
 from indoubt.pipeline.supervision.supervisor import Supervisor
 
+ROLLUP = "history-rollup"
+
 
 def main(words: Sequence[str]) -> int:
     """Read the settings, then supervise or drive."""
     protect_log_lines()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING, stream=sys.stderr)
+    if list(words[:1]) == [ROLLUP]:
+        # Only here: it needs Spark.
+        from indoubt.pipeline.jobs import history_rollup
+
+        return history_rollup.main(words[1:])
     arguments = vars(_parser().parse_args(words))
     command, run_file = arguments.pop("command"), arguments.pop("run_file", "")
     run_id = arguments.pop("run_id", None)
@@ -82,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         "--transaction", action="append", default=[], help="only this one, as it is listed; may be repeated"
     )
     settle.add_argument("--yes", action="store_true", help="write it to the decision log")
+    commands.add_parser(ROLLUP, add_help=False, help="count archived history by cluster, day and application")
     driver = commands.add_parser(
         "driver", help="one run of a driver, without restarts; all settings come as JSON on standard input"
     )

@@ -37,6 +37,7 @@ from indoubt.lifecycle.rows.series import CheckpointGapsRow, Series
 from indoubt.lifecycle.rows.standing_orders import StandingOrderRow
 from indoubt.lifecycle.rows.status import Status
 from indoubt.lifecycle.rows.transactions import TransactionCountRow, TransactionDetailRow, TransactionRow
+from indoubt.lifecycle.rows.trends import Trends
 
 _FOUND = partial(read_row, FoundTransactionRow)
 
@@ -179,6 +180,12 @@ class CollectorClient(OrderClient):
         wanted = {"window_ms": str(window_ms), "limit": str(limit), **({"pipeline": pipeline} if pipeline else {})}
         path = "/api/v1/series"
         return self._understand(path, partial(read_row, Series), self._get_shared(path, wanted))
+
+    def trends(self, *, pipeline: str = "", limit: int = 20) -> Trends:
+        """Return applications over 90 days, as the job over archived history made them."""
+        wanted = {"limit": str(limit), **({"pipeline": pipeline} if pipeline else {})}
+        path = "/api/v1/trends"
+        return self._understand(path, partial(read_row, Trends), self._get_shared(path, wanted))
 
     def series_of_groups(self, *, window_ms: int, limit: int) -> SeriesOfGroups:
         """Return what the first ``limit`` of the consumer groups had not read over the last ``window_ms``."""

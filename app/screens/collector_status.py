@@ -14,7 +14,7 @@ from indoubt.app.components import list_menu
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.paging import choose_page, page_of
 from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import amount, duration, since, written
+from indoubt.app.components.time_text import amount, at, duration, since, written
 from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
@@ -81,6 +81,13 @@ def _facts(status: Status) -> Html:
                       "Search of History has all of them"),
             )
         )  # fmt: skip
+    if history.archive_error:
+        away = badge("✖", history.archive_error, Tone.URGENT, "history is kept until it can be archived")
+        facts.append(("archive", away))
+    elif history.archived_until_ms is not None:
+        facts.append(
+            ("archive", ["all before ", at(history.archived_until_ms)] if history.archived_until_ms else "nothing yet")
+        )
     if history.set_aside:
         facts.append(("damaged files moved aside", ", ".join(history.set_aside)))
     pairs = [(el("dt", name), el("dd", value)) for name, value in facts]

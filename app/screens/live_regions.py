@@ -26,6 +26,7 @@ from indoubt.app.screens import (
     pipelines,
     readers,
     timeouts,
+    trends,
 )
 from indoubt.app.screens import clusters as all_clusters
 from indoubt.app.screens.objects import alert, batch, partition, pipeline, transaction
@@ -97,6 +98,7 @@ REGIONS: Mapping[str, Render] = {
     "checkpoints-answer": checkpoints.render_answer,
     "ids": ids.render,
     "timeouts": timeouts.render,
+    "trends": trends.render,
     "collector": collector_status.render,
     "news": new_rows.render,
     "transaction": transaction.render,

@@ -34,6 +34,7 @@ from indoubt.lifecycle.errors import SettingsError
 from indoubt.lifecycle.settings_file import CLUSTER_OPTION, CLUSTER_VARIABLE, SettingsTable
 from indoubt.lifecycle.version import VERSION
 from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.history_archive import read_location
 
 VARIABLES_OF_FLAGS = {
     "bootstrap_servers": BOOTSTRAP_SERVERS,
@@ -112,7 +113,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         flink_writes_here=named_locations.flink_kafka(given.flink_kafka, {*flink, *checkpoints_of_flink}),
         databases=read_databases(given.database_properties, environment),
         read_only=given.read_only,
-        tunable=_with_standby(variables.read(environment, origins), given),
+        tunable=_with_archive(_with_standby(variables.read(environment, origins), given)),
         tls=_tls(given),
         trusted_proxies=tuple(given.trusted_proxy),
         tokens=tokens.read(environment),
@@ -167,6 +168,16 @@ def _with_standby(tunable: TunableSettings, given: argparse.Namespace) -> Tunabl
             f"INDOUBT_STANDBY_PEER is {tunable.standby_peer}: tokens would go there in clear; give an https:// address, or "
             "--tls-by-proxy"
         )
+    return tunable
+
+
+def _with_archive(tunable: TunableSettings) -> TunableSettings:
+    """Return the settings. Raises SettingsError for an archive that is no path and no URI."""
+    if tunable.history_archive:
+        try:
+            read_location(tunable.history_archive)
+        except SettingsError as error:
+            raise SettingsError(f"INDOUBT_HISTORY_ARCHIVE: {error}") from None
     return tunable
 
 

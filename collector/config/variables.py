@@ -89,6 +89,7 @@ class TunableSettings:
     foreign_old_ms: Whole = 30_000
     history_days: Whole = 30
     history_megabytes: Whole = 10_000
+    history_archive: str = ""
     transaction_polling_ms: Whole = 1_000
     remote_checkpoint_polling_ms: Whole = 5_000
     flink_polling_ms: Whole = 2_000

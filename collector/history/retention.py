@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import duckdb
 
 from indoubt.collector.history import rollups
+from indoubt.collector.history.past import TIMES, Past
 from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 
 ROWS_AT_ONCE = 20_000
@@ -74,11 +75,22 @@ select {" or ".join(f"exists (from {table} where {rows})" for table, rows in _LE
                group by prefix, source having min(at_ms) < $before and count(*) > {DECISIONS_KEPT})"""  # noqa: S608 (names of our own)
 
 
-_LET_LEAVE = {
-    table: f"""delete from {table} where rowid in (
-    select rowid from {table} where {rows} order by rowid limit $most)"""  # noqa: S608 (names of our own)
-    for table, rows in _LEAVING.items()
-}
+def _let_leave(archived: str = "") -> dict[str, str]:
+    """Return for each table the statement by which some rows leave; ``archived``: a condition besides, with the table's name."""
+    return {
+        table: f"""delete from {table} where rowid in (
+        select rowid from {table} where {rows}{archived.format(table=table) if table in TIMES else ""}
+        order by rowid limit $most)"""  # noqa: S608 (names of our own)
+        for table, rows in _LEAVING.items()
+    }
+
+
+_LET_LEAVE = _let_leave()
+_LET_ARCHIVED_LEAVE = _let_leave(""" and exists (
+            from archived_to a where a.table_name = '{table}' and a.source = {table}.source
+                and a.partition = {table}.partition and {table}."offset" < a.next_offset)""")
+# The archive has them.
+_FORGET_CAUSES = "delete from explained_aborts where ended_ms < ?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +102,16 @@ class Limits:
 
 
 class Maintenance:
-    """A step each time it is called: counts causes, merges counts, lets old rows leave. Never longer than one small step."""
+    """A step each time it is called: counts causes, merges counts, lets old rows leave. Never longer than one small step.
 
-    def __init__(self, limits: Limits, explain: rollups.Explain, clock_ms: Callable[[], int]) -> None:
+    ``past``: where history is archived, rows of its tables leave only once they are there.
+    """
+
+    def __init__(
+        self, limits: Limits, explain: rollups.Explain, clock_ms: Callable[[], int], past: Past | None = None
+    ) -> None:
         self._limits, self._explain, self._clock_ms = limits, explain, clock_ms
+        self._past = past if past is not None and past.is_archived else None
         self._next_s = self._round_s = 0.0
         self._leaving: list[str] = []
         self._before_ms = self._round = 0
@@ -110,7 +128,7 @@ class Maintenance:
 
     def do_step(self, cursor: duckdb.DuckDBPyConnection, *, is_round_due: bool) -> bool:
         """Do one step now; return whether it began a round. Raises duckdb.Error."""
-        more = rollups.explain_aborts(cursor, self._clock_ms(), self._explain)
+        more = rollups.explain_aborts(cursor, self._clock_ms(), self._explain, kept=self._past is not None)
         if self._leaving:
             self._let_leave(cursor)
         elif not more and is_round_due:
@@ -130,15 +148,21 @@ class Maintenance:
             self._has_left = False
         too_old_ms = today_ms - self._limits.days * DAY_MS
         self._before_ms = max(too_old_ms, _beyond_size(cursor, self._limits.megabytes))
+        if self._past is not None:
+            self._before_ms = min(self._before_ms, self._past.until_ms)
         if cursor.execute(_ANY_OLDER, {"before": self._before_ms}).fetchall() != [(False,)]:
             cursor.execute(_NOTE_OPEN)
             cursor.execute(_NOTE_NEWEST)
+            if self._past is not None:
+                self._past.leave(cursor, self._before_ms)
+                cursor.execute(_FORGET_CAUSES, [self._before_ms])
             self._leaving = list(_LEAVING)
 
     def _let_leave(self, cursor: duckdb.DuckDBPyConnection) -> None:
         table = self._leaving[0]
         cursor.begin()
-        cursor.execute(_LET_LEAVE[table], {"before": self._before_ms, "most": ROWS_AT_ONCE})
+        statements = _LET_LEAVE if self._past is None else _LET_ARCHIVED_LEAVE
+        cursor.execute(statements[table], {"before": self._before_ms, "most": ROWS_AT_ONCE})
         row = cursor.fetchone()
         gone = int(row[0]) if row is not None else 0
         if gone:

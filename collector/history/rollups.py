@@ -128,6 +128,9 @@ def _merge_of(table: str, kept_ms: int, into_ms: int, keys: str, sums: str) -> t
 
 _MERGES = [_merge_of(*how) for how in _MERGED]
 _LEAVING = [f"delete from {table} where begin_ms < $before" for table in _SAMPLES]
+_KEEP_CAUSES = """
+insert into explained_aborts select unnest(?::varchar[]), unnest(?::bigint[]), unnest(?::bigint[]), unnest(?::bigint[]),
+       unnest(?::varchar[])"""
 _TO_EXPLAIN = "select *, rowid from aborts_to_explain where ended_ms <= ? order by rowid limit ?"
 
 Aborted = tuple[str, int, int]
@@ -160,8 +163,8 @@ def merge(cursor: duckdb.DuckDBPyConnection, from_ms: int, before_ms: int, today
     cursor.commit()
 
 
-def explain_aborts(cursor: duckdb.DuckDBPyConnection, now_ms: int, explain: Explain) -> bool:
-    """Count the causes of some aborts; return whether more wait. Raises duckdb.Error."""
+def explain_aborts(cursor: duckdb.DuckDBPyConnection, now_ms: int, explain: Explain, *, kept: bool = False) -> bool:
+    """Count the causes of some aborts; return whether more wait. ``kept``: keep the cause of each, too. Raises duckdb.Error."""
     rows: list[tuple[Any, ...]] = cursor.execute(
         _TO_EXPLAIN, [now_ms - EXPLAINED_AFTER_MS, EXPLAINED_AT_ONCE]
     ).fetchall()
@@ -178,5 +181,8 @@ def explain_aborts(cursor: duckdb.DuckDBPyConnection, now_ms: int, explain: Expl
         cursor.execute(
             "insert into abort_counts values (?, ?, ?, ?, ?)", [minute_ms, MINUTE_MS, application, cause, transactions]
         )
+    if kept:
+        ids, producer_ids, starts, ends = ([row[place] for row in rows] for place in range(4))
+        cursor.execute(_KEEP_CAUSES, [ids, producer_ids, starts, ends, list(causes)])
     cursor.commit()
     return len(rows) == EXPLAINED_AT_ONCE

@@ -37,7 +37,7 @@ def transactions_of(rows: Rows, identities: Sequence[BrokerIdentity]) -> list[Br
         return []
     ids, producer_ids, starts = (list(column) for column in zip(*identities, strict=True))
     values = (ids, producer_ids, starts, min(starts), max(starts))
-    return list(transactions(rows(transaction_sql.TRANSACTIONS_OF_IDENTITIES, *values)))
+    return list(transactions(rows(transaction_sql.TRANSACTIONS_OF_IDENTITIES, *values, since_ms=min(starts))))
 
 
 def inits(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Init]]:

@@ -143,6 +143,11 @@ create table aborts_to_explain (
     transaction_id varchar not null, producer_id bigint not null, start_ms bigint not null, ended_ms bigint not null,
     application varchar not null);
 
+-- Why transactions were aborted, where history is archived: until they are in the archive, which has it beside their ends.
+create table explained_aborts (
+    transaction_id varchar not null, producer_id bigint not null, start_ms bigint not null, ended_ms bigint not null,
+    cause varchar not null);
+
 -- seen_in: lifecycle events, checkpoint directory, flink; one checkpoint may be seen in several.
 create table checkpoint_counts (
     begin_ms bigint not null, span_ms bigint not null, pipeline varchar not null, seen_in varchar not null,
@@ -183,3 +188,6 @@ create table source_watches (
 
 -- How many rows of a table have left.
 create table retired_rows (table_name varchar not null, retired bigint not null, primary key (table_name));
+
+-- Where history is archived: as which cluster, and the time before which rows are read there, since they may have left here.
+create table left_history (cluster varchar primary key, before_ms bigint not null);

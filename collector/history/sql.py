@@ -111,18 +111,18 @@ group by transaction_id having arg_max(status, rowid) <> 'EXPIRED'"""
 # Bound: the beginning or the id, since which start, how many records.
 OF_NEWEST = f"""
 with newest as (
-    select * from transaction_records where {{of_which}} and start_ms >= ?
+    select * from past.transaction_records where {{of_which}} and start_ms >= ?
     order by rowid desc limit ?)
 {EACH_TRANSACTION.format(rows="newest", of_those="")}"""
 TRANSACTIONS_OF_IDS = OF_NEWEST.format(of_which="starts_with(transaction_id, ?)")
 TRANSACTIONS_OF_ONE_ID = OF_NEWEST.format(of_which="transaction_id = ?")
 INITS_OF_IDS = """
-select transaction_id, update_ms, producer_id, producer_epoch from transaction_records
+select transaction_id, update_ms, producer_id, producer_epoch from past.transaction_records
 where start_ms is null and status = 'EMPTY' and starts_with(transaction_id, ?) order by update_ms desc limit ?"""
 # Every start of a run and every checkpoint id that was taken over, and the newest other records of one prefix. Bound: the
 # prefix, how many.
 DECISIONS_OF_PREFIX = f"""
-select partition, "offset", record, counts from decision_records
+select partition, "offset", record, counts from past.decision_records
 where source not in ({SUPERSEDED}) and ({FOUNDATIONS} or prefix = ?)
 qualify {FOUNDATIONS} or row_number() over (partition by {FOUNDATIONS} order by "offset" desc) <= ?
 order by "offset" """

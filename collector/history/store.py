@@ -22,10 +22,12 @@ from indoubt.collector.history.backup import Backup
 from indoubt.collector.history.database_file import HistoryDamaged, HistoryFile, StoreFailed, is_damage
 from indoubt.collector.history.journal import Connection, Journal, JournalledWrites
 from indoubt.collector.history.observation_tables import TRANSACTION_RECORDS
+from indoubt.collector.history.past import Past
 from indoubt.collector.history.write_queue import MAX_ROWS, Offsets, Order, Write
 from indoubt.collector.history.writer import HistoryWriter, PartitionNames, Source, begin_source
 from indoubt.collector.records.observations import CheckpointFileKind, Observed
 from indoubt.collector.runtime.clock import now_ms
+from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 
 __all__ = ["Connection", "HistoryDamaged", "Store", "StoreFailed", "insert_audit"]
 T = TypeVar("T")
@@ -45,6 +47,7 @@ class Store:
         self._max_rows_waiting = max_rows_waiting
         self._file = HistoryFile(path)
         self._making_cursor = threading.Lock()
+        self.past = Past()
         self.partition_names = PartitionNames(lambda: (name for (name,) in self.rows(transaction_sql.PARTITIONS)))
         self._connection = self._file.open()
         self._writer = self._new_writer()
@@ -202,22 +205,29 @@ class Store:
             with contextlib.suppress(StoreFailed):
                 self.flushed(CATCH_UP_LIMIT_S)
 
-    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query. Raises StoreFailed."""
-        with self._reading() as cursor:
-            return cursor.execute(query, list(values)).fetchall()
+    def rows(
+        self, query: str, *values: Any, since_ms: int = 0, until_ms: int = MAX_WHOLE_NUMBER
+    ) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, which may read ``past.<table>``: also what has left the file. Raises StoreFailed.
+
+        ``since_ms``, ``until_ms``: no row of another time (epoch ms) is asked for, so other files of the archive are passed over.
+        """
+        with self.reading() as cursor:
+            return cursor.execute(self.past.statement(cursor, query, since_ms, until_ms), list(values)).fetchall()
 
     def rows_in_parts(self, query: str, part: int = 20_000) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query that may have very many of them, without having all at once. Raises StoreFailed."""
-        with self._reading() as cursor:
+        with self.reading() as cursor:
             answer = cursor.execute(query)
             while found := answer.fetchmany(part):
                 yield from found
 
-    def named_rows(self, query: str, *values: Any) -> list[dict[str, Any]]:
-        """Return the rows of a query by column name. Raises StoreFailed."""
-        with self._reading() as cursor:
-            answer = cursor.execute(query, list(values))
+    def named_rows(
+        self, query: str, *values: Any, since_ms: int = 0, until_ms: int = MAX_WHOLE_NUMBER
+    ) -> list[dict[str, Any]]:
+        """Return the same by column name. Raises StoreFailed."""
+        with self.reading() as cursor:
+            answer = cursor.execute(self.past.statement(cursor, query, since_ms, until_ms), list(values))
             names = [column[0] for column in answer.description or ()]
             return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
@@ -225,7 +235,7 @@ class Store:
         """Write a copy of history, as it is at one moment, into ``directory``; writing goes on meanwhile. Raises StoreFailed."""
         path = backup.path_for(directory, moment)
         try:
-            with self._reading() as cursor:
+            with self.reading() as cursor:
                 return backup.write(cursor, path)
         except (StoreFailed, OSError) as error:
             raise StoreFailed(f"history {self.path} could not be backed up to {path}: {error}") from error
@@ -237,7 +247,7 @@ class Store:
         self._connection.close()
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """Give a cursor for one query of one thread: threads come and go, and a connection is not shared.
 
         Raises HistoryDamaged, StoreFailed for what DuckDB raises meanwhile.

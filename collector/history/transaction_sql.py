@@ -10,32 +10,32 @@ from indoubt.collector.records.formats.transaction_state import BrokerStatus
 
 # Bound: id, producer id, from, until (epoch ms, of the start).
 TRANSACTIONS_OF_PRODUCER = EACH_TRANSACTION.format(
-    rows="""transaction_records
+    rows="""past.transaction_records
     where transaction_id = ? and producer_id = ? and start_ms >= ? and start_ms <= ?""",
     of_those="",
 )
 # Of one id the newest that began before one and not before a time, newest first. Bound: id, start, producer id, the time, how many.
 OF_ID_BEFORE = """
-select distinct producer_id, start_ms from transaction_records
+select distinct producer_id, start_ms from past.transaction_records
 where transaction_id = $1 and start_ms >= $4 and start_ms <= $2 and (start_ms < $2 or producer_id < $3)
 order by start_ms desc, producer_id desc limit $5"""
 # Bound: id, the last and the first start (epoch ms), how many records.
 TRANSACTIONS_OF_ID = OF_NEWEST.format(of_which="transaction_id = ? and start_ms <= ?")
 # What tells which runs there were, and what was decided in a stretch of time. Bound: prefix, from, until, how many.
 DECISIONS_OF_PERIOD = f"""
-select partition, "offset", record, counts from decision_records
+select partition, "offset", record, counts from past.decision_records
 where source not in ({SUPERSEDED}) and ({FOUNDATIONS} or (prefix = ? and at_ms >= ? and at_ms <= ?))
 order by "offset" limit ?"""
 # Bound: pipeline, from, until, part of the text, how many.
 EVENTS_OF_PERIOD = """
-select partition, "offset", event from lifecycle_events
+select partition, "offset", event from past.lifecycle_events
 where pipeline = ? and at_ms >= ? and at_ms <= ? and type like 'transaction.%' and contains(event, ?)
 order by at_ms, "offset" limit ?"""
 # The same of chosen handles alone: every record of the decision log that names one of them, or is about the attempt of a decision
 # that lists one. Bound: prefix, from, until, the handles' keys, how many.
 DECISIONS_OF_HANDLES = f"""
 with period as (
-    select * from decision_records
+    select * from past.decision_records
     where source not in ({SUPERSEDED}) and ({FOUNDATIONS} or (prefix = $1 and at_ms >= $2 and at_ms <= $3))),
 asked as (select unnest($4::varchar[]) as key),
 listed as (
@@ -58,7 +58,7 @@ order by "offset" limit $5"""
 # What was decided in a short time, with what it rests on: few records, which cost less to read than to choose from. Bound: prefix,
 # from, until, how many.
 DECISIONS_NEAR = f"""
-select partition, "offset", record, counts from decision_records
+select partition, "offset", record, counts from past.decision_records
 where source not in ({SUPERSEDED})
   and ({FOUNDATIONS} or (prefix = ? and at_ms >= ? and at_ms <= ? and type = 'decision'))
 order by "offset" limit ?"""
@@ -66,7 +66,7 @@ order by "offset" limit ?"""
 # number, how many.
 DECISIONS_OF_BATCH = f"""
 select * from (
-    select partition, "offset", record, counts from decision_records
+    select partition, "offset", record, counts from past.decision_records
     where source not in ({SUPERSEDED}) and type = 'decision' and prefix = ? and contains(record, ?)
       and (record ->> '$.batch')::bigint = ?
     order by "offset" desc limit ?)
@@ -76,25 +76,25 @@ EVENTS_OF_HANDLES = """
 with asked as (select unnest(?::varchar[]) as id, unnest(?::varchar[]) as producer_id, unnest(?::varchar[]) as epoch),
 period as (
     select *, json_extract_string(event, ['$.data.transaction', '$.data.producer_id', '$.data.producer_epoch']) as named
-    from lifecycle_events where pipeline = ? and at_ms >= ? and at_ms <= ? and type like 'transaction.%')
+    from past.lifecycle_events where pipeline = ? and at_ms >= ? and at_ms <= ? and type like 'transaction.%')
 select partition, "offset", event
 from period semi join asked on named[1] = id and named[2] = producer_id and named[3] = epoch
 order by at_ms, "offset" limit ?"""
 
 # Rows as they stand, of one transaction. Bound: id, producer id, start, how many.
 RECORDS_OF_TRANSACTION = """
-select * from transaction_records where transaction_id = ? and producer_id = ? and start_ms = ?
+select * from past.transaction_records where transaction_id = ? and producer_id = ? and start_ms = ?
 order by update_ms, "offset" limit ?"""
 # Bound: pipeline, from, until, how many.
 LIFECYCLE_OF_PERIOD = """
-select source, partition, "offset", at_ms, event from lifecycle_events
+select source, partition, "offset", at_ms, event from past.lifecycle_events
 where pipeline = ? and at_ms >= ? and at_ms <= ? order by at_ms, "offset" limit ?"""
 DECISION_RECORDS_OF_PERIOD = """
-select source, partition, "offset", at_ms, record from decision_records
+select source, partition, "offset", at_ms, record from past.decision_records
 where prefix = ? and at_ms >= ? and at_ms <= ? and type in ('decision', 'outcome') order by at_ms, "offset" limit ?"""
 # Bound: transaction, how many.
 BRANCH_RECORDS = """
-select * from prepared_branches where transaction_id = ? order by at_ms, "offset" limit ?"""
+select * from past.prepared_branches where transaction_id = ? order by at_ms, "offset" limit ?"""
 # Bound: pipeline, number, how many.
 FILES_OF_BATCH = """
 select * from checkpoint_files
@@ -127,7 +127,7 @@ _BRANCHES = f"""
 branches as (
     select transaction_id, {BRANCH} as producer_id, min(coalesce(prepared_ms, at_ms)) as start_ms,
         []::varchar[] as partitions, '' as status
-    from prepared_branches group by transaction_id)"""
+    from past.prepared_branches group by transaction_id)"""
 FROM_NEWEST = (2**62, 0, "")
 
 
@@ -142,7 +142,7 @@ def search_records(wanted: Mapping[str, Any]) -> str:
     # The newest of each side first: DuckDB reads no more of a table than these take.
     return f"""
 with {_BRANCHES},
-of_kafka as (select transaction_id, producer_id, start_ms from transaction_records{_SEARCHED}{conditions} {newest}),
+of_kafka as (select transaction_id, producer_id, start_ms from past.transaction_records{_SEARCHED}{conditions} {newest}),
 of_databases as (select transaction_id, producer_id, start_ms from branches{_SEARCHED}{conditions} {newest})
 select * from of_kafka union all select * from of_databases {newest}"""
 
@@ -186,13 +186,13 @@ def undone(beginnings: int) -> str:
     begins = f" and ({_begins_so('$6', beginnings)})" if beginnings else ""
     return f"""
 with of_kafka as (
-    select min(update_ms) as ended_ms, transaction_id, producer_id, start_ms from transaction_records
+    select min(update_ms) as ended_ms, transaction_id, producer_id, start_ms from past.transaction_records
     where status in ({_UNDONE}) and start_ms is not null and update_ms >= $1 - 3600000 and update_ms <= $2{begins}
     group by transaction_id, producer_id, start_ms),
 of_databases as (
     select max(at_ms) filter (what = 'gone') as ended_ms, transaction_id, {BRANCH} as producer_id,
         min(coalesce(prepared_ms, at_ms)) as start_ms
-    from prepared_branches where true{begins}
+    from past.prepared_branches where true{begins}
     group by transaction_id having bool_or(what = 'gone' and proof = 'tombstone'))
 select * from (select * from of_kafka union all select * from of_databases)
 where ended_ms >= $1 and (ended_ms, transaction_id, producer_id, start_ms) < ($2, $3, $4, $5)
@@ -205,7 +205,7 @@ def transactions_of_beginnings(beginnings: int) -> str:
     Bound: a list of so many ``beginnings``; from, until (epoch ms), how many records.
     """
     records = f"""
-    select * from transaction_records where ({_begins_so("$1", beginnings)}) and start_ms >= $2 and start_ms <= $3
+    select * from past.transaction_records where ({_begins_so("$1", beginnings)}) and start_ms >= $2 and start_ms <= $3
     order by rowid limit $4"""
     return f"with of_period as ({records}){EACH_TRANSACTION.format(rows='of_period', of_those='')}"
 
@@ -222,22 +222,22 @@ with chosen as (
     select unnest(?::varchar[]) as transaction_id, unnest(?::bigint[]) as producer_id, unnest(?::bigint[]) as start_ms)
 {
     EACH_TRANSACTION.format(
-        rows="transaction_records where start_ms >= ? and start_ms <= ?",
+        rows="past.transaction_records where start_ms >= ? and start_ms <= ?",
         of_those="semi join chosen using (transaction_id, producer_id, start_ms)",
     )
 }"""
 # Bound: names.
 BRANCHES_OF_NAMES = """
-select * from prepared_branches where transaction_id in (select unnest(?::varchar[])) order by source, "offset" """
+select * from past.prepared_branches where transaction_id in (select unnest(?::varchar[])) order by source, "offset" """
 # Who took these ids. Bound: ids, from, until (epoch ms), how many.
 INITS_OF_PERIOD = """
-select transaction_id, update_ms, producer_id, producer_epoch from transaction_records
+select transaction_id, update_ms, producer_id, producer_epoch from past.transaction_records
 where start_ms is null and status = 'EMPTY' and transaction_id in (select unnest(?::varchar[]))
   and update_ms >= ? and update_ms <= ? order by update_ms limit ?"""
-# Bound: producer ids.
+# Of what the file has: those of a moment ago. Bound: producer ids.
 IDS_OF_PRODUCERS = """
 select distinct producer_id, transaction_id from transaction_records where producer_id in (select unnest(?::bigint[]))"""
-PARTITIONS = "select distinct unnest(partitions) from transaction_records"
+PARTITIONS = "select distinct unnest(partitions) from past.transaction_records"
 
 # What was aborted of our pipelines, and which commit decision lists it: few of all records, so that the JSON of those decisions
 # alone is read that were made while it was open. An id has a transaction with each second batch, and its producer id stays: when
@@ -280,7 +280,7 @@ where type = 'decision' and counts and record ->> '$.ruling' = 'commit' and sour
 group by source, prefix, record ->> '$.checkpoint_id'"""
 # Bound: ids, producer ids, epochs, of the same length.
 IDENTITIES_OF_HANDLES = """
-select distinct transaction_id, producer_id, start_ms from transaction_records
+select distinct transaction_id, producer_id, start_ms from past.transaction_records
 semi join (
     select unnest(?::varchar[]) as transaction_id, unnest(?::bigint[]) as producer_id, unnest(?::integer[]) as producer_epoch)
     using (transaction_id, producer_id, producer_epoch)

@@ -42,7 +42,7 @@ def past_of_id(
     stem = transaction if alone or parsed is None else f"{parsed.prefix}-{parsed.subtask}-"
     past = State(settled_kept=MAX_RECORDS, offsets_topics=offsets_topics)
     transactions = sql.TRANSACTIONS_OF_ONE_ID if alone else sql.TRANSACTIONS_OF_IDS
-    for known in row_decoding.transactions(rows(transactions, stem, since_ms, MAX_RECORDS)):
+    for known in row_decoding.transactions(rows(transactions, stem, since_ms, MAX_RECORDS, since_ms=since_ms)):
         put_transaction(past, known)
     for id_, init in row_decoding.inits(rows(sql.INITS_OF_IDS, stem, MAX_RECORDS)):
         put_init(past, id_, init)
@@ -100,7 +100,7 @@ def _past_of(current: CurrentState, store: Store, identities: Sequence[BrokerIde
         first_ms = min(transaction.identity.start_ms for transaction in aborted)
         last_ms = max(transaction.ended_ms or 0 for transaction in aborted) + AROUND_MS
         names = sorted({transaction.identity.transaction for transaction in aborted})
-        inits = store.rows(transaction_sql.INITS_OF_PERIOD, names, first_ms, last_ms, MOST_RECORDS)
+        inits = store.rows(transaction_sql.INITS_OF_PERIOD, names, first_ms, last_ms, MOST_RECORDS, since_ms=first_ms)
         for id_, init in row_decoding.inits(inits):
             put_init(past, id_, init)
     return past

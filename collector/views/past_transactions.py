@@ -65,7 +65,8 @@ def _past_of_key(current: CurrentState, store: Store, key: str) -> State:
         return past_of_branches(current, store, transaction_join.branch_names(key))
     handle, start_ms = named
     first, last = (start_ms, start_ms) if start_ms is not None else (0, MAX_WHOLE_NUMBER)
-    rows = store.rows(transaction_sql.TRANSACTIONS_OF_PRODUCER, handle.transaction, handle.producer_id, first, last)
+    of_producer = (handle.transaction, handle.producer_id, first, last)
+    rows = store.rows(transaction_sql.TRANSACTIONS_OF_PRODUCER, *of_producer, since_ms=first)
     return past_of(current, store, row_decoding.transactions(rows))
 
 
@@ -88,7 +89,8 @@ def earlier(
     chosen = set(found[:most])
     starts = [start_ms for _, start_ms in chosen]
     # All between them: to leave out the few that are not chosen costs the database as much as to read the others.
-    rows = store.rows(transaction_sql.TRANSACTIONS_OF_ID, id_, max(starts), min(starts), MOST_RECORDS)
+    of_id = (id_, max(starts), min(starts), MOST_RECORDS)
+    rows = store.rows(transaction_sql.TRANSACTIONS_OF_ID, *of_id, since_ms=min(starts))
     between = row_decoding.transactions(rows)
     past = past_of(current, store, (each for each in between if each.identity[1:] in chosen))
     judged = current.transactions.judged_of_past(past, lambda state: transaction_join.views(state, settled=True))
@@ -107,7 +109,7 @@ def newest_of_id(
     """
     windows_ms = (window_ms, *WINDOWS_MS) if window_ms else WINDOWS_MS
     for since_ms in (*(from_ms - each_ms for each_ms in windows_ms), 0):
-        found = store.rows(transaction_sql.OF_ID_BEFORE, id_, *before, since_ms, most)
+        found = store.rows(transaction_sql.OF_ID_BEFORE, id_, *before, since_ms, most, since_ms=since_ms)
         if len(found) == most:
             break
     return [(producer_id, start_ms) for producer_id, start_ms in found]
@@ -168,11 +170,12 @@ def joined_past_of(current: CurrentState, store: Store, transactions: Iterable[B
         others = [each for each in known if not _is_committed(each) or each.handle_identity not in decided]
         if others:
             period = _around(others)
+            named = _named(*period)
             handles = {transaction.handle_identity for transaction in others}
             keys = [transaction_key(KAFKA, *handle) for handle in handles]
             names = [list(map(str, column)) for column in zip(*handles, strict=True)]
-            rows = store.rows(transaction_sql.DECISIONS_OF_HANDLES, prefix, *period, keys, MOST_RECORDS)
-            reported = store.rows(transaction_sql.EVENTS_OF_HANDLES, *names, prefix, *period, MOST_RECORDS)
+            rows = store.rows(transaction_sql.DECISIONS_OF_HANDLES, prefix, *period, keys, MOST_RECORDS, **named)
+            reported = store.rows(transaction_sql.EVENTS_OF_HANDLES, *names, prefix, *period, MOST_RECORDS, **named)
             columns, odd = row_decoding.events_in_columns([text.encode() for _, _, text in reported])
             put_events(past, columns)
             for event in odd:
@@ -194,7 +197,8 @@ def _decided_near(
     if not committed:
         return [], set()
     handles, (first_ms, last_ms) = {each.handle_identity for each in committed}, _period(committed, NEAR_MS)
-    rows = store.rows(transaction_sql.DECISIONS_NEAR, prefix, first_ms, last_ms, MOST_RECORDS)
+    near = (prefix, first_ms, last_ms, MOST_RECORDS)
+    rows = store.rows(transaction_sql.DECISIONS_NEAR, *near, **_named(first_ms, last_ms))
     seen: list[DecisionSeen] = []
     decided: set[HandleIdentity] = set()
     for each in row_decoding.decision_records(rows)[0]:
@@ -243,10 +247,16 @@ def _period(known: Sequence[BrokerTransaction], around_ms: int) -> tuple[int, in
 
 
 def _put_period(past: State, store: Store, prefix: str, first_ms: int, last_ms: int, part: str = "") -> None:
-    decisions = store.rows(transaction_sql.DECISIONS_OF_PERIOD, prefix, first_ms, last_ms, MOST_RECORDS)
-    events = store.rows(transaction_sql.EVENTS_OF_PERIOD, prefix, first_ms, last_ms, part, MOST_RECORDS)
+    period, named = (prefix, first_ms, last_ms), _named(first_ms, last_ms)
+    decisions = store.rows(transaction_sql.DECISIONS_OF_PERIOD, *period, MOST_RECORDS, **named)
+    events = store.rows(transaction_sql.EVENTS_OF_PERIOD, *period, part, MOST_RECORDS, **named)
     # What cannot be understood was reported when history was loaded.
     for decided in row_decoding.decision_records(decisions)[0]:
         apply(past, decided)
     for reported in row_decoding.lifecycle_events(events):
         apply(past, reported)
+
+
+def _named(first_ms: int, last_ms: int) -> dict[str, int]:
+    """Return a time as ``Store.rows`` takes it."""
+    return {"since_ms": first_ms, "until_ms": last_ms}

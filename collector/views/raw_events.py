@@ -34,13 +34,16 @@ def raw_events(store: Store, view: TransactionView, until_ms: int) -> list[RawEv
 def _of_broker(store: Store, view: TransactionView) -> Iterator[RawEventRow]:
     if view.broker is None:
         return
-    for row in store.named_rows(transaction_sql.RECORDS_OF_TRANSACTION, *view.broker.identity, MOST_RECORDS):
+    identity = view.broker.identity
+    of_it = (transaction_sql.RECORDS_OF_TRANSACTION, *identity, MOST_RECORDS)
+    for row in store.named_rows(*of_it, since_ms=identity.start_ms):
         what = "".join(word.capitalize() for word in row["status"].split("_"))
         yield _event(EventKind.BROKER, what, row["update_ms"] or row["start_ms"], row, _rest(row))
 
 
 def _of_decisions(store: Store, view: TransactionView, period: tuple[str, int, int]) -> Iterator[RawEventRow]:
-    for row in store.named_rows(transaction_sql.DECISION_RECORDS_OF_PERIOD, *period, MOST_RECORDS):
+    of_period = (transaction_sql.DECISION_RECORDS_OF_PERIOD, *period, MOST_RECORDS)
+    for row in store.named_rows(*of_period, since_ms=period[1], until_ms=period[2]):
         record = json.loads(row["record"])
         # A decision is about the whole batch; an outcome only about the handles that it names.
         is_decision = record["type"] == "decision"
@@ -50,7 +53,8 @@ def _of_decisions(store: Store, view: TransactionView, period: tuple[str, int, i
 
 
 def _of_events(store: Store, view: TransactionView, period: tuple[str, int, int]) -> Iterator[RawEventRow]:
-    for row in store.named_rows(transaction_sql.LIFECYCLE_OF_PERIOD, *period, MOST_RECORDS):
+    of_period = (transaction_sql.LIFECYCLE_OF_PERIOD, *period, MOST_RECORDS)
+    for row in store.named_rows(*of_period, since_ms=period[1], until_ms=period[2]):
         event = json.loads(row["event"])
         data, kind = event.get("data", {}), event["type"].removeprefix(TYPE_PREFIX)
         named = (data.get("transaction"), data.get("producer_id"), data.get("producer_epoch"))

@@ -11,12 +11,14 @@ from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.history import transaction_sql
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.facts import BrokerIdentity
+from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts import loss_cases
 from indoubt.collector.verdicts.abort_causes import infer
 from indoubt.collector.views.aborts_and_losses import with_its_replay
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.past_of_identities import pasts_of, views_in
 from indoubt.collector.views.searched_in_memory import Place, newest_in_memory
+from indoubt.lifecycle.durations import DAY_MS, HOUR_MS
 from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 from indoubt.lifecycle.rows.search import SearchOutcome
 from indoubt.lifecycle.states import ROLLED_BACK, TransactionState
@@ -28,6 +30,7 @@ RECORDS_OF_EACH, RECORDS_AT_ONCE = 5, 1_000
 """So many records are read for each transaction of the page, which has about four; where those do not fill it, more at once."""
 BUDGET_S = 1.5
 """What was not looked at by then is left to the next page."""
+ARCHIVE_WINDOWS_MS = (6 * HOUR_MS, 3 * DAY_MS)
 _STATUS = {SearchOutcome.COMMITTED: "COMPLETE_COMMIT", SearchOutcome.ABORTED: "COMPLETE_ABORT"}
 
 
@@ -146,7 +149,7 @@ def _in_history(
     store.catch_up()
     statement, at_once = transaction_sql.search_records(wanted), RECORDS_OF_EACH * _joined_at_once(query)
     while True:
-        rows = store.rows(statement, query.since_ms, query.until_ms, *place, *wanted.values(), at_once)
+        rows = _newest(store, statement, query, wanted, place, at_once)
         identities = list(dict.fromkeys(BrokerIdentity(*row) for row in rows))
         if len(rows) < at_once:
             yield identities, None
@@ -155,6 +158,24 @@ def _in_history(
         place = (start_ms, producer_id, id_)
         yield identities, place
         at_once = max(at_once, RECORDS_AT_ONCE)
+
+
+def _newest(
+    store: Store, statement: str, query: SearchQuery, wanted: dict[str, object], place: Place, most: int
+) -> list[tuple[str, int, int]]:
+    """Return the newest ``most`` behind a place; in an archive of short times first: each day has its files."""
+    last_ms = min(place[0], query.until_ms, now_ms())
+    windows_ms = ARCHIVE_WINDOWS_MS if last_ms - ARCHIVE_WINDOWS_MS[0] < store.past.left_before_ms else ()
+    found: list[tuple[str, int, int]] = []
+    for since_ms in (*(max(query.since_ms, last_ms - window_ms) for window_ms in windows_ms), query.since_ms):
+        values = (since_ms, query.until_ms, *place, *wanted.values(), most)
+        found = [
+            (id_, producer_id, start_ms)
+            for id_, producer_id, start_ms in store.rows(statement, *values, since_ms=since_ms)
+        ]
+        if len(found) == most or since_ms == query.since_ms:
+            break
+    return found
 
 
 def _joined_at_once(query: SearchQuery) -> int:

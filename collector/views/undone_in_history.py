@@ -23,6 +23,7 @@ from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.past_of_identities import pasts_of, views_in
 from indoubt.collector.views.past_transactions import AROUND_MS, MOST_RECORDS, WINDOWS_MS
 from indoubt.collector.views.search import BUDGET_S, beginnings
+from indoubt.lifecycle.durations import HOUR_MS
 from indoubt.lifecycle.states import ROLLED_BACK
 
 AT_ONCE = 100
@@ -131,9 +132,8 @@ def _ended_before(
     # All of history takes ten times as long.
     for since_ms in (*(place[0] - window_ms for window_ms in WINDOWS_MS), 0):
         first_ms = max(since_ms, wanted.since_ms)
-        found = [
-            (at, id_, pid, start) for at, id_, pid, start in store.rows(statement, first_ms, *place, *values, most)
-        ]
+        rows = store.rows(statement, first_ms, *place, *values, most, since_ms=first_ms - HOUR_MS)
+        found = [(at, id_, pid, start) for at, id_, pid, start in rows]
         if len(found) == most or first_ms == wanted.since_ms:
             break
     return found
@@ -186,6 +186,7 @@ def _beginnings_of_others(past: State, state: State) -> list[str]:
 def _put_neighbours(past: State, store: Store, stems: Sequence[str]) -> None:
     starts = [identity.start_ms for identity in past.broker]
     period = (min(starts) - AROUND_MS, max(t.ended_ms or t.identity.start_ms for t in past.broker.values()) + AROUND_MS)
-    rows = store.rows(transaction_sql.transactions_of_beginnings(len(stems)), stems, *period, MOST_RECORDS)
+    statement = transaction_sql.transactions_of_beginnings(len(stems))
+    rows = store.rows(statement, stems, *period, MOST_RECORDS, since_ms=period[0])
     for transaction in row_decoding.transactions(rows):
         put_transaction(past, transaction)

@@ -21,11 +21,17 @@ class ObserverRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryStatus:
-    """Why history cannot be written (empty while it can), rows that are not on disk yet, damaged files that were renamed."""
+    """Why history cannot be written (empty while it can), rows that are not on disk yet, damaged files that were renamed.
+
+    ``archived_until_ms``: the time before which everything is in the archive, None without one; ``archive_error``: why nothing
+    more gets there, empty while it does.
+    """
 
     error: str
     waiting: int
     set_aside: tuple[str, ...]
+    archived_until_ms: int | None = None
+    archive_error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,10 @@ from typing import Any
 from indoubt.collector.__main__ import main
 from indoubt.collector.act.orders import service
 from indoubt.collector.act.orders.audit import OrderHistory
+from indoubt.collector.history.archiver import Archiver
 from indoubt.collector.notify.notifiers.delivery import NotificationDispatcher
 from indoubt.collector.notify.store import AlertStore
+from indoubt.resource_managers.history_archive import HistoryArchive
 from indoubt.resource_managers.topics.collector_topic import CollectorTopicWriter
 
 REACHED = "reached"
@@ -31,6 +33,9 @@ PLACES: dict[str, tuple[Any, str]] = {
     "the journal": (CollectorTopicWriter, "append"),
     "the delivery": (NotificationDispatcher, "_attempt"),
     "the note": (AlertStore, "note_delivery"),
+    "the archived rows": (Archiver, "_write_chunk"),
+    "the archived file": (HistoryArchive, "put"),
+    "the list": (HistoryArchive, "publish"),
 }
 _thread = threading.local()
 

@@ -164,7 +164,13 @@ def _status(dependencies: ApiDependencies, caller: Caller) -> Status:
         quarantined=quarantined,
         events=events,
         lost_forgotten=dependencies.current.lost_forgotten(),
-        history=HistoryStatus(error=dependencies.store.error, waiting=dependencies.store.waiting, set_aside=set_aside),
+        history=HistoryStatus(
+            error=dependencies.store.error,
+            waiting=dependencies.store.waiting,
+            set_aside=set_aside,
+            archived_until_ms=dependencies.store.past.until_ms if dependencies.store.past.is_archived else None,
+            archive_error=dependencies.archive_error(),
+        ),
         observers=observers,
         standby_of=leadership.peer if leadership is not None and not leadership.leads else "",
     )

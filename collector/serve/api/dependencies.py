@@ -63,6 +63,8 @@ class ApiDependencies:
     refresher: Refresher = field(default_factory=Refresher)
     leadership: Leadership | None = None
     """None where there is no other collector."""
+    archive_error: Callable[[], str] = str
+    """Why history is not archived, empty where it is or need not be."""
     authority: str = ""
     """PEM file by which the other collector's certificate is known; empty: the system's."""
 

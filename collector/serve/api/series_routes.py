@@ -22,13 +22,17 @@ from indoubt.collector.views.group_rows import group_rows
 from indoubt.collector.views.series import cached_series, of_pipeline
 from indoubt.collector.views.series_of_partitions import cached_groups, cached_partitions, of_groups
 from indoubt.collector.views.time_buckets import Window
+from indoubt.collector.views.trends import DAYS, cached_trends
+from indoubt.collector.views.trends import of_pipeline as trends_of_pipeline
 from indoubt.lifecycle.rows.ends import AbortCounts
 from indoubt.lifecycle.rows.groups import ConsumerGroupRow, PartitionSeries, SeriesOfGroups
 from indoubt.lifecycle.rows.pipelines import CheckpointDurationsRow
 from indoubt.lifecycle.rows.series import CheckpointGapsRow, Series
+from indoubt.lifecycle.rows.trends import Trends
 
 MOST_APPLICATIONS = 200
 GROUPS_KEPT_MS = 1_000
+MOST_DAYS = 366
 
 
 def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
@@ -38,6 +42,7 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
     listed = dependencies.refresher.add(TtlCache(lambda _: group_rows(dependencies.partitions()), GROUPS_KEPT_MS))
     groups = dependencies.refresher.add(cached_groups(dependencies.store))
     partitions = cached_partitions(dependencies.current, dependencies.store)
+    over_days = cached_trends(dependencies.store)
     durations = dependencies.refresher.add(cached_checkpoint_durations(dependencies.current))
 
     @app.get("/api/v1/series", response_model=Series)
@@ -51,6 +56,15 @@ def serve(app: FastAPI, dependencies: ApiDependencies) -> None:
         if until_ms is not None and until_ms - window_ms < now_ms() - MINUTES_KEPT_MS:
             raise HTTPException(422, "'until_ms' is too early: minutes are kept for 30 days, later only hours are")
         return row_answer(of_pipeline(kept.at(now_ms(), window_ms, until_ms), pipeline, limit))
+
+    @app.get("/api/v1/trends", response_model=Trends)
+    def trends(
+        _: KnownCaller,
+        pipeline: str | None = None,
+        days: Annotated[int, Query(ge=1, le=MOST_DAYS)] = DAYS,
+        limit: Annotated[int, Query(ge=1, le=MOST_APPLICATIONS)] = 20,
+    ) -> Response:
+        return row_answer(trends_of_pipeline(over_days.at(now_ms(), days), pipeline, limit))
 
     @app.get("/api/v1/groups", response_model=Table[ConsumerGroupRow], dependencies=[Depends(caller_of_request)])
     def list_groups(limit: Limit = 500) -> Response:

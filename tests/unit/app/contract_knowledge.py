@@ -7,7 +7,7 @@ from threading import Event
 from typing import Any
 
 from tests.unit.app.contract_attention_rows import incident
-from tests.unit.app.contract_pipeline_rows import series, series_of_groups, series_of_partition
+from tests.unit.app.contract_pipeline_rows import series, series_of_groups, series_of_partition, trends
 from tests.unit.app.contract_rows import now_ms
 
 TOKEN = "operator-token-of-the-test"
@@ -77,6 +77,8 @@ class Known:
     events: list[dict[str, Any]] = field(default_factory=list)
     """Of every transaction that is asked for."""
     series: dict[str, Any] = field(default_factory=series)
+    trends: dict[str, Any] = field(default_factory=trends)
+    archive: dict[str, Any] = field(default_factory=dict)
     series_of_groups: dict[str, Any] = field(default_factory=series_of_groups)
     series_of_partition: dict[str, Any] = field(default_factory=series_of_partition)
     checkpoint_gaps: list[dict[str, Any]] = field(default_factory=list)
@@ -113,7 +115,8 @@ class Known:
             "bootstrap": "127.0.0.1:9092", "name": "anna", "role": self.role,
             "read_only": self.read_only, "quarantined": len(self.quarantined), "events": 8812,
             "lost_forgotten": self.lost_forgotten,
-            "history": {"error": self.history_error, "waiting": 3 if self.history_error else 0, "set_aside": []},
+            "history": {"error": self.history_error, "waiting": 3 if self.history_error else 0, "set_aside": [],
+                        **self.archive},
             "observers": observers, "standby_of": self.standby_of,
         }  # fmt: skip
 

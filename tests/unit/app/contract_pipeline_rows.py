@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from indoubt.lifecycle.durations import DAY_MS
 from tests.unit.app.contract_rows import now_ms
 
 
@@ -164,6 +165,43 @@ def series(*applications: dict[str, Any], **changes: Any) -> dict[str, Any]:
 def _axis() -> dict[str, Any]:
     until = now_ms()
     return {"now_ms": until, "from_ms": until - 240_000, "until_ms": until, "bucket_ms": 60_000}
+
+
+def trend(pipeline: str = "ip-count", **changes: Any) -> dict[str, Any]:
+    """Return one application of GET /trends over three days, of which the second has no result."""
+    known = {
+        "pipeline": pipeline,
+        "committed": [1_000, None, 2_000],
+        "aborted": [10, None, 4],
+        "lost": [0, None, 1],
+        "causes": [{"cause": "timeout", "aborts": [9, None, 4]}, {"cause": "client", "aborts": [1, None, 0]}],
+        "open_p50_ms": [300, None, 310],
+        "open_p99_ms": [2_000, None, 2_100],
+        "open_longest_ms": [41_000, None, 52_000],
+        "timeout_ms": [60_000, None, 60_000],
+        "margin_least_ms": [19_000, None, 8_000],
+        "ids": [8, None, 12],
+        "new_ids": [8, None, 4],
+        "branches": [None, None, None],
+        "branch_longest_ms": [None, None, None],
+    }
+    return {**known, **changes}
+
+
+def trends(*applications: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Return the answer of GET /trends: of these applications in the last three days."""
+    until_ms = (now_ms() // DAY_MS + 1) * DAY_MS
+    known = {
+        "now_ms": now_ms(),
+        "from_ms": until_ms - 3 * DAY_MS,
+        "until_ms": until_ms,
+        "bucket_ms": DAY_MS,
+        "made_at_ms": now_ms() - 3_600_000 if applications else None,
+        "is_archived": bool(applications),
+        "applications": list(applications),
+        "more": 0,
+    }
+    return {**known, **changes}
 
 
 def series_of_groups(*groups: dict[str, Any], **changes: Any) -> dict[str, Any]:

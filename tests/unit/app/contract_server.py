@@ -133,6 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._answer(200, _page(rows, limit, int(query.get("after", ["0"])[0])))
         if path == "series":
             return self._answer(200, self.known.series)
+        if path == "trends":
+            return self._answer(200, self.known.trends)
         if path == "series/groups":
             return self._answer(200, self.known.series_of_groups)
         if path.startswith("series/partitions/"):

@@ -66,6 +66,14 @@ def test_lost_transactions_that_are_no_longer_listed_are_counted(answers):
     assert "1 lost transaction that nothing replayed" in said(opened("collector_status"))
 
 
+def test_how_far_history_is_archived_is_shown_and_why_not(answers):
+    assert "<dt>archive</dt>" not in said(opened("collector_status"))
+    answers.archive = {"archived_until_ms": 1_795_000_000_000}
+    assert "<dt>archive</dt><dd>all before <time" in said(opened("collector_status"))
+    answers.archive = {"archived_until_ms": 0, "archive_error": "archive s3://b/h: AWS Error SLOW_DOWN"}
+    assert "archive s3://b/h: AWS Error SLOW_DOWN" in said(opened("collector_status"))
+
+
 def test_the_collector_shows_its_observers_and_what_it_quarantined(answers):
     answers.quarantined = [quarantined(), quarantined(1_240, error="value has no magic byte")]
     drawn = said(opened("collector_status"))

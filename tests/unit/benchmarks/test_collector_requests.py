@@ -12,7 +12,7 @@ from benchmarks import collector_requests
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_errors import CollectorError, Failure
 from indoubt.app.client.order_client import OrderClient
-from indoubt.app.screens import aborts, alerts, batches, checkpoints, groups, losses, over_time, pending, search
+from indoubt.app.screens import aborts, alerts, batches, checkpoints, groups, losses, over_time, pending, search, trends
 from indoubt.app.screens.objects import records
 from indoubt.app.settings import Settings
 from indoubt.collector.serve.cli.listings import LISTINGS
@@ -36,6 +36,7 @@ REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "partition": [lambda client: client.partition("word_count_sink", 0)],
     "search": [lambda client: client.search(limit=search.ROWS_A_PAGE)],
     "series": [lambda client: client.series(window_ms=HOUR_MS, limit=over_time.MOST_APPLICATIONS)],
+    "trends": [lambda client: client.trends(limit=trends.MOST_APPLICATIONS)],
     "series_of_groups": [lambda client: client.series_of_groups(window_ms=HOUR_MS, limit=groups.MOST_GROUPS)],
     "series_of_partition": [lambda client: client.series_of_partition("word_count_sink", 0, window_ms=HOUR_MS)],
     "groups": [lambda client: client.groups(limit=groups.MOST_GROUPS)],

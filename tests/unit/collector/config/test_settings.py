@@ -42,6 +42,7 @@ def test_values_of_the_environment_are_typed() -> None:
     [
         ([], {"INDOUBT_COMMIT_OVERDUE_MS": "2s"}, "INDOUBT_COMMIT_OVERDUE_MS"),
         ([], {"INDOUBT_HISTORY_DAYS": "0"}, "INDOUBT_HISTORY_DAYS"),
+        ([], {"INDOUBT_HISTORY_ARCHIVE": "ftp://host/a"}, "INDOUBT_HISTORY_ARCHIVE: history archive 'ftp://host/a'"),
         ([], {"INDOUBT_TRANSACTION_SOURCE": "guess"}, "'auto', 'log' or 'polling'"),
         ([], {"INDOUBT_LIFECYCLE_TOPIC": ""}, "INDOUBT_LIFECYCLE_TOPIC"),
         ([], {"INDOUBT_VIEWER_TOKEN": "anna"}, "INDOUBT_VIEWER_TOKEN: pair 1"),

@@ -148,7 +148,7 @@ def test_of_what_was_committed_as_decided_no_event_is_read(
     asked = []
     rows = current._store.rows
     monkeypatch.setattr(
-        current._store, "rows", lambda query, *values: asked.append((query, values)) or rows(query, *values)
+        current._store, "rows", lambda query, *values, **_: asked.append((query, values)) or rows(query, *values)
     )
     joined_past_of(current, current._store, every)
     [named] = [values[0] for query, values in asked if query == transaction_sql.EVENTS_OF_HANDLES]
