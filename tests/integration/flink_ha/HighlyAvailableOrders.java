@@ -14,19 +14,22 @@ import org.apache.flink.connector.kafka.sink.KafkaRecordSerializationSchema;
 import org.apache.flink.connector.kafka.sink.KafkaSink;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
+import org.apache.flink.runtime.state.FunctionInitializationContext;
+import org.apache.flink.runtime.state.FunctionSnapshotContext;
+import org.apache.flink.streaming.api.checkpoint.CheckpointedFunction;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /** A Flink with ZooKeeper's high availability in one process: it recovers its job, or, told "submit", is given one. */
 public final class HighlyAvailableOrders {
   private static final int PARALLELISM = 2;
 
-  /** Keeps its task from committing what a checkpoint lists, from the third on, while a file is there. */
-  static final class Held implements MapFunction<String, String>, CheckpointListener {
+  /** Stands still from the third checkpoint on: in its snapshot, or before its task commits it, while a file says so. */
+  static final class Held implements MapFunction<String, String>, CheckpointedFunction, CheckpointListener {
     private static final long FIRST_HELD = 3;
-    private final String hold;
+    private final String work;
 
-    Held(String hold) {
-      this.hold = hold;
+    Held(String work) {
+      this.work = work;
     }
 
     @Override
@@ -35,9 +38,21 @@ public final class HighlyAvailableOrders {
     }
 
     @Override
+    public void initializeState(FunctionInitializationContext context) {}
+
+    @Override
+    public void snapshotState(FunctionSnapshotContext context) throws Exception {
+      hold("snapshot", context.getCheckpointId());
+    }
+
+    @Override
     public void notifyCheckpointComplete(long checkpoint) throws Exception {
-      while (checkpoint >= FIRST_HELD && Files.exists(Path.of(hold))) {
-        Thread.sleep(20);
+      hold("commit", checkpoint);
+    }
+
+    private void hold(String what, long checkpoint) throws Exception {
+      while (checkpoint >= FIRST_HELD && Files.exists(Path.of(work, "hold-" + what))) {
+        Thread.sleep(10);
       }
     }
   }
@@ -50,6 +65,7 @@ public final class HighlyAvailableOrders {
     configuration.setString("high-availability.zookeeper.quorum", arguments[1]);
     configuration.setString("high-availability.zookeeper.path.root", "/flink");
     configuration.setString("high-availability.cluster-id", "/orders");
+    // Locks of a JobManager that was killed last as long; a minute by default.
     configuration.setString("high-availability.zookeeper.client.session-timeout", "6000");
     configuration.setString("high-availability.storageDir", "file://" + work + "/ha");
     configuration.setString("execution.checkpointing.interval", "2000ms");
@@ -64,13 +80,13 @@ public final class HighlyAvailableOrders {
         .setConfiguration(configuration).setNumTaskManagers(1).setNumSlotsPerTaskManager(PARALLELISM).build());
     cluster.start();
     if (arguments[0].equals("submit")) {
-      submit(cluster, configuration, work + "/hold", arguments[4], arguments[5], Long.parseLong(arguments[6]));
+      submit(cluster, configuration, work, arguments[4], arguments[5], Long.parseLong(arguments[6]));
     }
     Thread.currentThread().join();
   }
 
   private static void submit(
-      MiniCluster cluster, Configuration configuration, String hold, String bootstrapServers, String topic, long orders)
+      MiniCluster cluster, Configuration configuration, String work, String bootstrapServers, String topic, long orders)
       throws Exception {
     StreamExecutionEnvironment environment =
         StreamExecutionEnvironment.createLocalEnvironment(PARALLELISM, configuration);
@@ -88,7 +104,7 @@ public final class HighlyAvailableOrders {
             .build())
         .build();
     environment.fromSource(source, WatermarkStrategy.noWatermarks(), "orders").uid("orders")
-        .map(new Held(hold)).returns(Types.STRING).uid("held").sinkTo(sink).uid("sink");
+        .map(new Held(work)).returns(Types.STRING).uid("held").sinkTo(sink).uid("sink");
     cluster.submitJob(environment.getStreamGraph().getJobGraph()).get();
   }
 
