@@ -41,17 +41,20 @@ class FlinkStoreInZooKeeper(Observer):
     def observe(self) -> None:
         """Look until stopped. Raises Unreachable, ResourceManagerError."""
         with ZooKeeper(self._address) as zookeeper:
-            while not self.stopping.is_set():
-                store = read_store(zookeeper, self._address.path)
-                path = self._address.path
-                self._note = "" if store else f"{path} is not there: no Flink has used it yet, or its path is another"
-                self.current.flink.see_store(self._cluster, store)
-                self.polled()
-                self.stopping.wait(self._interval_s)
+            try:
+                while not self.stopping.is_set():
+                    self._look(zookeeper)
+                    self.stopping.wait(self._interval_s)
+            finally:
+                # At once: to close a session with a server that hangs takes seconds.
+                self.current.flink.see_store(self._cluster, None)
 
-    def failed(self, error: Exception) -> None:
-        """Note that the store does not answer: what it said proves nothing then."""
-        self.current.flink.see_store(self._cluster, None)
+    def _look(self, zookeeper: ZooKeeper) -> None:
+        path = self._address.path
+        store = read_store(zookeeper, path)
+        self._note = "" if store else f"{path} is not there: no Flink has used it yet, or its path is another"
+        self.current.flink.see_store(self._cluster, store)
+        self.polled()
 
 
 def read_store(zookeeper: ZooKeeper, path: str) -> FlinkStore | None:
