@@ -1,9 +1,8 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
-import org.apache.flink.api.common.functions.MapFunction;
+import org.apache.flink.api.common.functions.RichMapFunction;
 import org.apache.flink.api.common.serialization.SimpleStringSchema;
-import org.apache.flink.api.common.state.CheckpointListener;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.api.connector.source.util.ratelimit.RateLimiterStrategy;
 import org.apache.flink.configuration.Configuration;
@@ -23,17 +22,26 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 public final class HighlyAvailableOrders {
   private static final int PARALLELISM = 2;
 
-  /** Stands still from the third checkpoint on: in its snapshot, or before its task commits it, while a file says so. */
-  static final class Held implements MapFunction<String, String>, CheckpointedFunction, CheckpointListener {
+  /**
+   * Stands still from the third checkpoint on: in its snapshot, while hold-snapshot is there; or, the first subtask, with all of
+   * its task before that learns of the checkpoint's completion and commits, while hold-commit is there.
+   */
+  static final class Held extends RichMapFunction<String, String> implements CheckpointedFunction {
     private static final long FIRST_HELD = 3;
     private final String work;
+    private transient boolean isToHold;
 
     Held(String work) {
       this.work = work;
     }
 
     @Override
-    public String map(String order) {
+    public String map(String order) throws Exception {
+      if (isToHold) {
+        Files.createFile(Path.of(work, "held"));
+        awaitNo("hold-commit");
+        isToHold = false;
+      }
       return order;
     }
 
@@ -42,16 +50,20 @@ public final class HighlyAvailableOrders {
 
     @Override
     public void snapshotState(FunctionSnapshotContext context) throws Exception {
-      hold("snapshot", context.getCheckpointId());
+      if (context.getCheckpointId() < FIRST_HELD) {
+        return;
+      }
+      awaitNo("hold-snapshot");
+      boolean isFirst = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask() == 0;
+      isToHold = isFirst && Files.exists(Path.of(work, "hold-commit"));
+      // The checkpoint is not completed before all have answered: by then the first one stands still.
+      while (!isFirst && Files.exists(Path.of(work, "hold-commit")) && !Files.exists(Path.of(work, "held"))) {
+        Thread.sleep(10);
+      }
     }
 
-    @Override
-    public void notifyCheckpointComplete(long checkpoint) throws Exception {
-      hold("commit", checkpoint);
-    }
-
-    private void hold(String what, long checkpoint) throws Exception {
-      while (checkpoint >= FIRST_HELD && Files.exists(Path.of(work, "hold-" + what))) {
+    private void awaitNo(String file) throws Exception {
+      while (Files.exists(Path.of(work, file))) {
         Thread.sleep(10);
       }
     }
