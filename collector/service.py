@@ -305,6 +305,10 @@ def _observers(
                 remote_interval_ms=tunable.remote_checkpoint_polling_ms,
             )
         )
+    if settings.flink_stores:
+        from indoubt.collector.observe.flink_store_in_zookeeper import FlinkStoreInZooKeeper
+    for name, address in settings.flink_stores.items():
+        found.append(FlinkStoreInZooKeeper(current, name, address, interval_ms=tunable.flink_polling_ms))
     return found
 
 

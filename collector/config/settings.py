@@ -16,6 +16,9 @@ from indoubt.collector.config import named_locations, receivers, standing_orders
 from indoubt.collector.config.databases import OPTION, read_databases
 from indoubt.collector.config.flink_access import OPTION as FLINK_OPTION
 from indoubt.collector.config.flink_access import FlinkAccess, read_flink_access
+from indoubt.collector.config.flink_store import OPTION as STORE_OPTION
+from indoubt.collector.config.flink_store import PROPERTIES_OPTION as STORE_PROPERTIES_OPTION
+from indoubt.collector.config.flink_store import StoreAddress, read_flink_stores
 from indoubt.collector.config.receivers import ReceiverSettings
 from indoubt.collector.config.standing_orders import StandingOrders
 from indoubt.collector.config.tls import TlsFiles
@@ -61,6 +64,8 @@ class Settings:
     """Authority and login of those that do not answer everybody, by the cluster's name."""
     flink_checkpoints: Mapping[str, tuple[str, ...]]
     """Paths or URIs of the directories of Flink's checkpoints, by the cluster's name."""
+    flink_stores: Mapping[str, StoreAddress]
+    """Where the high-availability store of a Flink cluster is, by the cluster's name."""
     flink_writes_here: Mapping[str, bool]
     """Whether a Flink cluster's jobs write to this Kafka cluster only, by its name; without those of which nothing is said."""
     databases: Mapping[str, DatabaseConnection]
@@ -110,6 +115,9 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         flink=flink,
         flink_access=read_flink_access(given.flink_properties, flink),
         flink_checkpoints=checkpoints_of_flink,
+        flink_stores=read_flink_stores(
+            given.flink_store, given.flink_store_properties, {*flink, *checkpoints_of_flink}
+        ),
         flink_writes_here=named_locations.flink_kafka(given.flink_kafka, {*flink, *checkpoints_of_flink}),
         databases=read_databases(given.database_properties, environment),
         read_only=given.read_only,
@@ -220,6 +228,20 @@ def command_line() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME=URI",
         help="where a Flink cluster keeps checkpoints (state.checkpoints.dir), path or URI",
+    )
+    parser.add_argument(
+        STORE_OPTION,
+        action="append",
+        default=[],
+        metavar="NAME=zookeeper://…",
+        help="a Flink cluster's high-availability store, with path.root and cluster-id as the path",
+    )
+    parser.add_argument(
+        STORE_PROPERTIES_OPTION,
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="authority and login of that store",
     )
     parser.add_argument(
         "--flink-kafka",

@@ -17,6 +17,7 @@ from indoubt.collector.records.flink_checkpoint_rows import CheckpointRows
 from indoubt.collector.records.flink_clusters import JobClusters
 from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
 from indoubt.collector.records.flink_lists import FlinkLists
+from indoubt.collector.records.flink_stores import FlinkStores
 from indoubt.collector.records.formats.flink_records import (
     FlinkCheckpoint,
     FlinkCommittables,
@@ -42,6 +43,7 @@ class FlinkState:
     checkpoints_kept: int = 2_000
     jobs: dict[str, FlinkJobFacts] = field(default_factory=dict)
     lists: FlinkLists = field(default_factory=FlinkLists)
+    stores: FlinkStores = field(default_factory=FlinkStores)
     polled_ms: dict[str, int] = field(default_factory=dict)
     """When each cluster's REST API answered last, by our clock; without those that do not answer now."""
     away_since_ms: dict[str, int] = field(default_factory=dict)
@@ -239,6 +241,7 @@ class FlinkState:
             checkpoints_kept=self.checkpoints_kept,
             jobs=jobs,
             lists=self.lists.copy(),
+            stores=self.stores.copy(),
             answered=set(self.answered),
             polled_ms=dict(self.polled_ms),
             away_since_ms=dict(self.away_since_ms),

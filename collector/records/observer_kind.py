@@ -20,6 +20,8 @@ class ObserverKind(Enum):
     DATABASE = "database"
     FLINK = "flink"
     FLINK_CHECKPOINTS = "flink checkpoints of"
+    FLINK_STORE = "flink store of"
+    """Its high-availability store: which completed checkpoint a recovery goes on from."""
     CHECKPOINT_DIRECTORY = "checkpoints of"
 
 

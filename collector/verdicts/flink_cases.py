@@ -108,7 +108,8 @@ def case_of(state: FlinkState, broker: BrokerTransaction) -> FlinkCase | None:
         case = _unlisted(state, owner, start_ms)
     facts = case.job
     if facts is None:
-        return case
+        # Of a job that REST never told of, no other one is known either: only what is said counts.
+        return replace(case, stated=_stated(state, listings[0].cluster, is_shared=True)) if listings else case
     prefix = parsed.prefix if parsed is not None else ""
     is_shared = may_share_prefix(state, facts, prefix, start_ms)
     case = replace(case, stated=_stated(state, facts.job.cluster, is_shared=is_shared))
@@ -206,6 +207,8 @@ def _case(state: FlinkState, owner: tuple[str, str], listings: Iterable[FlinkCom
         has_answered=cluster in state.answered,
         away_since_ms=state.away_since_ms.get(cluster),
         may_be_others=facts is not None and inherited(state, facts, start_ms) is not None,
+        stored=state.stores.newest(cluster, job),
+        is_alone_in_store=state.stores.is_alone(cluster, job),
     )
 
 

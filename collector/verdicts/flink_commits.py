@@ -1,8 +1,9 @@
 """Whether an open transaction of a Flink job is to be committed or aborted, by what Flink's checkpoints list. Pure.
 
 Flink writes a checkpoint's ``_metadata`` before it records that the checkpoint is completed. So a listed transaction is to be
-committed for certain only once REST reported a checkpoint that holds it as completed, or once a job was restored from one; and
-never once the work was set back to before it, because its rows are then written again. What both rest on: FlinkCase.known.
+committed for certain only once REST reported a checkpoint that holds it as completed, once a job was restored from one, or once
+its high-availability store has it restored from one; and never once the work was set back to before it, because its rows are then
+written again. What all rest on: FlinkCase.known.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from indoubt.collector.verdicts.flink_unread_lists import UnreadList
 from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
 REST = ObserverKind.FLINK.value
+STORE = ObserverKind.FLINK_STORE.value.removesuffix(" of")
 METADATA, SETTINGS = "_metadata", "settings"
 
 
@@ -58,7 +60,7 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
     known = case.known() if case.listings and not case.is_list_gone else None
     if known is None or known.answer is not Answer.COUNTS:
         return None
-    counts = Evidence(fact=known.why, source=REST, at_ms=known.at_ms)
+    counts = Evidence(fact=known.why, source=STORE if known.by_store else REST, at_ms=known.at_ms)
     evidence: tuple[Evidence, ...] = (_listed(case), counts, *_others(case))
     if case.is_branch and case.may_run:
         fact = f"{_runs(case)}: it commits the branch itself, and fails if another program has done so"
@@ -72,7 +74,7 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
             loses_data=True,
         )
     assumes = known.assumes
-    if case.is_branch and not case.has_ended:
+    if case.is_branch and not case.has_ended and case.in_store() is None:
         fact = (
             f"REST does not answer, so whether {case.name} still runs is not known: commit it only if the job is gone. One that "
             "runs commits the branch itself, and fails if another program has done so"
@@ -189,7 +191,10 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.COMMIT_IT,
         rule=25,
-        rests_on=(_listed(case), Evidence(fact=fact, source=METADATA), _what_follows(case), *_others(case)),
+        rests_on=(
+            *(_listed(case), Evidence(fact=fact, source=METADATA), *_stored(case)),
+            *(_what_follows(case), *_others(case)),
+        ),
         assumes=(Assumption.JOB_GOES_ON_FROM_IT, *case.assumes),
         may_commit=True,
         may_abort=True,
@@ -333,6 +338,19 @@ def _others(case: FlinkCase) -> tuple[Evidence, ...]:
     """Return what binds the list to this Kafka cluster, and which other jobs may do this work."""
     stated = [Evidence(fact=case.stated, source=SETTINGS)] if case.stated and not case.is_branch else []
     return (*stated, *(Evidence(fact=each.why, source=REST) for each in case.rivals))
+
+
+def _stored(case: FlinkCase) -> tuple[Evidence, ...]:
+    """Return what its job's high-availability store says where that does not prove that the checkpoint counts."""
+    stored = case.stored
+    if stored is None:
+        return ()
+    fact = f"the high-availability store points to checkpoint {stored.number} ({stored.where})"
+    if any(stored.is_of(listing.number, listing.written_ms) for listing in case.listings):
+        fact += ", which lists it. That proves it once no JobManager has the job: the session of one that died ends by its timeout"
+    else:
+        fact += ", which does not list it: a JobManager that recovers the job goes on from there"
+    return (Evidence(fact=fact, source=STORE, at_ms=stored.since_ms),)
 
 
 def _unread(unread: UnreadList) -> tuple[Evidence, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
+from indoubt.collector.records.flink_stores import StoredCheckpoint
 from indoubt.collector.records.formats.flink_records import ENDED, FlinkCheckpoint, FlinkCommittables, FlinkStatus
 from indoubt.collector.verdicts.flink_line import Rival, Standing
 from indoubt.collector.verdicts.flink_unread_lists import UnreadList
@@ -33,6 +34,7 @@ class Known:
     """The answer, how it is known, and what it assumes.
 
     ``number``: of the checkpoint that says so; ``at_ms``: since when; ``restored_ms``: when the restore was that says so, else 0.
+    ``by_store``: the high-availability store says so, not REST.
     """
 
     answer: Answer
@@ -41,6 +43,7 @@ class Known:
     at_ms: int = 0
     restored_ms: int = 0
     assumes: tuple[Assumption, ...] = ()
+    by_store: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,10 @@ class FlinkCase:
     """Which statement of the settings binds the job's lists to this Kafka cluster; empty: none does."""
     may_refuse_flink: bool = False
     """Its database may refuse the commit that Flink sends after a restore: MariaDB does, and lists as MySQL does."""
+    stored: StoredCheckpoint | None = None
+    """What its cluster's high-availability store has a recovery of the job go on from; None: no store is watched that says it."""
+    is_alone_in_store: bool = False
+    """That store has no other job: whatever could go on in its place is no job of that cluster."""
     has_answered: bool = False
     """Its cluster's REST API answered since the collector's start: what came to pass before is known."""
     away_since_ms: int | None = None
@@ -136,7 +143,7 @@ class FlinkCase:
             (Assumption.WRITES_HERE, not self.is_branch and not self.stated),
             (Assumption.ITS_OWN, self.may_be_others),
             (Assumption.NO_OTHER_GOES_ON, bool(self.rivals)),
-            (Assumption.NO_RESTORE_UNSEEN, not self.has_answered),
+            (Assumption.NO_RESTORE_UNSEEN, not (self.has_answered or (self.is_alone_in_store and self.in_store()))),
         )
         return tuple(each for each, holds in found if holds)
 
@@ -180,16 +187,24 @@ class FlinkCase:
                     "checkpoint was triggered, and its list was not read"
                 )
             return Known(answer=Answer.DOUBT, why=why)
+        stored = self.in_store()
         if last is not None and last.number < first:
-            return self._set_back(self.name, last)
-        completed = self.completed()
+            back = self._set_back(self.name, last)
+            if stored is None:
+                return back
+            return Known(answer=Answer.DOUBT, why=f"{back.why}. But {stored[2]}: recovered, it goes on from there")
+        completed = self.completed() or stored
         if completed is None:
             return Known(answer=Answer.OPEN)
         number, at_ms, proof = completed
         why = f"checkpoint {number} of {self.name} lists it, and counts: {proof}"
         # Flink 1.14 and older write no properties, and report a checkpoint as completed before they add it to their store.
-        is_old = last is None and any(
-            each.number == number and each.kind is None and not self.is_savepoint(each) for each in self.listings
+        is_old = (
+            last is None
+            and stored is None
+            and any(
+                each.number == number and each.kind is None and not self.is_savepoint(each) for each in self.listings
+            )
         )
         return Known(
             answer=Answer.COUNTS,
@@ -198,6 +213,7 @@ class FlinkCase:
             at_ms=at_ms,
             restored_ms=last.at_ms if last is not None else 0,
             assumes=(*self.assumes, Assumption.COMPLETED_IS_STORED) if is_old else self.assumes,
+            by_store=completed is stored,
         )
 
     def _of_heirs(self, own: Known, heirs: list[Rival]) -> Known:
@@ -273,6 +289,21 @@ class FlinkCase:
                 is_last = seen[0].kind.is_savepoint
                 proof = "the job was stopped with it, and is finished" if is_last else "REST reported it as completed"
                 return listing.number, seen[1], proof
+        return None
+
+    def in_store(self) -> tuple[int, int, str] | None:
+        """Return the same of what the high-availability store says: a recovery goes on from the newest that it points to.
+
+        That is so once no JobManager has the job: one that has it may go on from another checkpoint, where it does not know
+        whether this one was stored. Where REST answers, or said that the job is over, REST tells.
+        """
+        stored = self.stored
+        if stored is None or stored.is_held or self.polled or self.has_ended:
+            return None
+        for listing in self.listings:
+            if stored.is_of(listing.number, listing.written_ms) and not (listing.is_gone or self.is_savepoint(listing)):
+                proof = f"no JobManager has the job, and its high-availability store points to it ({stored.where})"
+                return listing.number, stored.since_ms, proof
         return None
 
     def is_savepoint(self, listing: FlinkCommittables) -> bool:

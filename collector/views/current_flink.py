@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.flink_stores import FlinkStore
 from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
@@ -80,6 +81,13 @@ class CurrentFlink:
         """Note whether a cluster's REST API answered a poll."""
         with self._reading() as state:
             is_new = state.flink.see_polled(cluster, at_ms, answered=answered)
+        if is_new:
+            self._changed()
+
+    def see_store(self, cluster: str, store: FlinkStore | None) -> None:
+        """Note what a cluster's high-availability store points to; None: it does not answer."""
+        with self._reading() as state:
+            is_new = state.flink.stores.see(cluster, store)
         if is_new:
             self._changed()
 

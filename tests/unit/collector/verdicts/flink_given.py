@@ -12,6 +12,7 @@ from typing import Any
 
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_stores import FlinkStore, StoredCheckpoint
 from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
@@ -57,6 +58,25 @@ class Stated:
     """The settings say whether the jobs of the Flink cluster write to this Kafka cluster only."""
 
     writes_here: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InStore:
+    """The high-availability store points to the checkpoint of that number, of the first job; ``others``: jobs in it beside."""
+
+    number: int = 3
+    held: bool = False
+    added: int | None = WRITTEN + 100
+    since: int = 61_000
+    others: tuple[str, ...] = ()
+
+    def see(self, state: FlinkState) -> None:
+        """Have a collector read it."""
+        added_ms = None if self.added is None else T0 + self.added
+        newest = StoredCheckpoint(
+            number=self.number, added_ms=added_ms, is_held=self.held, where="ZooKeeper, /x", since_ms=T0 + self.since
+        )
+        state.stores.see(CLUSTER, FlinkStore(jobs=frozenset({JOB, *self.others}), newest={JOB: newest}))
 
 
 def begun(at: int = OPENED, of: Committable = ITSELF) -> TransactionView:
@@ -137,6 +157,8 @@ def flink_state(given: Iterable[Any]) -> FlinkState:
                 state.see_job(each)
             case dict():
                 state.out_of_reach[CLUSTER] = each
+            case InStore():
+                each.see(state)
             case Stated():
                 state.writes_here = {CLUSTER: each.writes_here}
             case RestAway():

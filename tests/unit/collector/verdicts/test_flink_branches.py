@@ -41,6 +41,7 @@ from tests.unit.collector.verdicts.flink_given import (
     THIRD,
     WRITTEN,
     At,
+    InStore,
     RestAway,
     case_of,
     chk,
@@ -128,6 +129,11 @@ CASES = [
     ("its list is not read, REST is away for less than 30 s", [RUNS, COMPLETED_3, *away(89_999)], 27, GOES_ON),
     ("its list is not read, REST is away for 30 s", [RUNS, COMPLETED_3, *away(90_000)], 31, DOUBT),
     ("listed, no job is known, REST is away", [LISTS, *away(60_000)], 25, LIKELY_COMMIT),
+    # The high-availability store tells that no JobManager has the job.
+    ("its end was not seen, it is in the store", [RUNS, LISTS, *away(90_000), InStore()], 23, COMMIT),
+    ("so it is, REST is away for less than 30 s", [RUNS, LISTS, *away(89_999), InStore()], 23, GOES_ON),
+    ("completed, nobody has its job", [RUNS, COMPLETED_3, LISTS, *away(90_000), InStore()], 23, COMMIT),
+    ("completed, a JobManager has it", [RUNS, COMPLETED_3, LISTS, *away(90_000), InStore(held=True)], 23, LIKELY_COMMIT),
 ]  # fmt: skip
 
 

@@ -101,9 +101,9 @@ def hold(steps: list[Step], setting: Setting) -> None:
             is_mysql = isinstance(held, Branch) and held.resource_manager == MYSQL.name
             # A later job of any application may use the prefix until a list of its own is read.
             is_first = all(len(each.jobs) == 1 for each in found.applications)
-            if setting.rest == "not asked":
+            if setting.rest == "not asked" and not setting.store:
                 assert judgement.certainty is not Certainty.CERTAIN, "a restore may have gone unseen"
-            else:
+            elif setting.rest != "not asked":
                 assert is_mysql or not is_first or judgement.certainty is Certainty.CERTAIN, "it is certain"
         elif must_be_aborted(application, held):
             event("a clear abort")
@@ -126,6 +126,9 @@ def hold(steps: list[Step], setting: Setting) -> None:
 @example([RECORDED, NEWEST, POLL, ANEW], Setting())
 @example([POLL, RECORDED, POLL, SAVED, FAIL_OVER, POLL, NEWEST], Setting())
 @example([COMMITTED, STOPPING], Setting())
+@example([COMMITTED, UNSURE, FAIL_OVER], Setting(store=True, rest="not asked"))
+@example([COMMITTED, UNSURE, WRITTEN], Setting(store=True, rest="away"))
+@example([COMMITTED, RECORDED], Setting(store=True, rest="away"))
 @example([WRITTEN, COMMITTED, BACK, COMMITTED, BACK], Setting(watched=True))
 @example([COMMITTED, ("beside", OUT), COMMITTED], Setting(beside="same prefix"))
 @example([UNSURE_UNREAD, POLL, RECORDED, BACK], Setting(databases=(MYSQL.name,)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from indoubt.collector.records.flink_stores import FlinkStore, StoredCheckpoint
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkKind, FlinkStatus
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
@@ -55,6 +56,10 @@ class Application:
     """The jobs that went on with its work under another name."""
     has_writers: bool = False
     """They run: they have shut out what those before them left."""
+    has_store: bool = False
+    """Its cluster has a high-availability store: a JobManager that died is followed by one that goes on from the newest in it."""
+    stored: tuple[Checkpoint, ...] = ()
+    """What that store points to of the job."""
     started: int = 0
     line: tuple[Checkpoint, ...] = ()
     """The checkpoints that the job's work rests on, oldest first: a restart by itself goes back to the last of them."""
@@ -62,6 +67,7 @@ class Application:
     """Every checkpoint that a person may restore, each with the line that it stands at the end of."""
     holds: dict[Checkpoint, tuple[Held, ...]] = field(default_factory=dict)
     kinds: dict[Checkpoint, FlinkKind] = field(default_factory=dict)
+    written: dict[Checkpoint, int] = field(default_factory=dict)
     restores: list[tuple[int, Checkpoint | None]] = field(default_factory=list)
     """When it went on, and from what."""
     _ended: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -125,6 +131,7 @@ class Application:
         # Flink deletes the list of one that failed, if it gets to it.
         self.holds[taken] = tuple(held for sink in self.sinks for held in sink.pending)
         self._see_list(taken, listing)
+        self.written[taken] = world.at
         world.at += 500
         self.told.append((taken, STATUSES.get(outcome, FlinkStatus.COMPLETED), triggered, world.at))
         if outcome != "declined":
@@ -134,8 +141,12 @@ class Application:
         if outcome in ("committed", "stopped"):
             for sink in self.sinks:
                 sink.complete()
+        if outcome in ("committed", "recorded", "stopped", "unsure"):
+            self.stored = (*self.stored, taken)
         self.is_over = outcome == "stopped"
         self.is_up = outcome not in ("recorded", "written", "stopped", "stopping")
+        if self.has_store and not (self.is_up or self.is_over):
+            self.line = self.lines[self.stored[-1]] if self.stored else self.line
         if self.is_over:
             # Its writers close what they began behind the barrier.
             world.end([held for sink in self.sinks for held in sink.current], is_commit=False)
@@ -157,6 +168,7 @@ class Application:
         self.jobs.append(self.job)
         if is_renamed:
             self.renamed_by.append(self.job)
+        self.stored = ()
         self.newest = source[1] if source else 0
         self.started = self.world.at + 8_000
         self._told_job = {"started_ms": T0 + self.started}
@@ -172,7 +184,9 @@ class Application:
             replace(sink, world=other, owner=key, pending=[], writing=[], prefix=sink.prefix if elsewhere else name)
             for sink in kafka
         ]
-        found = Application(world=self.world, key=key, name=name, sinks=sinks, clusters=self.clusters[::-1])
+        found = Application(
+            world=self.world, key=key, name=name, sinks=sinks, clusters=self.clusters[::-1], has_store=self.has_store
+        )
         found.lines, found.holds, found.kinds = dict(self.lines), dict(self.holds), dict(self.kinds)
         known = list(self.lines)
         source = known[max(0, len(known) - 1 - steps_back)]
@@ -222,6 +236,22 @@ class Application:
         told = "FINISHED" if self.is_over else "RUNNING" if self.is_up else "FAILED"
         state.see_job(job(self.job, state=told, name=self.name, cluster=cluster, **self._told_job))
         state.see_polled(cluster, at_ms, answered=True)
+
+    def show_store(self) -> None:
+        """Have a collector read the high-availability store."""
+        state, cluster = self.world.flink, self.clusters[0]
+        seen = state.stores.read.get(cluster) or FlinkStore(jobs=frozenset())
+        newest = dict(seen.newest)
+        if self.stored and not self.is_over:
+            _, number = taken = self.stored[-1]
+            newest[self.job] = StoredCheckpoint(
+                number=number,
+                added_ms=T0 + self.written[taken],
+                is_held=self.is_up,
+                where="ZooKeeper, /x",
+                since_ms=T0 + self.world.at,
+            )
+        state.stores.see(cluster, FlinkStore(jobs=seen.jobs | {self.job}, newest=newest))
 
     def _go_on_from(self, source: Checkpoint | None, *, copied: bool = False) -> None:
         self.world.at += 10_000

@@ -33,7 +33,8 @@ class Setting:
     Or the same one ``elsewhere``, in another Kafka cluster, where producer ids and epochs are equal. ``stated``: what the
     settings say of where jobs write. ``shared``: two Flink clusters over one directory, the second application in the other one.
     ``databases``: sinks beside those in Kafka. ``rest``: at the end it answers, is away for long, or was never asked.
-    ``watched``: REST was asked after each step, and every list was read.
+    ``watched``: REST was asked after each step, and every list was read. ``store``: the clusters have a high-availability store,
+    which is read at the end.
     """
 
     pooled: bool = False
@@ -44,6 +45,7 @@ class Setting:
     watched: bool = False
     stated: bool | None = None
     shared: bool = False
+    store: bool = False
 
 
 BESIDE = {
@@ -66,6 +68,7 @@ SETTINGS = st.builds(
     watched=st.booleans(),
     stated=st.sampled_from((None, None, True, False)),
     shared=st.booleans(),
+    store=st.booleans(),
 )
 OF_APPLICATION = st.one_of(
     st.tuples(st.just("write"), st.sampled_from(OUTCOMES), st.sampled_from(LISTS)),
@@ -144,6 +147,9 @@ def history(steps: list[Step], setting: Setting) -> History:
         world.flink.answered.clear()
     else:
         _poll(found, 3_000)
+    if setting.store:
+        for each in found.every:
+            each.show_store()
     world.at += 5_000
     if setting.rest == "away":
         for cluster in (CLUSTER, OTHER_CLUSTER):
@@ -171,7 +177,9 @@ def _application(world: World, key: str, name: str, prefix: str, setting: Settin
     others = [JdbcSink(world=world, owner=key, resource_manager=each, subtasks=subtasks) for each in setting.databases]
     clusters = (CLUSTER, OTHER_CLUSTER) if setting.shared else (CLUSTER,)
     in_order = clusters if key == "0" else clusters[::-1]
-    return Application(world=world, key=key, name=name, sinks=[kafka, *others], clusters=in_order)
+    return Application(
+        world=world, key=key, name=name, sinks=[kafka, *others], clusters=in_order, has_store=setting.store
+    )
 
 
 def _go(found: History, step: Step) -> None:

@@ -1,0 +1,110 @@
+"""Where a Flink cluster's high-availability store is: ``--flink-store NAME=zookeeper://HOST:PORT,…/ROOT/CLUSTER``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.text_files import key_values
+
+OPTION, PROPERTIES_OPTION = "--flink-store", "--flink-store-properties"
+CA, CERTIFICATE, KEY, KEY_PASSWORD = "ca.location", "certificate.location", "key.location", "key.password"
+USERNAME, PASSWORD = "username", "password"
+_FILES = {CA: "ca", CERTIFICATE: "certfile", KEY: "keyfile"}
+KEYS = (*_FILES, KEY_PASSWORD, USERNAME, PASSWORD)
+_PAIRS = (
+    *((CERTIFICATE, KEY), (KEY, CERTIFICATE), (KEY_PASSWORD, KEY), (CERTIFICATE, CA)),
+    *((USERNAME, PASSWORD), (PASSWORD, USERNAME)),
+)
+"""What is given needs the other."""
+_ADDRESS = re.compile(r"zookeeper://(?P<hosts>[^/@?#,\s]+(,[^/@?#,\s]+)*)(?P<path>(/[^/\s]+)+)/?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreAccess:
+    """Authority, client certificate and login; ``properties`` are never shown."""
+
+    properties: Mapping[str, str] = field(repr=False)
+
+    @property
+    def login(self) -> str:
+        """Return ``user:password`` for an access list of the scheme digest; empty: none."""
+        return f"{self.properties[USERNAME]}:{self.properties[PASSWORD]}" if USERNAME in self.properties else ""
+
+    def tls(self) -> dict[str, object]:
+        """Return the client's arguments for TLS, which verify server and host name; none where no authority is given."""
+        if CA not in self.properties:
+            return {}
+        files = {name: self.properties[key] for key, name in _FILES.items() if key in self.properties}
+        password = self.properties.get(KEY_PASSWORD)
+        return {"use_ssl": True, "check_hostname": True, "keyfile_password": password, **files}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreAddress:
+    """An ensemble's ``hosts`` and the ``path`` of the Flink cluster there: path.root, then cluster-id."""
+
+    hosts: str
+    path: str
+    access: StoreAccess | None = None
+
+
+def read_flink_stores(
+    given: Sequence[str], properties: Sequence[str], clusters: Collection[str]
+) -> dict[str, StoreAddress]:
+    """Return the address of each store, by the cluster's name. Raises SettingsError that never shows a value of a file."""
+    access = _access(properties)
+    if given and find_spec("kazoo") is None:
+        raise SettingsError(f"{OPTION} needs ZooKeeper's client: install indoubt with the extra 'zookeeper'")
+    found: dict[str, StoreAddress] = {}
+    for text in given:
+        name, _, address = text.partition("=")
+        parts = _ADDRESS.fullmatch(address)
+        if not name or parts is None:
+            raise SettingsError(
+                f"{OPTION} {name} takes NAME=zookeeper://HOST:PORT,…/PATH, with Flink's high-availability.zookeeper.path.root and "
+                "high-availability.cluster-id as the path, such as zookeeper://zk1:2181,zk2:2181/flink/orders"
+            )
+        if name in found:
+            raise SettingsError(f"{OPTION} {name} is given twice")
+        if name not in clusters:
+            raise SettingsError(f"{OPTION} {name} names no cluster: give --flink {name}=URL or --flink-checkpoints too")
+        found[name] = StoreAddress(hosts=parts["hosts"], path=parts["path"], access=access.get(name))
+    for name in access:
+        if name not in found:
+            raise SettingsError(f"{PROPERTIES_OPTION} {name} names no store: give {OPTION} {name}=zookeeper://… too")
+    return found
+
+
+def _access(given: Sequence[str]) -> dict[str, StoreAccess]:
+    found: dict[str, StoreAccess] = {}
+    for text in given:
+        name, _, file = text.partition("=")
+        if not name or not file:
+            raise SettingsError(f"{PROPERTIES_OPTION} is {text!r}; it takes NAME=FILE")
+        if name in found:
+            raise SettingsError(f"{PROPERTIES_OPTION} {name} is given twice")
+        found[name] = StoreAccess(properties=_properties(file))
+    return found
+
+
+def _properties(file: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for where, key, value in key_values(file, PROPERTIES_OPTION):
+        if key not in KEYS:
+            raise SettingsError(f"{where}: property {key!r} is unknown; known are: {', '.join(KEYS)}")
+        if key in found:
+            raise SettingsError(f"{where}: {key} is given twice")
+        if not value:
+            raise SettingsError(f"{where}: {key} is empty")
+        if key in _FILES and not Path(value).is_file():
+            raise SettingsError(f"{where}: {key} names no file: it takes a PEM file")
+        found[key] = value
+    for key, other in _PAIRS:
+        if key in found and other not in found:
+            raise SettingsError(f"{file}: {other} is missing; {key} needs it")
+    return found
