@@ -15,6 +15,7 @@ from indoubt.collector.observe.flink_checkpoint_store import CHECKPOINT, CHECKPO
 from indoubt.collector.observe.flink_metadata_files import uri_of
 from indoubt.collector.observe.flink_store_reader import FlinkStoreReader
 from indoubt.collector.observe.source import RETRY_FIRST_S, RETRY_MAX_S, Observer
+from indoubt.collector.observe.watched_sources import FlinkJobPlace
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, UnreadCheckpoint
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.views.current_state import CurrentState
@@ -30,7 +31,7 @@ _OTHERS = "other directories"
 
 
 class FlinkCommittablesReader(Observer):
-    """``directories``: of ``--flink-checkpoints`` for this cluster."""
+    """``directories``: of ``--flink-checkpoints`` for this cluster; ``jobs``: what Kubernetes told of."""
 
     kind = ObserverKind.FLINK_CHECKPOINTS
 
@@ -40,11 +41,14 @@ class FlinkCommittablesReader(Observer):
         cluster: str,
         directories: Iterable[str],
         *,
+        jobs: Iterable[FlinkJobPlace] = (),
         interval_ms: int,
         remote_interval_ms: int,
     ) -> None:
         super().__init__(current, cluster)
         self._cluster = cluster
+        # Any name of a checkpoint leads to the directory that holds those of the job.
+        self._told = [Reported(f"{directory.rstrip('/')}/{job}/chk-0", job, 0) for directory, job in jobs]
         self._interval_s, self._remote_interval_s = interval_ms / 1000, remote_interval_ms / 1000
         self._backoff = Backoff(first_s=RETRY_FIRST_S, max_s=RETRY_MAX_S)
         self._readers = {uri_of(directory): self._reader(directory, directory) for directory in directories}
@@ -156,7 +160,7 @@ class FlinkCommittablesReader(Observer):
 
     def _reported(self) -> list[Reported]:
         """Return each job's newest completed checkpoints and savepoints, as REST reported them."""
-        reported: list[Reported] = []
+        reported = list(self._told)
         for job, newest in self.current.flink.newest_completed(self._cluster, CHECKPOINTS_OF_A_JOB):
             # One checkpoint leads to the directory that holds them all; savepoints lie each somewhere else.
             leads: dict[str, Reported] = {}

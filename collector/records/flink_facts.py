@@ -146,6 +146,12 @@ class FlinkState:
         now[cluster] = at_ms if answered else now.get(cluster, at_ms)
         return is_new
 
+    def forget_polls(self, cluster: str) -> None:
+        """Forget whether a cluster's REST API answers, as a restart does."""
+        self.polled_ms.pop(cluster, None)
+        self.away_since_ms.pop(cluster, None)
+        self.answered.discard(cluster)
+
     def why_out_of_reach(self, cluster: str, job: str, number: int) -> str:
         """Return why a checkpoint's ``_metadata`` could not be reached at the last look, or nothing."""
         found = self.out_of_reach.get(cluster, {})

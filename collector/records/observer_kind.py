@@ -21,6 +21,8 @@ class ObserverKind(Enum):
     FLINK = "flink"
     FLINK_CHECKPOINTS = "flink checkpoints of"
     CHECKPOINT_DIRECTORY = "checkpoints of"
+    KUBERNETES = "kubernetes"
+    """Which Flink clusters there are, by the resources of Flink's operator."""
 
 
 DECIDING_OBSERVERS = frozenset(

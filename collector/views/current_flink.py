@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from indoubt.collector.facts.state import State
@@ -82,6 +82,16 @@ class CurrentFlink:
             is_new = state.flink.see_polled(cluster, at_ms, answered=answered)
         if is_new:
             self._changed()
+
+    def forget_polls(self, cluster: str) -> None:
+        """Forget whether a cluster's REST API answers: it is not asked any more. What it told stays known."""
+        with self._reading() as state:
+            state.flink.forget_polls(cluster)
+
+    def see_settings(self, writes_here: Mapping[str, bool]) -> None:
+        """Note what the settings say of each cluster now (FlinkState.writes_here)."""
+        with self._reading() as state:
+            state.flink_writes_here = state.flink.writes_here = writes_here
 
     def awaiting_end(self, cluster: str, since_ms: int) -> list[FlinkJob]:
         """Return the jobs whose newest ``_metadata``, read since then (epoch ms), is of a checkpoint that has not ended yet."""

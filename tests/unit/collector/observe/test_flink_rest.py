@@ -12,7 +12,7 @@ import pytest
 
 from indoubt.collector.history import sql
 from indoubt.collector.history.store import Store
-from indoubt.collector.observe import flink_http, flink_rest
+from indoubt.collector.observe import bounded_http, flink_rest
 from indoubt.collector.observe.flink_rest import FlinkRest
 from indoubt.collector.records.flink_facts import FlinkState
 from indoubt.collector.records.formats.flink_records import (
@@ -347,7 +347,7 @@ def test_a_job_without_checkpoints_is_known_all_the_same(watched: Watched) -> No
         (httpx.Response(307, headers={"Location": "http://elsewhere"}), ResourceManagerError, "answered 307"),
         (httpx.ConnectError("Connection refused"), Unreachable, "http://flink:8081 did not answer within 5 s: Connection refused"),
         (httpx.ReadTimeout(""), Unreachable, "ReadTimeout"),
-        (httpx.Response(200, content=b" " * (flink_http.MAX_ANSWER_BYTES + 1)), ResourceManagerError, "answered more than"),
+        (httpx.Response(200, content=b" " * (bounded_http.MAX_ANSWER_BYTES + 1)), ResourceManagerError, "answered more than"),
     ],
     ids=["no leader", "a proxy", "no JSON", "a redirect", "nobody", "too slow", "too long"],
 )  # fmt: skip
