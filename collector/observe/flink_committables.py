@@ -14,6 +14,7 @@ from functools import lru_cache
 from indoubt.collector.observe.flink_checkpoint_store import CHECKPOINT, CHECKPOINTS_OF_A_JOB, CheckpointStore, Reported
 from indoubt.collector.observe.flink_metadata_files import uri_of
 from indoubt.collector.observe.flink_store_reader import FlinkStoreReader
+from indoubt.collector.observe.pace import Pace
 from indoubt.collector.observe.source import RETRY_FIRST_S, RETRY_MAX_S, Observer
 from indoubt.collector.observe.watched_sources import FlinkJobPlace
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, UnreadCheckpoint
@@ -44,12 +45,14 @@ class FlinkCommittablesReader(Observer):
         jobs: Iterable[FlinkJobPlace] = (),
         interval_ms: int,
         remote_interval_ms: int,
+        pace: Pace | None = None,
     ) -> None:
         super().__init__(current, cluster)
         self._cluster = cluster
         # Any name of a checkpoint leads to the directory that holds those of the job.
         self._told = [Reported(f"{directory.rstrip('/')}/{job}/chk-0", job, 0) for directory, job in jobs]
         self._interval_s, self._remote_interval_s = interval_ms / 1000, remote_interval_ms / 1000
+        self._pace = pace
         self._backoff = Backoff(first_s=RETRY_FIRST_S, max_s=RETRY_MAX_S)
         self._readers = {uri_of(directory): self._reader(directory, directory) for directory in directories}
         """By the directory below which all places of a reader lie; of ``_OTHERS`` they lie anywhere."""
@@ -73,7 +76,8 @@ class FlinkCommittablesReader(Observer):
                 # What was there at the start was seen, but for stores that the note names.
                 if all(reader.has_answered or reader.silence or reader.error for reader in self._readers.values()):
                     self.polled()
-            self.stopping.wait(min((reader.next_s for reader in self._readers.values()), default=self._interval_s))
+            next_s = min((reader.next_s for reader in self._readers.values()), default=self._interval_s)
+            self.stopping.wait(self._pace.rest_s(next_s) if self._pace is not None else next_s)
 
     def read_new(self) -> None:
         """Have every store read what is new, and wait for those that answer soon.

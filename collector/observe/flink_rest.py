@@ -15,6 +15,7 @@ import httpx
 from indoubt.collector.config.flink_access import FlinkAccess
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.flink_http import FlinkHttp, NotThere
+from indoubt.collector.observe.pace import Pace
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.records.formats import flink_rest_answers
 from indoubt.collector.records.formats.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
@@ -31,7 +32,8 @@ RESTARTS_EVERY = 8
 ON_DISK_EVERY_S = 10.0
 """A job whose checkpoints are read on disk has a turn so often: its ``_metadata`` says when there is something to ask."""
 ON_DISK_WITHIN_MS = 120_000
-AWAITED_EVERY_S = 0.5
+AWAITED_EVERY_S, AWAITED_SHARE = 0.5, 0.2
+"""The second of a long time between two polls."""
 AWAITED_FOR_MS = 30_000
 """A checkpoint whose end was not seen so long after its ``_metadata`` is asked for in its job's turn alone."""
 ERRORS_KEPT = 1_000
@@ -51,11 +53,12 @@ class FlinkRest(Observer):
         *,
         interval_ms: int,
         access: FlinkAccess | None = None,
+        pace: Pace | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(current, cluster)
         self._cluster, self._url, self._interval_s = cluster, url.rstrip("/"), interval_ms / 1000
-        self._access, self._transport = access, transport
+        self._access, self._transport, self._pace = access, transport, pace
         self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._turn: list[str] = []
         """Jobs in the order in which they are asked about."""
@@ -111,7 +114,7 @@ class FlinkRest(Observer):
         if (flinks_ms := flink_rest_answers.clock_ms(answer)) is not None:
             self.current.clocks.saw(self.name, flinks_ms, after_ms=asked_ms, before_ms=CLOCK.steady_ms())
         jobs = {job.job: job for job in overview}
-        kept = {facts.job.job for facts in self.current.jobs() if facts.job.cluster == self._cluster}
+        kept = {job.job for job in self.current.flink.jobs_of(self._cluster)}
         self._reported = {id_: reported for id_, reported in self._reported.items() if id_ in kept}
         for job in self._with_a_turn(jobs):
             turns = self._turns[job.job] = self._turns.get(job.job, 0) + 1
@@ -122,8 +125,9 @@ class FlinkRest(Observer):
 
     def _wait(self, http: FlinkHttp) -> None:
         """Wait for the next poll, and ask meanwhile about jobs with a new ``_metadata``. Raises what ``poll`` raises."""
-        ends_s = time.monotonic() + self._interval_s
-        while (left_s := ends_s - time.monotonic()) > 0 and not self.stopping.wait(min(left_s, AWAITED_EVERY_S)):
+        rest_s = self._pace.rest_s(self._interval_s) if self._pace is not None else self._interval_s
+        ends_s, every_s = time.monotonic() + rest_s, max(AWAITED_EVERY_S, rest_s * AWAITED_SHARE)
+        while (left_s := ends_s - time.monotonic()) > 0 and not self.stopping.wait(min(left_s, every_s)):
             awaiting = self.current.flink.awaiting_end(self._cluster, now_ms() - AWAITED_FOR_MS)
             for job in awaiting[:MAX_REQUESTS]:
                 self._ask(http, job, with_restarts=False)
@@ -202,7 +206,7 @@ class FlinkRest(Observer):
             self._newest[job.job] = max(numbers[-1], before or 0)
 
     def _vanished(self, jobs: dict[str, FlinkJob]) -> list[FlinkJob]:
-        known = [facts.job for facts in self.current.jobs() if facts.job.cluster == self._cluster]
+        known = self.current.flink.jobs_of(self._cluster)
         return [job for job in known if job.job not in jobs and not job.is_over]
 
     def _tell(self, seen: Sequence[FlinkCheckpoint | FlinkJob | Quarantined]) -> None:

@@ -13,12 +13,16 @@ from indoubt.collector.config.flink_access import FlinkAccess
 from indoubt.collector.config.settings import Settings
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.databases import Databases
+from indoubt.collector.observe.pace import Pace
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.resource_managers.database.resource_manager import DatabaseResourceManager
 
 LOCAL_POLLING_MS = 500
 """Of a checkpoint directory on this machine, or mounted: a poll costs nothing."""
+
+REST_POLLS_PER_S, LOOKS_PER_S = 100.0, 200.0
+"""So often all Flink clusters together are asked, and so often all of their directories are looked at."""
 
 
 class FlinkJobPlace(NamedTuple):
@@ -82,6 +86,7 @@ class WatchedSources:
 
     def __init__(self, current: CurrentState, store: Store, news: SimpleQueue[object]) -> None:
         self._current, self._store, self._news = current, store, news
+        self._rest, self._directories = Pace(REST_POLLS_PER_S), Pace(LOOKS_PER_S)
 
     def wanted(
         self,
@@ -114,6 +119,8 @@ class WatchedSources:
 
     def _flink(self, settings: Settings, clusters: Mapping[str, FlinkCluster]) -> Iterator[tuple[str, Wanted]]:
         tunable = settings.tunable
+        self._rest.observers = sum(bool(cluster.url) for cluster in clusters.values())
+        self._directories.observers = len(clusters)
         for name, cluster in clusters.items():
             if cluster.url:
 
@@ -122,7 +129,13 @@ class WatchedSources:
 
                     interval_ms, access = tunable.flink_polling_ms, cluster.access
                     return FlinkRest(
-                        self._current, self._store, name, cluster.url, interval_ms=interval_ms, access=access
+                        self._current,
+                        self._store,
+                        name,
+                        cluster.url,
+                        interval_ms=interval_ms,
+                        access=access,
+                        pace=self._rest,
                     )
 
                 yield f"flink {name}", Wanted(spec=(cluster.url, cluster.access), make=rest)
@@ -137,6 +150,7 @@ class WatchedSources:
                     jobs=cluster.jobs,
                     interval_ms=LOCAL_POLLING_MS,
                     remote_interval_ms=tunable.remote_checkpoint_polling_ms,
+                    pace=self._directories,
                 )
 
             yield f"flink checkpoints {name}", Wanted(spec=(cluster.directories, cluster.jobs), make=checkpoints)

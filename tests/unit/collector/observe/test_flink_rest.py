@@ -14,6 +14,7 @@ from indoubt.collector.history import sql
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe import bounded_http, flink_rest
 from indoubt.collector.observe.flink_rest import FlinkRest
+from indoubt.collector.records import flink_facts
 from indoubt.collector.records.flink_facts import FlinkState
 from indoubt.collector.records.formats.flink_records import (
     FlinkCheckpoint,
@@ -81,7 +82,8 @@ def test_an_unseen_checkpoint_failed_unless_a_job_was_restored_from_it() -> None
     assert "its job is GONE" in rows[18]["reason"]
 
 
-def test_memory_is_bounded_per_job_and_in_jobs() -> None:
+def test_memory_is_bounded_per_job_and_in_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flink_facts, "JOBS_KEPT", 200)
     state = FlinkState(checkpoints_kept=10)
     for number in range(100):
         state.see_checkpoint(checkpoint(number))
