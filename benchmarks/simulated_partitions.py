@@ -52,8 +52,7 @@ class _Answers:
             answer = self._producers(DescribeProducersRequest.decode(request, version=version, header=True))
         if answer is None:
             return None
-        answer.with_header(correlation_id=correlation)
-        return bytes(answer.encode(version=version, header=True))
+        return _encoded(answer, version, correlation)
 
     def with_topics(self, request: bytes, answer: bytes) -> bytes:
         """Return the broker's answer; where it is about all topics, with the simulated ones."""
@@ -71,8 +70,7 @@ class _Answers:
                 numbers = range(min(PER_TOPIC, self._partitions - first))
                 partitions = [_partition(topic.MetadataResponsePartition, number, node) for number in numbers]
                 found.topics.append(topic(error_code=0, name=name, topic_id=self._ids[name], partitions=partitions))
-            found.with_header(correlation_id=0)
-            self._metadata[version] = bytes(found.encode(version=version, header=True))
+            self._metadata[version] = _encoded(found, version, 0)
         return struct.pack(">i", correlation) + self._metadata[version][4:]
 
     def _offsets(self, request: Any) -> Any:
@@ -119,6 +117,12 @@ class _Answers:
                 for topic in request.topics
             ],
         )
+
+
+def _encoded(answer: Any, version: int, correlation: int) -> bytes:
+    answer.API_VERSION = version
+    answer.with_header(correlation_id=correlation)
+    return bytes(answer.encode(header=True))
 
 
 def _partition(made: Any, number: int, node: int) -> Any:
