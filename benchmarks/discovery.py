@@ -37,6 +37,7 @@ from benchmarks.flink_jobs import delays as checkpoint_delays
 from benchmarks.running_collector import RunningCollector
 from benchmarks.simulated_partitions import simulating
 from demo.broker import Broker
+from indoubt.collector.observe.partitions import PARTITIONS_PER_POLL
 
 NAMESPACE, LIMIT_S = "bench", 180.0
 SETTLE_S = 20.0
@@ -106,9 +107,9 @@ def applications(directory: Path, jobs: int) -> Iterator[str]:
         server.join()
 
 
-def at_rest(collector: RunningCollector, seconds: float) -> dict[str, float]:
+def at_rest(collector: RunningCollector, seconds: float, settle_s: float = SETTLE_S) -> dict[str, float]:
     """Return the share of a core, and the memory, of a collector that has come to rest."""
-    time.sleep(SETTLE_S)
+    time.sleep(settle_s)
     before_s, started = used_s(collector.pid), time.monotonic()
     time.sleep(seconds)
     share = (used_s(collector.pid) - before_s) / (time.monotonic() - started)
@@ -159,19 +160,13 @@ def partitions(work: Path, given: argparse.Namespace) -> dict[str, float]:
         simulating(work / "broker", given.partitions) as simulated,
         RunningCollector(simulated.address, work / "collector") as collector,
     ):
-        _wait(lambda: _has_caught_up(collector), "all partitions were asked once")
-        figures = at_rest(collector, given.seconds)
+        figures = at_rest(collector, given.seconds, SETTLE_S + given.partitions / PARTITIONS_PER_POLL)
         found = []
         for number in random.Random(7).sample(range(given.partitions), given.facts):
             began_s, name = time.monotonic(), simulated.hide(number)
             _wait(lambda name=name: name in _hiding(collector), f"{name} is shown")
             found.append(time.monotonic() - began_s)
         return figures | ages(found)
-
-
-def _has_caught_up(collector: RunningCollector) -> bool:
-    observers = collector.get("status")["observers"]
-    return all(each["has_caught_up"] for each in observers if each["name"] == "partitions")
 
 
 def _hiding(collector: RunningCollector) -> set[str]:

@@ -120,6 +120,8 @@ class _Answers:
 
 
 def _encoded(answer: Any, version: int, correlation: int) -> bytes:
+    # One that was read has a header, and then takes no version.
+    answer._header = None
     answer.API_VERSION = version
     answer.with_header(correlation_id=correlation)
     return bytes(answer.encode(header=True))
