@@ -34,6 +34,7 @@ from benchmarks import machine
 from benchmarks.cpu import used_s
 from benchmarks.flink_jobs import Jobs, serve, serving, wait_for_all
 from benchmarks.flink_jobs import delays as checkpoint_delays
+from benchmarks.growth import idle
 from benchmarks.running_collector import RunningCollector
 from benchmarks.simulated_partitions import simulating
 from demo.broker import Broker
@@ -41,6 +42,7 @@ from indoubt.collector.observe.partitions import PARTITIONS_PER_POLL
 
 NAMESPACE, LIMIT_S = "bench", 180.0
 SETTLE_S = 20.0
+THREADS_SAID = 6
 
 
 class Applications(Jobs):
@@ -110,9 +112,13 @@ def applications(directory: Path, jobs: int) -> Iterator[str]:
 def at_rest(collector: RunningCollector, seconds: float, settle_s: float = SETTLE_S) -> dict[str, float]:
     """Return the share of a core, and the memory, of a collector that has come to rest."""
     time.sleep(settle_s)
-    before_s, started = used_s(collector.pid), time.monotonic()
+    threads_s, before_s, started = idle.threads(collector.pid), used_s(collector.pid), time.monotonic()
     time.sleep(seconds)
-    share = (used_s(collector.pid) - before_s) / (time.monotonic() - started)
+    took_s = time.monotonic() - started
+    share = (used_s(collector.pid) - before_s) / took_s
+    parts = {name: used - threads_s.get(name, 0.0) for name, used in idle.threads(collector.pid).items()}
+    most = sorted(parts, key=lambda name: -parts[name])[:THREADS_SAID]
+    print("  threads, % of a core:", ", ".join(f"{name} {100 * parts[name] / took_s:.1f}" for name in most), flush=True)
     return {"core_percent": round(100 * share, 1), "resident_mib": round(machine.resident_mib(collector.pid))}
 
 
@@ -125,7 +131,7 @@ def session(work: Path, given: argparse.Namespace) -> dict[str, float]:
     """Measure one session cluster of all jobs."""
     with Broker(work / "broker") as broker, serving(work / "checkpoints", given.jobs) as url:
         words = ["--flink", f"bench={url}"]
-        with RunningCollector(broker.bootstrap_servers, work / "collector", arguments=words) as collector:
+        with RunningCollector(broker.bootstrap_servers, work / "collector", None, words, idle.NAMED) as collector:
             wait_for_all(collector, given.jobs, LIMIT_S)
             figures = at_rest(collector, given.seconds)
             return figures | ages(checkpoint_delays(collector, given.jobs, given.facts))
@@ -143,7 +149,9 @@ def of_applications(work: Path, given: argparse.Namespace) -> dict[str, float]:
             "no_proxy": "127.0.0.1",
         }
         words = ["--flink-kubernetes", NAMESPACE]
-        with RunningCollector(broker.bootstrap_servers, work / "collector", environment, words) as collector:
+        with RunningCollector(
+            broker.bootstrap_servers, work / "collector", environment, words, idle.NAMED
+        ) as collector:
             started_s = time.monotonic()
             wait_for_all(collector, given.jobs, LIMIT_S)
             known_s = time.monotonic() - started_s
@@ -158,7 +166,7 @@ def partitions(work: Path, given: argparse.Namespace) -> dict[str, float]:
     """Measure a broker of all partitions."""
     with (
         simulating(work / "broker", given.partitions) as simulated,
-        RunningCollector(simulated.address, work / "collector") as collector,
+        RunningCollector(simulated.address, work / "collector", module=idle.NAMED) as collector,
     ):
         figures = at_rest(collector, given.seconds, SETTLE_S + given.partitions / PARTITIONS_PER_POLL)
         found = []
