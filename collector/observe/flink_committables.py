@@ -52,7 +52,7 @@ class FlinkCommittablesReader(Observer):
         # Any name of a checkpoint leads to the directory that holds those of the job.
         self._told = [Reported(f"{directory.rstrip('/')}/{job}/chk-0", job, 0) for directory, job in jobs]
         self._interval_s, self._remote_interval_s = interval_ms / 1000, remote_interval_ms / 1000
-        self._pace = pace
+        self._pace = pace or Pace(share=1.0, cost_s=0.0)
         self._backoff = Backoff(first_s=RETRY_FIRST_S, max_s=RETRY_MAX_S)
         self._readers = {uri_of(directory): self._reader(directory, directory) for directory in directories}
         """By the directory below which all places of a reader lie; of ``_OTHERS`` they lie anywhere."""
@@ -67,7 +67,9 @@ class FlinkCommittablesReader(Observer):
 
     def observe(self) -> None:
         """Read what is new until stopped."""
+        self.stopping.wait(self._pace.begin_s())
         while not self.stopping.is_set():
+            began_s = time.thread_time()
             try:
                 self.read_new()
             except ResourceManagerError as error:
@@ -77,7 +79,9 @@ class FlinkCommittablesReader(Observer):
                 if all(reader.has_answered or reader.silence or reader.error for reader in self._readers.values()):
                     self.polled()
             next_s = min((reader.next_s for reader in self._readers.values()), default=self._interval_s)
-            self.stopping.wait(self._pace.rest_s(next_s) if self._pace is not None else next_s)
+            looks_s = sum(reader.cost_s for reader in self._readers.values())
+            self._pace.spent(time.thread_time() - began_s + looks_s)
+            self.stopping.wait(self._pace.rest_s(next_s))
 
     def read_new(self) -> None:
         """Have every store read what is new, and wait for those that answer soon.

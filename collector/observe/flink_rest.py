@@ -58,7 +58,8 @@ class FlinkRest(Observer):
     ) -> None:
         super().__init__(current, cluster)
         self._cluster, self._url, self._interval_s = cluster, url.rstrip("/"), interval_ms / 1000
-        self._access, self._transport, self._pace = access, transport, pace
+        self._access, self._transport = access, transport
+        self._pace = pace or Pace(share=1.0, cost_s=0.0)
         self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._turn: list[str] = []
         """Jobs in the order in which they are asked about."""
@@ -95,12 +96,15 @@ class FlinkRest(Observer):
 
     def observe(self) -> None:
         """Poll until stopped. Raises SettingsError, Unreachable, ResourceManagerError, MalformedRecord."""
+        self.stopping.wait(self._pace.begin_s())
         with self.http() as http:
             while not self.stopping.is_set():
+                began_s = time.thread_time()
                 self.poll(http)
                 self.current.flink.see_polled(self._cluster, now_ms(), answered=True)
                 self.polled()
                 self._wait(http)
+                self._pace.spent(time.thread_time() - began_s)
 
     def failed(self, error: Exception) -> None:
         """Note that REST does not answer: no job is known to run then, and none to be gone."""
@@ -125,7 +129,7 @@ class FlinkRest(Observer):
 
     def _wait(self, http: FlinkHttp) -> None:
         """Wait for the next poll, and ask meanwhile about jobs with a new ``_metadata``. Raises what ``poll`` raises."""
-        rest_s = self._pace.rest_s(self._interval_s) if self._pace is not None else self._interval_s
+        rest_s = self._pace.rest_s(self._interval_s)
         ends_s, every_s = time.monotonic() + rest_s, max(AWAITED_EVERY_S, rest_s * AWAITED_SHARE)
         while (left_s := ends_s - time.monotonic()) > 0 and not self.stopping.wait(min(left_s, every_s)):
             awaiting = self.current.flink.awaiting_end(self._cluster, now_ms() - AWAITED_FOR_MS)

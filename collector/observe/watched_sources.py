@@ -21,8 +21,9 @@ from indoubt.resource_managers.database.resource_manager import DatabaseResource
 LOCAL_POLLING_MS = 500
 """Of a checkpoint directory on this machine, or mounted: a poll costs nothing."""
 
-REST_POLLS_PER_S, LOOKS_PER_S = 100.0, 200.0
-"""So often all Flink clusters together are asked, and so often all of their directories are looked at."""
+REST_SHARE, REST_COST_S = 0.25, 0.004
+LOOKS_SHARE, LOOK_COST_S = 0.15, 0.001
+"""Of a core, to ask all Flink clusters and to look at their directories; and the processor time of one at first."""
 
 
 class FlinkJobPlace(NamedTuple):
@@ -86,7 +87,7 @@ class WatchedSources:
 
     def __init__(self, current: CurrentState, store: Store, news: SimpleQueue[object]) -> None:
         self._current, self._store, self._news = current, store, news
-        self._rest, self._directories = Pace(REST_POLLS_PER_S), Pace(LOOKS_PER_S)
+        self._rest, self._directories = Pace(REST_SHARE, REST_COST_S), Pace(LOOKS_SHARE, LOOK_COST_S)
 
     def wanted(
         self,
