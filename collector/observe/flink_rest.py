@@ -1,6 +1,7 @@
 """Observes Flink's REST API: jobs, restarts, and the checkpoint history that Flink forgets after the last ten.
 
 Bounded: one request for all jobs, and at most MAX_REQUESTS for the rest of a poll; jobs that had no turn come first in the next.
+Of a cluster of very many jobs all are known at once, and their checkpoints and restores after some polls.
 Between two polls it asks about the jobs with a new ``_metadata``: whether that checkpoint counts is what a verdict waits for.
 """
 
@@ -26,7 +27,8 @@ from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.errors import MalformedRecord
 
-MAX_REQUESTS = 60
+MAX_REQUESTS, FIRST_REQUESTS = 60, 250
+"""The second while there is a job that was never asked about."""
 RESTARTS_EVERY = 8
 """A job's restarts are asked for with every so many of its turns: they decide nothing."""
 ON_DISK_EVERY_S = 10.0
@@ -79,6 +81,8 @@ class FlinkRest(Observer):
         """
         self._errors: set[str] = set()
         self._missed = 0
+        self.has_asked_all = False
+        """Every job was asked about since the collector's start: no restore before goes unseen."""
 
     @property
     def note(self) -> str:
@@ -89,6 +93,11 @@ class FlinkRest(Observer):
             f"{counted(self._missed, 'checkpoint')} ended between two polls, and Flink forgot "
             f"{'it: it is' if self._missed == 1 else 'them: they are'} not in history"
         )
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Say whether each of its jobs was asked about once."""
+        return super().has_caught_up and self.has_asked_all
 
     def http(self) -> FlinkHttp:
         """Return a connection to the REST API, for a ``with``. Raises SettingsError where its access's files are gone meanwhile."""
@@ -101,7 +110,7 @@ class FlinkRest(Observer):
             while not self.stopping.is_set():
                 began_s = time.thread_time()
                 self.poll(http)
-                self.current.flink.see_polled(self._cluster, now_ms(), answered=True)
+                self.current.flink.see_polled(self._cluster, now_ms(), answered=True, is_whole=self.has_asked_all)
                 self.polled()
                 self._wait(http)
                 self._pace.spent(time.thread_time() - began_s)
@@ -124,7 +133,10 @@ class FlinkRest(Observer):
             turns = self._turns[job.job] = self._turns.get(job.job, 0) + 1
             self._ask(http, job, with_restarts=turns % RESTARTS_EVERY == 1)
             self._rows[job.job] = job
+        # That they exist counts at once, whatever they were restored from.
+        self._tell([job for id_, job in jobs.items() if id_ not in self._turns])
         self._turns = {job: turns for job, turns in self._turns.items() if job in jobs}
+        self.has_asked_all = self.has_asked_all or len(self._turns) == len(jobs)
         self._tell([replace(job, state=GONE, ended_ms=at_ms, seen_ms=at_ms) for job in self._vanished(jobs)])
 
     def _wait(self, http: FlinkHttp) -> None:
@@ -163,10 +175,10 @@ class FlinkRest(Observer):
         ]
         wanted = [id_ for id_ in (*changed, *due) if not _is_same(self._over.get(id_), jobs[id_])]
         now: list[str] = []
-        requests = 0
+        requests, most = 0, FIRST_REQUESTS if any(id_ not in self._turns for id_ in wanted) else MAX_REQUESTS
         for id_ in wanted:
             requests += 1 + (self._turns.get(id_, 0) % RESTARTS_EVERY == 0)
-            if requests > MAX_REQUESTS:
+            if requests > most:
                 break
             now.append(id_)
         self._turn = [id_ for id_ in waiting if id_ not in now] + now

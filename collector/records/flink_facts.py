@@ -142,12 +142,15 @@ class FlinkState:
         self.clusters.see(seen.cluster, seen.job, seen.path if _job_of(seen.path) == seen.job else "", by_rest=False)
         self.lists.see(seen)
 
-    def see_polled(self, cluster: str, at_ms: int, *, answered: bool) -> bool:
-        """Note whether a cluster's REST API answered; return whether it did otherwise before."""
+    def see_polled(self, cluster: str, at_ms: int, *, answered: bool, is_whole: bool = True) -> bool:
+        """Note whether a cluster's REST API answered; return whether it did otherwise before.
+
+        ``is_whole``: each of its jobs was asked about, now or before.
+        """
         was, now = (self.away_since_ms, self.polled_ms) if answered else (self.polled_ms, self.away_since_ms)
         is_new = cluster not in now
         was.pop(cluster, None)
-        if answered:
+        if answered and is_whole:
             self.answered.add(cluster)
         # How long it is away counts from the first poll that failed.
         now[cluster] = at_ms if answered else now.get(cluster, at_ms)

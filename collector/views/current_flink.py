@@ -81,10 +81,10 @@ class CurrentFlink:
             return None
         return case.job.job.cluster if case.job is not None else case.name.partition("/")[0]
 
-    def see_polled(self, cluster: str, at_ms: int, *, answered: bool) -> None:
-        """Note whether a cluster's REST API answered a poll."""
+    def see_polled(self, cluster: str, at_ms: int, *, answered: bool, is_whole: bool = True) -> None:
+        """Note whether a cluster's REST API answered a poll; ``is_whole``: each of its jobs was asked about, now or before."""
         with self._reading() as state:
-            is_new = state.flink.see_polled(cluster, at_ms, answered=answered)
+            is_new = state.flink.see_polled(cluster, at_ms, answered=answered, is_whole=is_whole)
         if is_new:
             self._changed()
 

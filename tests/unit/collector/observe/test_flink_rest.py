@@ -268,18 +268,23 @@ def test_checkpoints_forgotten_between_two_polls_are_counted(watched: Watched) -
 def test_requests_of_a_poll_are_bounded_and_every_job_has_its_turn(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flink_rest, "MAX_REQUESTS", 10)
+    monkeypatch.setattr(flink_rest, "MAX_REQUESTS", 2)
+    monkeypatch.setattr(flink_rest, "FIRST_REQUESTS", 10)
     (row,) = recorded("first_jobs_overview")["jobs"]
     ids = [f"{number:032x}" for number in range(12)]
     watched.flink.answers = {"/jobs/overview": {"jobs": [{**row, "jid": id_} for id_ in ids]}}
     for id_ in ids:
         watched.flink.answers[f"/jobs/{id_}/checkpoints"] = recorded("first_checkpoints")
         watched.flink.answers[f"/jobs/{id_}/metrics"] = []
-    for _ in range(3):
+    for whole in (False, False, True):
         watched.flink.requests.clear()
         watched.poll()
         assert len(watched.flink.requests) <= 1 + 10
-    assert {facts.job.job for facts in watched.current.jobs()} == set(ids)
+        assert {facts.job.job for facts in watched.current.jobs()} == set(ids), "all are known at once"
+        assert watched.observer.has_asked_all is whole
+    watched.flink.requests.clear()
+    watched.poll()
+    assert len(watched.flink.requests) <= 1 + 2
 
 
 def test_restarts_are_asked_for_in_few_turns(watched: Watched) -> None:
