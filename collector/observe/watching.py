@@ -54,6 +54,8 @@ class Watching:
         self._wanted: dict[str, Wanted] = {}
         self._found: dict[str, Mapping[str, FlinkCluster]] = {}
         """What Kubernetes told of, by namespace."""
+        self._told: list[Found] = []
+        """What is not watched yet of it."""
         self.flink: Mapping[str, FlinkCluster] = {}
         """The Flink clusters that are watched now, by name."""
         self._thread = threading.Thread(target=self._follow, name="settings", daemon=True)
@@ -94,9 +96,12 @@ class Watching:
                 elif isinstance(heard, Found) and heard.namespace in self._found:
                     self._found[heard.namespace] = heard.clusters
                     self._take(self._settings)
+                    self._told.append(heard)
                 self._change()
-                if isinstance(heard, Found):
-                    heard.is_watched.set()
+                if not self._is_behind:
+                    for found in self._told:
+                        found.is_watched.set()
+                    self._told.clear()
             except Exception:
                 log.exception("a change of what is watched failed")
 

@@ -106,10 +106,15 @@ def test_what_was_seen_is_in_history_before_the_next_begins(
             raise StoreFailed("the disk is full")
 
     monkeypatch.setattr(watched.store, "flushed", flushed)
-    watched.change(f"--checkpoint=a={tmp_path / 'other'}")
+    watched.change(f"--checkpoint=a={tmp_path / 'other'}", "--flink-kubernetes=streams")
     wait_until("it is not watched", lambda: not watched.names())
+    told = Found("streams", {"streams.a": FlinkCluster()})
+    watched.news.put(told)
+    assert not told.is_watched.wait(0.2), "nobody can follow yet"
     is_written.set()
-    wait_until("it is watched again", lambda: watched.names() == ["checkpoints of a"])
+    names = ["checkpoints of a", "flink checkpoints of streams.a", "kubernetes streams"]
+    wait_until("it is watched again", lambda: watched.names() == names)
+    assert told.is_watched.wait(10.0)
 
 
 def test_what_kubernetes_tells_is_watched_but_not_what_the_settings_name(watched: Watched, tmp_path: Path) -> None:
