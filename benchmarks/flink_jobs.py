@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import get_context
@@ -127,9 +127,9 @@ class Jobs:
         }
 
 
-def serve(directory: Path, jobs: int, parent: Connection) -> None:
-    """Serve Flink's REST API until the parent ends the process; tell it the port and when the jobs started."""
-    known = Jobs(directory, jobs)
+def serve(directory: Path, jobs: int, parent: Connection, kind: type[Jobs] = Jobs) -> None:
+    """Serve Flink's REST API until the parent ends the process; tell it the port."""
+    known = kind(directory, jobs)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -212,21 +212,26 @@ def _share(collector: RunningCollector, seconds: float) -> float:
     return (used_s(collector.pid) - before_s) / (time.monotonic() - started)
 
 
-def wait_for_all(collector: RunningCollector, jobs: int) -> None:
+def wait_for_all(collector: RunningCollector, jobs: int, limit_s: float = LIMIT_S) -> None:
     """Return when the collector lists all jobs. Raises TimeoutError."""
-    deadline = time.monotonic() + LIMIT_S
+    deadline = time.monotonic() + limit_s
     while len(collector.get("jobs?limit=10000")["rows"]) < jobs:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"the collector did not see {jobs} jobs within {LIMIT_S:.0f} s")
+            raise TimeoutError(f"the collector did not see {jobs} jobs within {limit_s:.0f} s")
         time.sleep(0.2)
 
 
-def delays(collector: RunningCollector, jobs: int, samples: int = SAMPLES) -> list[float]:
+def delays(
+    collector: RunningCollector,
+    jobs: int,
+    samples: int = SAMPLES,
+    pipeline: Callable[[int], str] = lambda job: f"bench/job-{job}",
+) -> list[float]:
     """Return how long after its end each of some checkpoints was known, of jobs that are spread evenly."""
     found = []
     for sample in range(samples):
         job = sample * jobs // samples
-        path = f"checkpoints?pipeline=bench/job-{job}&limit=1"
+        path = f"checkpoints?pipeline={pipeline(job)}&limit=1"
         before = collector.get(path)["rows"][0]["number"]
         deadline = time.monotonic() + LIMIT_S
         while (row := collector.get(path)["rows"][0])["number"] == before:

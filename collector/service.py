@@ -23,7 +23,8 @@ import functools
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from queue import SimpleQueue
 from types import FrameType
 
 import uvicorn
@@ -44,7 +45,6 @@ from indoubt.collector.act.standing_orders.service import StandingOrderService
 from indoubt.collector.assess.assessment import Surroundings
 from indoubt.collector.assess.assessor import Assessor
 from indoubt.collector.assess.rules.losses import RecentLosses
-from indoubt.collector.config.databases import managers
 from indoubt.collector.config.settings import Settings
 from indoubt.collector.config.variables import TransactionSource
 from indoubt.collector.history import retention
@@ -56,7 +56,6 @@ from indoubt.collector.notify.service import AlertService, alert_settings
 from indoubt.collector.observe.aborted_offsets import AbortedOffsets
 from indoubt.collector.observe.clocks import Clocks
 from indoubt.collector.observe.cluster_id import ClusterName
-from indoubt.collector.observe.databases import database_observers
 from indoubt.collector.observe.decision_log import DecisionTopic
 from indoubt.collector.observe.lifecycle_topic import LifecycleTopic
 from indoubt.collector.observe.partitions import Partitions
@@ -64,6 +63,7 @@ from indoubt.collector.observe.source import Observer, ObserverStatus
 from indoubt.collector.observe.time_samples import TimeSamples
 from indoubt.collector.observe.transaction_polling import TransactionPolling
 from indoubt.collector.observe.transaction_state_log import TransactionLog
+from indoubt.collector.observe.watching import Watching
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.runtime.timed_cache import Refresher
 from indoubt.collector.serve.api import alert_routes, standing_order_routes
@@ -84,11 +84,20 @@ from indoubt.resource_managers.kafka.record_offsets import KafkaRecordOffsets
 from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 from indoubt.resource_managers.topics.decision_log import DecisionLog
 
-Running = Observer | Assessor | ClusterName | AlertEvaluator | Part | Leadership | TimeSamples | Refresher | Archiver
+Running = (
+    Observer
+    | Watching
+    | Assessor
+    | ClusterName
+    | AlertEvaluator
+    | Part
+    | Leadership
+    | TimeSamples
+    | Refresher
+    | Archiver
+)
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
-LOCAL_POLLING_MS = 500
-"""Of a checkpoint directory on this machine, or mounted: a poll costs nothing."""
 
 
 def serve(
@@ -99,8 +108,13 @@ def serve(
     current: CurrentState,
     loading: Loading,
     listening: socket.socket,
+    news: SimpleQueue[object],
+    read_again: Callable[[], Settings],
 ) -> None:
-    """Serve until SIGINT or SIGTERM; what observes begins once history is loaded."""
+    """Serve until SIGINT or SIGTERM; what observes begins once history is loaded.
+
+    ``news``: has a READ_AGAIN for each SIGHUP; ``read_again`` then returns the settings.
+    """
     tunable = settings.tunable
     broker = KafkaResourceManager(connection, decisions_topic=tunable.decision_topic)
     partitions = Partitions(
@@ -119,13 +133,15 @@ def serve(
         store.add_maintenance(lean_process.MallocTrimmer())
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
-        observers.extend(database_observers(current, store, settings.databases, databases, tunable.database_polling_ms))
         acting = [leadership] if leadership is not None else acts
         archiving = [archiver] if archiver is not None else []
-        return [cluster, *archiving, *observers, assessor, alerts.evaluator, *acting, samples, dependencies.refresher]
+        return [
+            *(cluster, *archiving, *observers, watching, assessor, alerts.evaluator),
+            *(*acting, samples, dependencies.refresher),
+        ]
 
     def statuses() -> list[ObserverStatus]:
-        return [observer.status for observer in observers if observer.is_listed]
+        return [observer.status for observer in (*observers, *watching.observers) if observer.is_listed]
 
     leadership = (
         Leadership(connection, tunable.standby_name, tunable.standby_peer, store, current, lambda: acts)
@@ -165,12 +181,15 @@ def serve(
     )
     current.listen(changes.tell)
     decision_log = DecisionLog(connection, tunable.decision_topic)
-    databases = managers(settings.databases)
-    participants = Participants(
-        {
-            broker.name: KafkaParticipant(broker),
-            **database_participant.participants(databases),
-        }
+    kafka = {broker.name: KafkaParticipant(broker)}
+    participants = Participants(kafka)
+    watching = Watching(
+        settings,
+        current,
+        store,
+        news,
+        read_again,
+        lambda databases: participants.take({**kafka, **database_participant.participants(databases)}),
     )
     hanging = HangingOrders(
         lambda: partitions.findings, current, broker, KafkaPartitions(connection, tunable.decision_topic)
@@ -227,7 +246,7 @@ def serve(
         assessor,
         store,
         actions,
-        _owners(settings, connection, current, broker),
+        Owners(broker=broker, members=functools.partial(members, connection), flink=_flink_news(current, watching)),
         silent_ms=limits.observer_down_ms,
         read_only=settings.read_only,
     )
@@ -279,48 +298,20 @@ def _observers(
             )
         )
     found.append(Clocks(current, connection, broker))
-    # What needs libraries of its own is imported where it is wanted.
-    if settings.checkpoints:
-        from indoubt.collector.observe.spark_checkpoint import SparkCheckpoint
-    for name, location in settings.checkpoints.items():
-        is_local = location.startswith("file://") or "://" not in location
-        interval_ms = LOCAL_POLLING_MS if is_local else tunable.remote_checkpoint_polling_ms
-        found.append(SparkCheckpoint(current, store, name, location, interval_ms=interval_ms))
     found.append(AbortedOffsets(current, store, KafkaRecordOffsets(connection)))
-    if settings.flink:
-        from indoubt.collector.observe.flink_rest import FlinkRest
-    for name, url in settings.flink.items():
-        access, interval_ms = settings.flink_access.get(name), tunable.flink_polling_ms
-        found.append(FlinkRest(current, store, name, url, interval_ms=interval_ms, access=access))
-    clusters = dict.fromkeys((*settings.flink, *settings.flink_checkpoints))
-    if clusters:
-        from indoubt.collector.observe.flink_committables import FlinkCommittablesReader
-    for name in clusters:
-        found.append(
-            FlinkCommittablesReader(
-                current,
-                name,
-                settings.flink_checkpoints.get(name, ()),
-                interval_ms=LOCAL_POLLING_MS,
-                remote_interval_ms=tunable.remote_checkpoint_polling_ms,
-            )
-        )
-    if settings.flink_stores:
-        from indoubt.collector.observe.flink_store_in_zookeeper import FlinkStoreInZooKeeper
-    for name, address in settings.flink_stores.items():
-        found.append(FlinkStoreInZooKeeper(current, name, address, interval_ms=tunable.flink_polling_ms))
     return found
 
 
-def _owners(
-    settings: Settings, connection: KafkaConnection, current: CurrentState, broker: KafkaResourceManager
-) -> Owners:
-    flink: Mapping[str, News] = {}
-    if settings.flink and settings.standing_orders.orders:
+def _flink_news(current: CurrentState, watching: Watching) -> Callable[[], Mapping[str, News]]:
+    def found() -> Mapping[str, News]:
+        if not watching.flink:
+            return {}
+        # What needs libraries of its own is imported where it is wanted.
         from indoubt.collector.observe.flink_news import flink_news
 
-        flink = flink_news(current, settings.flink, settings.flink_access)
-    return Owners(broker=broker, members=functools.partial(members, connection), flink=flink)
+        return flink_news(current, watching.flink)
+
+    return found
 
 
 def _follow_up(

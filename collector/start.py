@@ -17,7 +17,7 @@ from indoubt.collector.config import tls
 from indoubt.collector.config.settings import Settings
 from indoubt.collector.config.variables import KAFKA_PROPERTIES
 from indoubt.collector.history.store import Store, StoreFailed
-from indoubt.collector.runtime import logs
+from indoubt.collector.runtime import hangup, logs
 from indoubt.collector.serve.api.auth import token_store
 from indoubt.collector.serve.api.auth.authentication import KnownTokens
 from indoubt.collector.verdicts.verdict_case import Limits
@@ -38,6 +38,7 @@ SWITCH_INTERVAL_S = 0.001
 
 def run(arguments: Sequence[str]) -> int:
     """Run until SIGINT or SIGTERM; return the exit code: 2 for wrong settings, 1 for a history that cannot be opened or read."""
+    news = hangup.listen()
     logs.configure()
     private_files.close_to_others()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -66,7 +67,17 @@ def run(arguments: Sequence[str]) -> int:
             # Half of what there is to import: it takes as long as to load a long history.
             from indoubt.collector import service
 
-            service.serve(settings, connection, tokens, store, current, loading, listening)
+            service.serve(
+                settings,
+                connection,
+                tokens,
+                store,
+                current,
+                loading,
+                listening,
+                news,
+                lambda: collector_settings.read(arguments, os.environ),
+            )
     if loading.failure is not None:
         print(f"collector: {loading.failure or type(loading.failure).__name__}", file=sys.stderr)
         return 1

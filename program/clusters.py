@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from indoubt.collector.config import settings as collector_settings
 from indoubt.collector.config import tokens, variables
+from indoubt.collector.config.settings import RELOADED
 from indoubt.collector.config.variables import BOOTSTRAP_SERVERS, ENVIRONMENT_PREFIX, KAFKA_PREFIX
 from indoubt.lifecycle import settings_file
 from indoubt.lifecycle.errors import SettingsError
@@ -54,6 +55,10 @@ class Cluster:
     keys: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Its table of the settings file, which its collector reads itself."""
 
+    def becomes(self, other: Cluster) -> bool:
+        """Say whether its collector becomes that of the other one by reading its settings again."""
+        return _at_start(self) == _at_start(other)
+
     def environment(self, of_all: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of its collector: what is said of all, where nothing is said of this cluster."""
         if not self.name:
@@ -68,6 +73,11 @@ class Cluster:
             and not (has_properties and name.startswith(KAFKA_PREFIX))
         }
         return {**kept, **self.variables}
+
+
+def _at_start(cluster: Cluster) -> Cluster:
+    """Return a cluster without the keys that a running collector takes over."""
+    return replace(cluster, keys={key: value for key, value in cluster.keys.items() if key not in RELOADED})
 
 
 def read(words: Sequence[str], environment: Mapping[str, str]) -> list[Cluster]:

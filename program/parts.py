@@ -75,7 +75,8 @@ class Part:
             preexec_fn=functools.partial(_begin, os.getpid()),
         )
 
-    def _end(self, number: signal.Signals) -> None:
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, if it runs."""
         if self.exit_code is None:
             self._process.send_signal(number)
 
@@ -89,7 +90,7 @@ def stop(parts: Iterable[Part]) -> None:
     parts = list(parts)
     for number, limit_s in ((signal.SIGTERM, STOP_LIMIT_S), (signal.SIGKILL, KILL_LIMIT_S)):
         for part in parts:
-            part._end(number)
+            part.send(number)
         deadline_s = time.monotonic() + limit_s
         for part in parts:
             part._wait(deadline_s - time.monotonic())
@@ -98,6 +99,8 @@ def stop(parts: Iterable[Part]) -> None:
 def _begin(parent: int) -> None:
     """Prepare a new process (``preexec_fn``): it dies with its parent, and hears the signals that its parent waits for."""
     die_with_parent()
+    # Until it listens: a SIGHUP would end it, and it is about to read its settings anyway.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     if os.getppid() != parent:
         os._exit(1)  # the parent died before the system was asked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import signal
 import sys
 import urllib.error
 import urllib.request
@@ -76,9 +76,12 @@ class Processes:
         return min(part.wait_s(at_most_s) for part in self._parts())
 
     def change(self, settings: WatchSettings) -> list[str]:
-        """End the collectors that are not wanted any more, start the new ones, and let the others run; return what was done."""
+        """End the collectors that are not wanted any more, start the new ones, and have the others read their settings again.
+
+        Return what was done.
+        """
         before, after = self.settings.collectors, settings.collectors
-        gone = [name for name in before if name not in after or after[name].cluster != before[name].cluster]
+        gone = [name for name in before if name not in after or not before[name].goes_on_as(after[name])]
         new = [name for name in after if name not in before or name in gone]
         stop(self._collectors.pop(name) for name in gone)
         for name in gone:
@@ -91,8 +94,12 @@ class Processes:
             stop([self._app])
             self._app = self._started_app()
         said = [f"cluster {name} is not watched any more" for name in gone if name not in after]
+        kept = [name for name in after if name not in new]
+        for name in kept:
+            self._collectors[name].send(signal.SIGHUP)
+        said += [f"cluster {name}: its collector reads its settings again, and goes on" for name in kept]
         said += [f"cluster {name} is watched {'again, as it was changed' if name in before else 'now'}" for name in new]
-        return said or ["the clusters are the same as before"]
+        return said
 
     def _parts(self) -> Iterator[Part]:
         yield from self._collectors.values()
@@ -111,15 +118,6 @@ class Processes:
 
     def _started_app(self) -> Part:
         return Part("app", "indoubt.app", self.settings.of_app, self.settings.access.of_app)
-
-
-def has_terminal() -> bool:
-    """Return whether there is a terminal that this process was started in."""
-    try:
-        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
-    except OSError:
-        return False
-    return True
 
 
 def _answers(address: str) -> bool:

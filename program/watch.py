@@ -7,9 +7,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 from indoubt.lifecycle.errors import SettingsError
+from indoubt.lifecycle.terminal import has_terminal
 from indoubt.lifecycle.visible_text import visible
 from indoubt.program import clusters, watch_settings
-from indoubt.program.processes import WRONG_SETTINGS, Processes, has_terminal
+from indoubt.program.processes import WRONG_SETTINGS, Processes
 from indoubt.program.watch_settings import WatchSettings
 
 ASK_EVERY_S = 0.25

@@ -43,6 +43,11 @@ class Watched:
         """Return the address of its API."""
         return f"http://{LOOPBACK}:{self.port}"
 
+    def goes_on_as(self, other: Watched) -> bool:
+        """Say whether its process becomes that of the other one by reading its settings again (SIGHUP)."""
+        is_alike = (self.words, self.environment) == (other.words, other.environment)
+        return is_alike and self.cluster.becomes(other.cluster)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchSettings:

@@ -88,8 +88,9 @@ class Settlers(Generic[S]):
         groups: dict[str, list[int]] = {}
         for index, item in enumerate(items):
             groups.setdefault(item.resource_manager, []).append(index)
-        known = {name: own for name, own in groups.items() if name in self._managers}
-        answers = side_by_side({name: partial(ask, self._managers[name], own) for name, own in known.items()})
+        managers = self._managers
+        known = {name: own for name, own in groups.items() if name in managers}
+        answers = side_by_side({name: partial(ask, managers[name], own) for name, own in known.items()})
         found: dict[int, R] = {}
         for name, own in groups.items():
             answer = answers.get(name, self._unknown(name))

@@ -44,7 +44,7 @@ def at_rest(
     """Return the figures of a collector that nobody asks, and its threads: per cent of a core each."""
     time.sleep(min(settle_s, options.seconds))
     threads_s, own_s, broker_s, started = (
-        _threads(running.pid),
+        threads(running.pid),
         used_s(running.pid),
         used_s(broker_pid),
         time.monotonic(),
@@ -56,7 +56,7 @@ def at_rest(
         "broker %": 100 * (used_s(broker_pid) - broker_s) / took_s,
         "MiB": machine.resident_mib(running.pid),
     }
-    after_s = _threads(running.pid)
+    after_s = threads(running.pid)
     return figures, {name: 100 * (after_s[name] - threads_s.get(name, 0.0)) / took_s for name in after_s}
 
 
@@ -98,7 +98,7 @@ def wait_until(what: str, holds: Callable[[], bool], limit_s: float = FACT_LIMIT
         time.sleep(pause_s)
 
 
-def _threads(pid: int) -> dict[str, float]:
+def threads(pid: int) -> dict[str, float]:
     """Return the processor time of a process's threads by their names."""
     found: defaultdict[str, float] = defaultdict(float)
     for directory in Path(f"/proc/{pid}/task").iterdir():

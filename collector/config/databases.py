@@ -1,4 +1,4 @@
-"""The configured databases: where they are, under which names, and their resource managers."""
+"""The configured databases: where they are, and under which names."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 from indoubt.lifecycle.errors import SettingsError
 from indoubt.lifecycle.resource_manager_kinds import DATABASES
 from indoubt.resource_managers.database.connection import DatabaseConnection, read_database_properties
-from indoubt.resource_managers.database.resource_manager import DatabaseResourceManager
-from indoubt.resource_managers.registry import make_database_resource_manager
 
 OPTION = "--database-properties"
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)=(?P<file>.+)")
@@ -38,11 +36,6 @@ def read_databases(given: Sequence[str], environment: Mapping[str, str]) -> dict
                 )
             found[instance], addresses[connection.address] = connection, instance
     return found
-
-
-def managers(connections: Mapping[str, DatabaseConnection]) -> dict[str, DatabaseResourceManager]:
-    """Return the resource manager of each database, by instance."""
-    return {instance: make_database_resource_manager(connection) for instance, connection in connections.items()}
 
 
 def listing_instances(connections: Mapping[str, DatabaseConnection]) -> frozenset[str]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from indoubt.collector.config.named_locations import may_be_found
 from indoubt.lifecycle.errors import SettingsError
 from indoubt.lifecycle.text_files import key_values
 
@@ -72,7 +73,7 @@ class FlinkAccess:
             for key in self.properties:
                 if key in _TLS:
                     raise SettingsError(f"{self.file}: {key} needs an address with https://")
-                if not _is_loopback(urlsplit(url).hostname or ""):
+                if not is_loopback(urlsplit(url).hostname or ""):
                     raise SettingsError(f"{self.file}: {key} would be sent in clear; it needs an address with https://")
         self.tls()
 
@@ -81,15 +82,20 @@ class FlinkAccess:
         return SettingsError(f"{self.file}: {key} cannot be used ({reason}); it takes a PEM file")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Say whether only this machine is reached so."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def read_flink_access(given: Sequence[str], clusters: Mapping[str, str]) -> dict[str, FlinkAccess]:
+def read_flink_access(
+    given: Sequence[str], clusters: Mapping[str, str], namespaces: Collection[str] = ()
+) -> dict[str, FlinkAccess]:
     """Return the access of ``NAME=FILE`` options by the cluster's name; ``clusters`` are the addresses of ``--flink``.
+
+    ``namespaces``: of ``--flink-kubernetes``; what is found there is named before it is found.
 
     A file has lines ``key=value`` (``#`` comments). Raises SettingsError that names file, line and key, never a value.
     """
@@ -100,10 +106,10 @@ def read_flink_access(given: Sequence[str], clusters: Mapping[str, str]) -> dict
             raise SettingsError(f"{OPTION} is {text!r}; it takes NAME=FILE")
         if name in found:
             raise SettingsError(f"{OPTION} {name} is given twice")
-        if name not in clusters:
+        if name not in clusters and not may_be_found(name, namespaces):
             raise SettingsError(f"{OPTION} {name} names no cluster: give --flink {name}=URL too")
         found[name] = FlinkAccess(file=file, properties=_properties(file))
-        found[name].check(clusters[name])
+        found[name].check(clusters.get(name, "https://"))
     return found
 
 

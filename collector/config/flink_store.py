@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from indoubt.collector.config.named_locations import may_be_found
 from indoubt.lifecycle.errors import SettingsError
 from indoubt.lifecycle.text_files import key_values
 
@@ -54,9 +55,12 @@ class StoreAddress:
 
 
 def read_flink_stores(
-    given: Sequence[str], properties: Sequence[str], clusters: Collection[str]
+    given: Sequence[str], properties: Sequence[str], clusters: Collection[str], namespaces: Collection[str] = ()
 ) -> dict[str, StoreAddress]:
-    """Return the address of each store, by the cluster's name. Raises SettingsError that never shows a value of a file."""
+    """Return the address of each store, by the cluster's name; ``namespaces``: of ``--flink-kubernetes``.
+
+    Raises SettingsError that never shows a value of a file.
+    """
     access = _access(properties)
     if given and find_spec("kazoo") is None:
         raise SettingsError(f"{OPTION} needs ZooKeeper's client: install indoubt with the extra 'zookeeper'")
@@ -71,7 +75,7 @@ def read_flink_stores(
             )
         if name in found:
             raise SettingsError(f"{OPTION} {name} is given twice")
-        if name not in clusters:
+        if name not in clusters and not may_be_found(name, namespaces):
             raise SettingsError(f"{OPTION} {name} names no cluster: give --flink {name}=URL or --flink-checkpoints too")
         found[name] = StoreAddress(hosts=parts["hosts"], path=parts["path"], access=access.get(name))
     for name in access:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
 from urllib.parse import urlsplit
@@ -9,6 +10,8 @@ from urllib.parse import urlsplit
 from indoubt.lifecycle.errors import SettingsError
 from indoubt.resource_managers.checkpoint_location import SCHEMES
 
+ALL_NAMESPACES = "*"
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 FLINK_SCHEMES = (*SCHEMES, "s3p")
 """Flink also names S3 so, by the plugin that reads it (flink-s3-fs-presto)."""
 
@@ -66,7 +69,25 @@ def flink(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def flink_kafka(given: Sequence[str], clusters: Collection[str]) -> dict[str, bool]:
+def namespaces(given: Sequence[str]) -> tuple[str, ...]:
+    """Return the namespaces of Kubernetes in which Flink's clusters are found. Raises SettingsError."""
+    for name in given:
+        if name != ALL_NAMESPACES and not _NAMESPACE.fullmatch(name):
+            raise SettingsError(
+                f"--flink-kubernetes is {name!r}; it takes a namespace of Kubernetes, or {ALL_NAMESPACES} for all"
+            )
+    if ALL_NAMESPACES in given and len(set(given)) > 1:
+        raise SettingsError(f"--flink-kubernetes has {ALL_NAMESPACES}, which is all namespaces, and names others, too")
+    return tuple(dict.fromkeys(given))
+
+
+def may_be_found(cluster: str, namespaces: Collection[str]) -> bool:
+    """Say whether Kubernetes may find a Flink cluster of this name: NAMESPACE.NAME."""
+    namespace, dot, name = cluster.partition(".")
+    return bool(dot and name) and (ALL_NAMESPACES in namespaces or namespace in namespaces)
+
+
+def flink_kafka(given: Sequence[str], clusters: Collection[str], namespaces: Collection[str]) -> dict[str, bool]:
     """Return whether each Flink cluster's jobs write to this Kafka cluster only, where that is said. Raises SettingsError."""
     found: dict[str, bool] = {}
     for text in given:
@@ -75,7 +96,7 @@ def flink_kafka(given: Sequence[str], clusters: Collection[str]) -> dict[str, bo
             raise SettingsError(f"--flink-kafka is {text!r}; it takes NAME=only or NAME=others")
         if name in found:
             raise SettingsError(f"--flink-kafka {name} is given twice")
-        if name not in clusters:
+        if name not in clusters and not may_be_found(name, namespaces):
             raise SettingsError(f"--flink-kafka {name} names no cluster: give --flink {name}=URL too")
         found[name] = says == "only"
     return found

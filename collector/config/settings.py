@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -48,6 +48,20 @@ VARIABLES_OF_FLAGS = {
 """The variable that stands for a flag, or for a key of the file."""
 
 
+RELOADED = {
+    "checkpoint": "checkpoints",
+    "flink": "flink",
+    "flink_properties": "flink_access",
+    "flink_checkpoints": "flink_checkpoints",
+    "flink_store": "flink_stores",
+    "flink_store_properties": "flink_stores",
+    "flink_kafka": "flink_writes_here",
+    "flink_kubernetes": "flink_kubernetes",
+    "database_properties": "databases",
+}
+"""What a running collector takes over at SIGHUP: the keys of the settings file, each with its field of the settings."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Everything that is set at start."""
@@ -68,6 +82,8 @@ class Settings:
     """Where the high-availability store of a Flink cluster is, by the cluster's name."""
     flink_writes_here: Mapping[str, bool]
     """Whether a Flink cluster's jobs write to this Kafka cluster only, by its name; without those of which nothing is said."""
+    flink_kubernetes: tuple[str, ...]
+    """Namespaces in which Flink's operator says which clusters there are; ``*``: all."""
     databases: Mapping[str, DatabaseConnection]
     read_only: bool
     tunable: TunableSettings
@@ -106,6 +122,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         raise SettingsError(f"--port is {given.port}; it takes 0 to 65535")
     flink = named_locations.flink(given.flink)
     checkpoints_of_flink = named_locations.flink_checkpoints(given.flink_checkpoints)
+    namespaces = named_locations.namespaces(given.flink_kubernetes)
     return Settings(
         bootstrap_servers=bootstrap_servers,
         directory=given.directory,
@@ -113,12 +130,13 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         port=given.port,
         checkpoints=named_locations.checkpoints(given.checkpoint),
         flink=flink,
-        flink_access=read_flink_access(given.flink_properties, flink),
+        flink_access=read_flink_access(given.flink_properties, flink, namespaces),
         flink_checkpoints=checkpoints_of_flink,
         flink_stores=read_flink_stores(
-            given.flink_store, given.flink_store_properties, {*flink, *checkpoints_of_flink}
+            given.flink_store, given.flink_store_properties, {*flink, *checkpoints_of_flink}, namespaces
         ),
-        flink_writes_here=named_locations.flink_kafka(given.flink_kafka, {*flink, *checkpoints_of_flink}),
+        flink_writes_here=named_locations.flink_kafka(given.flink_kafka, {*flink, *checkpoints_of_flink}, namespaces),
+        flink_kubernetes=namespaces,
         databases=read_databases(given.database_properties, environment),
         read_only=given.read_only,
         tunable=_with_archive(_with_standby(variables.read(environment, origins), given)),
@@ -133,6 +151,18 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         authority=environment.get("INDOUBT_COLLECTOR_CA", ""),
         public_url=named_locations.public_url(given.public_url or environment.get(PUBLIC_URL, "")),
     )
+
+
+def taken_over(before: Settings, after: Settings) -> tuple[Settings, list[str]]:
+    """Return the settings of a collector that goes on with ``after``, and the names of what changed and takes a restart."""
+    changed = [each.name for each in fields(Settings) if getattr(before, each.name) != getattr(after, each.name)]
+    kept = {name: getattr(before, name) for name in changed if name not in RELOADED.values()}
+    of_tunable = [
+        f"{ENVIRONMENT_PREFIX}{each.name.upper()}"
+        for each in fields(TunableSettings)
+        if getattr(before.tunable, each.name) != getattr(after.tunable, each.name)
+    ]
+    return replace(after, **kept), [*(name for name in kept if name != "tunable"), *of_tunable]
 
 
 def _add_tls(parser: argparse.ArgumentParser) -> None:
@@ -249,6 +279,13 @@ def command_line() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME=only|others",
         help="whether the jobs of a Flink cluster write to this Kafka cluster only, or to others, too",
+    )
+    parser.add_argument(
+        "--flink-kubernetes",
+        action="append",
+        default=[],
+        metavar="NAMESPACE",
+        help="where Flink's Kubernetes operator says which Flink clusters there are; *: in all namespaces",
     )
     parser.add_argument(OPTION, action="append", default=[], metavar="[NAME=]FILE", help="databases to watch")
     _add_tls(parser)

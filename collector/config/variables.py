@@ -106,6 +106,9 @@ class TunableSettings:
     decision_topic: Name = "transaction_decisions"
     pipeline_order_topic: Name = "pipeline_orders"
     connect_offsets_topics: Name = CONNECT_OFFSETS
+    kubernetes_url: Address = ""
+    kubernetes_credentials: Name = "/var/run/secrets/kubernetes.io/serviceaccount"
+    kubernetes_polling_ms: Whole = 10_000
     standby_name: StandbyName = ""
     standby_peer: Address = ""
 

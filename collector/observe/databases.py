@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
-from indoubt.collector.config.databases import listing_instances
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.records.branches import BranchDetail, BranchFacts, DatabaseSnapshot, branch_key
@@ -17,7 +16,6 @@ from indoubt.lifecycle.branch_id import BranchId
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 from indoubt.resource_managers.database.branches import BranchListing
-from indoubt.resource_managers.database.connection import DatabaseConnection
 from indoubt.resource_managers.database.markers import MarkerState
 from indoubt.resource_managers.database.resource_manager import WATCH_LIMIT_S, DatabaseResourceManager
 from indoubt.resource_managers.database.servers import Silence, silence
@@ -177,28 +175,6 @@ class Databases(Observer):
         position = Position(source=self.name, partition=0, offset=self._next_offset)
         self._next_offset += 1
         return Observed(position=position, observation=change)
-
-
-def database_observers(
-    current: CurrentState,
-    store: Store,
-    connections: Mapping[str, DatabaseConnection],
-    managers: Mapping[str, DatabaseResourceManager],
-    interval_ms: int,
-) -> list[Observer]:
-    """Return one observer for each database; of several on one MySQL server the first reads its list."""
-    lists = listing_instances(connections)
-    return [
-        Databases(
-            current,
-            store,
-            instance,
-            manager,
-            lists=instance in lists,
-            interval_ms=interval_ms,
-        )
-        for instance, manager in managers.items()
-    ]
 
 
 def ends_known(

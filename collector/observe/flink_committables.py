@@ -14,7 +14,9 @@ from functools import lru_cache
 from indoubt.collector.observe.flink_checkpoint_store import CHECKPOINT, CHECKPOINTS_OF_A_JOB, CheckpointStore, Reported
 from indoubt.collector.observe.flink_metadata_files import uri_of
 from indoubt.collector.observe.flink_store_reader import FlinkStoreReader
+from indoubt.collector.observe.pace import Pace
 from indoubt.collector.observe.source import RETRY_FIRST_S, RETRY_MAX_S, Observer
+from indoubt.collector.observe.watched_sources import FlinkJobPlace
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, UnreadCheckpoint
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.views.current_state import CurrentState
@@ -30,7 +32,7 @@ _OTHERS = "other directories"
 
 
 class FlinkCommittablesReader(Observer):
-    """``directories``: of ``--flink-checkpoints`` for this cluster."""
+    """``directories``: of ``--flink-checkpoints`` for this cluster; ``jobs``: what Kubernetes told of."""
 
     kind = ObserverKind.FLINK_CHECKPOINTS
 
@@ -40,12 +42,17 @@ class FlinkCommittablesReader(Observer):
         cluster: str,
         directories: Iterable[str],
         *,
+        jobs: Iterable[FlinkJobPlace] = (),
         interval_ms: int,
         remote_interval_ms: int,
+        pace: Pace | None = None,
     ) -> None:
         super().__init__(current, cluster)
         self._cluster = cluster
+        # Any name of a checkpoint leads to the directory that holds those of the job.
+        self._told = [Reported(f"{directory.rstrip('/')}/{job}/chk-0", job, 0) for directory, job in jobs]
         self._interval_s, self._remote_interval_s = interval_ms / 1000, remote_interval_ms / 1000
+        self._pace = pace or Pace(share=1.0, cost_s=0.0)
         self._backoff = Backoff(first_s=RETRY_FIRST_S, max_s=RETRY_MAX_S)
         self._readers = {uri_of(directory): self._reader(directory, directory) for directory in directories}
         """By the directory below which all places of a reader lie; of ``_OTHERS`` they lie anywhere."""
@@ -60,7 +67,9 @@ class FlinkCommittablesReader(Observer):
 
     def observe(self) -> None:
         """Read what is new until stopped."""
+        self.stopping.wait(self._pace.begin_s())
         while not self.stopping.is_set():
+            began_s = time.thread_time()
             try:
                 self.read_new()
             except ResourceManagerError as error:
@@ -69,7 +78,10 @@ class FlinkCommittablesReader(Observer):
                 # What was there at the start was seen, but for stores that the note names.
                 if all(reader.has_answered or reader.silence or reader.error for reader in self._readers.values()):
                     self.polled()
-            self.stopping.wait(min((reader.next_s for reader in self._readers.values()), default=self._interval_s))
+            next_s = min((reader.next_s for reader in self._readers.values()), default=self._interval_s)
+            looks_s = sum(reader.cost_s for reader in self._readers.values())
+            self._pace.spent(time.thread_time() - began_s + looks_s)
+            self.stopping.wait(self._pace.rest_s(next_s))
 
     def read_new(self) -> None:
         """Have every store read what is new, and wait for those that answer soon.
@@ -156,7 +168,7 @@ class FlinkCommittablesReader(Observer):
 
     def _reported(self) -> list[Reported]:
         """Return each job's newest completed checkpoints and savepoints, as REST reported them."""
-        reported: list[Reported] = []
+        reported = list(self._told)
         for job, newest in self.current.flink.newest_completed(self._cluster, CHECKPOINTS_OF_A_JOB):
             # One checkpoint leads to the directory that holds them all; savepoints lie each somewhere else.
             leads: dict[str, Reported] = {}

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
+import ssl
+from functools import cache
 from types import TracebackType
 from typing import Any
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
 from indoubt.collector.config.flink_access import FlinkAccess
-from indoubt.lifecycle.errors import ResourceManagerError, Unreachable
+from indoubt.collector.observe import bounded_http
+from indoubt.collector.observe.bounded_http import proxy_of
+from indoubt.lifecycle.errors import ResourceManagerError
 from indoubt.lifecycle.json_record import read_object
-
-ANSWER_LIMIT_S = 5.0
-MAX_ANSWER_BYTES = 16 << 20
-HEADERS = {"Accept": "application/json", "User-Agent": "indoubt"}
-LIMITS = {"timeout": dict.fromkeys(("connect", "read", "write", "pool"), ANSWER_LIMIT_S)}
 
 
 class NotThere(ResourceManagerError):
@@ -35,9 +31,9 @@ class FlinkHttp:
         self, cluster: str, url: str, access: FlinkAccess | None, transport: httpx.BaseTransport | None = None
     ) -> None:
         self._cluster, self._url, self._access = cluster, url, access
-        self._headers = {**HEADERS, **(access.headers if access is not None else {})}
+        self._headers = access.headers if access is not None else {}
         self._transport = transport or httpx.HTTPTransport(
-            verify=access.tls() if access is not None else True, proxy=_proxy(url)
+            verify=access.tls() if access is not None else _known_authorities(), proxy=proxy_of(url)
         )
 
     def __enter__(self) -> FlinkHttp:
@@ -50,44 +46,23 @@ class FlinkHttp:
 
     def get(self, path: str) -> Any:
         """Return what Flink answers at a path. Raises NotThere, Unreachable, ResourceManagerError, MalformedRecord."""
-        try:
-            # The transport is asked, not a client: cookies, redirects and logs take as long again, and none is wanted.
-            request = httpx.Request("GET", self._url + path, headers=self._headers, extensions=LIMITS)
-            answer = self._transport.handle_request(request)
-            with contextlib.closing(answer):
-                body = b""
-                for part in answer.iter_bytes():
-                    body += part
-                    if len(body) > MAX_ANSWER_BYTES:
-                        raise ResourceManagerError(
-                            f"Flink at {self._url}{path} answered more than {MAX_ANSWER_BYTES} bytes"
-                        )
-        except httpx.HTTPError as error:
-            what = str(error) or type(error).__name__
-            raise Unreachable(f"Flink at {self._url} did not answer within {ANSWER_LIMIT_S:g} s: {what}") from None
-        if answer.status_code == httpx.codes.NOT_FOUND:
+        status, body = bounded_http.get(self._transport, f"Flink at {self._url}", self._url + path, self._headers)
+        if status == httpx.codes.NOT_FOUND:
             raise NotThere(f"Flink at {self._url} does not know {path}")
-        if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             # Never the body: it may repeat what was sent.
             where = f"--flink-properties {self._cluster}=FILE" if self._access is None else self._access.file
-            raise ResourceManagerError(
-                f"Flink at {self._url}{path} answered {answer.status_code}: check the login in {where}"
-            )
-        if answer.status_code != httpx.codes.OK:
-            raise ResourceManagerError(
-                f"Flink at {self._url}{path} answered {answer.status_code}: {_first_error(body)}"
-            )
+            raise ResourceManagerError(f"Flink at {self._url}{path} answered {status}: check the login in {where}")
+        if status != httpx.codes.OK:
+            raise ResourceManagerError(f"Flink at {self._url}{path} answered {status}: {_first_error(body)}")
         what = f"Flink's answer at {self._url}{path}"
         return read_object(b'{"answer":' + body + b"}", what)["answer"]
 
 
-def _proxy(url: str) -> str | None:
-    """Return the proxy that the environment names for an address (HTTP_PROXY, HTTPS_PROXY, NO_PROXY), or None."""
-    address = urlsplit(url)
-    if proxy_bypass(address.netloc):
-        return None
-    known = getproxies()
-    return known.get(address.scheme) or known.get("all")
+@cache
+def _known_authorities() -> ssl.SSLContext:
+    """Return what verifies a server where nothing is said of it; one for all clusters, as it takes 1 MB."""
+    return httpx.create_ssl_context()
 
 
 def _first_error(body: bytes) -> str:

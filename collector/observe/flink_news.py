@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from indoubt.collector.config.flink_access import FlinkAccess
 from indoubt.collector.observe.flink_http import FlinkHttp, NotThere
+from indoubt.collector.observe.watched_sources import FlinkCluster
 from indoubt.collector.records.formats import flink_rest_answers
 from indoubt.collector.records.formats.flink_records import FlinkJob
 from indoubt.collector.runtime.clock import now_ms
@@ -55,12 +55,10 @@ class FlinkNews:
         )
 
 
-def flink_news(
-    current: CurrentState, urls: Mapping[str, str], access: Mapping[str, FlinkAccess]
-) -> dict[str, FlinkNews]:
-    """Return each cluster by its name; ``access``: what those need that take a login or an authority of their own."""
+def flink_news(current: CurrentState, clusters: Mapping[str, FlinkCluster]) -> dict[str, FlinkNews]:
+    """Return each of these clusters that has a REST API, by its name."""
 
-    def connect(name: str) -> Callable[[], FlinkHttp]:
-        return lambda: FlinkHttp(name, urls[name].rstrip("/"), access.get(name))
+    def connect(name: str, cluster: FlinkCluster) -> Callable[[], FlinkHttp]:
+        return lambda: FlinkHttp(name, cluster.url.rstrip("/"), cluster.access)
 
-    return {name: FlinkNews(current, name, connect(name)) for name in urls}
+    return {name: FlinkNews(current, name, connect(name, one)) for name, one in clusters.items() if one.url}

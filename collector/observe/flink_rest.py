@@ -1,6 +1,7 @@
 """Observes Flink's REST API: jobs, restarts, and the checkpoint history that Flink forgets after the last ten.
 
 Bounded: one request for all jobs, and at most MAX_REQUESTS for the rest of a poll; jobs that had no turn come first in the next.
+Of a cluster of very many jobs all are known at once, and their checkpoints and restores after some polls.
 Between two polls it asks about the jobs with a new ``_metadata``: whether that checkpoint counts is what a verdict waits for.
 """
 
@@ -15,6 +16,7 @@ import httpx
 from indoubt.collector.config.flink_access import FlinkAccess
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.flink_http import FlinkHttp, NotThere
+from indoubt.collector.observe.pace import Pace
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.records.formats import flink_rest_answers
 from indoubt.collector.records.formats.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
@@ -25,13 +27,15 @@ from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.errors import MalformedRecord
 
-MAX_REQUESTS = 60
+MAX_REQUESTS, FIRST_REQUESTS = 60, 250
+"""The second while there is a job that was never asked about."""
 RESTARTS_EVERY = 8
 """A job's restarts are asked for with every so many of its turns: they decide nothing."""
 ON_DISK_EVERY_S = 10.0
 """A job whose checkpoints are read on disk has a turn so often: its ``_metadata`` says when there is something to ask."""
 ON_DISK_WITHIN_MS = 120_000
-AWAITED_EVERY_S = 0.5
+AWAITED_EVERY_S, AWAITED_SHARE = 0.5, 0.2
+"""The second of a long time between two polls."""
 AWAITED_FOR_MS = 30_000
 """A checkpoint whose end was not seen so long after its ``_metadata`` is asked for in its job's turn alone."""
 ERRORS_KEPT = 1_000
@@ -51,11 +55,13 @@ class FlinkRest(Observer):
         *,
         interval_ms: int,
         access: FlinkAccess | None = None,
+        pace: Pace | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(current, cluster)
         self._cluster, self._url, self._interval_s = cluster, url.rstrip("/"), interval_ms / 1000
         self._access, self._transport = access, transport
+        self._pace = pace or Pace(share=1.0, cost_s=0.0)
         self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._turn: list[str] = []
         """Jobs in the order in which they are asked about."""
@@ -75,6 +81,8 @@ class FlinkRest(Observer):
         """
         self._errors: set[str] = set()
         self._missed = 0
+        self.has_asked_all = False
+        """Every job was asked about since the collector's start: no restore before goes unseen."""
 
     @property
     def note(self) -> str:
@@ -86,18 +94,26 @@ class FlinkRest(Observer):
             f"{'it: it is' if self._missed == 1 else 'them: they are'} not in history"
         )
 
+    @property
+    def has_caught_up(self) -> bool:
+        """Say whether each of its jobs was asked about once."""
+        return super().has_caught_up and self.has_asked_all
+
     def http(self) -> FlinkHttp:
         """Return a connection to the REST API, for a ``with``. Raises SettingsError where its access's files are gone meanwhile."""
         return FlinkHttp(self._cluster, self._url, self._access, self._transport)
 
     def observe(self) -> None:
         """Poll until stopped. Raises SettingsError, Unreachable, ResourceManagerError, MalformedRecord."""
+        self.stopping.wait(self._pace.begin_s())
         with self.http() as http:
             while not self.stopping.is_set():
+                began_s = time.thread_time()
                 self.poll(http)
-                self.current.flink.see_polled(self._cluster, now_ms(), answered=True)
+                self.current.flink.see_polled(self._cluster, now_ms(), answered=True, is_whole=self.has_asked_all)
                 self.polled()
                 self._wait(http)
+                self._pace.spent(time.thread_time() - began_s)
 
     def failed(self, error: Exception) -> None:
         """Note that REST does not answer: no job is known to run then, and none to be gone."""
@@ -111,19 +127,23 @@ class FlinkRest(Observer):
         if (flinks_ms := flink_rest_answers.clock_ms(answer)) is not None:
             self.current.clocks.saw(self.name, flinks_ms, after_ms=asked_ms, before_ms=CLOCK.steady_ms())
         jobs = {job.job: job for job in overview}
-        kept = {facts.job.job for facts in self.current.jobs() if facts.job.cluster == self._cluster}
+        kept = {job.job for job in self.current.flink.jobs_of(self._cluster)}
         self._reported = {id_: reported for id_, reported in self._reported.items() if id_ in kept}
         for job in self._with_a_turn(jobs):
             turns = self._turns[job.job] = self._turns.get(job.job, 0) + 1
             self._ask(http, job, with_restarts=turns % RESTARTS_EVERY == 1)
             self._rows[job.job] = job
+        # That they exist counts at once, whatever they were restored from.
+        self._tell([job for id_, job in jobs.items() if id_ not in self._turns])
         self._turns = {job: turns for job, turns in self._turns.items() if job in jobs}
+        self.has_asked_all = self.has_asked_all or len(self._turns) == len(jobs)
         self._tell([replace(job, state=GONE, ended_ms=at_ms, seen_ms=at_ms) for job in self._vanished(jobs)])
 
     def _wait(self, http: FlinkHttp) -> None:
         """Wait for the next poll, and ask meanwhile about jobs with a new ``_metadata``. Raises what ``poll`` raises."""
-        ends_s = time.monotonic() + self._interval_s
-        while (left_s := ends_s - time.monotonic()) > 0 and not self.stopping.wait(min(left_s, AWAITED_EVERY_S)):
+        rest_s = self._pace.rest_s(self._interval_s)
+        ends_s, every_s = time.monotonic() + rest_s, max(AWAITED_EVERY_S, rest_s * AWAITED_SHARE)
+        while (left_s := ends_s - time.monotonic()) > 0 and not self.stopping.wait(min(left_s, every_s)):
             awaiting = self.current.flink.awaiting_end(self._cluster, now_ms() - AWAITED_FOR_MS)
             for job in awaiting[:MAX_REQUESTS]:
                 self._ask(http, job, with_restarts=False)
@@ -155,10 +175,10 @@ class FlinkRest(Observer):
         ]
         wanted = [id_ for id_ in (*changed, *due) if not _is_same(self._over.get(id_), jobs[id_])]
         now: list[str] = []
-        requests = 0
+        requests, most = 0, FIRST_REQUESTS if any(id_ not in self._turns for id_ in wanted) else MAX_REQUESTS
         for id_ in wanted:
             requests += 1 + (self._turns.get(id_, 0) % RESTARTS_EVERY == 0)
-            if requests > MAX_REQUESTS:
+            if requests > most:
                 break
             now.append(id_)
         self._turn = [id_ for id_ in waiting if id_ not in now] + now
@@ -202,7 +222,7 @@ class FlinkRest(Observer):
             self._newest[job.job] = max(numbers[-1], before or 0)
 
     def _vanished(self, jobs: dict[str, FlinkJob]) -> list[FlinkJob]:
-        known = [facts.job for facts in self.current.jobs() if facts.job.cluster == self._cluster]
+        known = self.current.flink.jobs_of(self._cluster)
         return [job for job in known if job.job not in jobs and not job.is_over]
 
     def _tell(self, seen: Sequence[FlinkCheckpoint | FlinkJob | Quarantined]) -> None:

@@ -41,6 +41,8 @@ class FlinkStoreReader:
         self.name, self.store = name, store
         self.reported: Sequence[Reported] = ()
         """What REST reported, that lies here."""
+        self.cost_s = 0.0
+        """The processor time of the newest look that ended."""
         self.error = ""
         """Why the newest look that ended failed."""
         self.has_answered = False
@@ -108,6 +110,7 @@ class FlinkStoreReader:
             pause_s = self._remote_interval_s if self.store.is_remote else self._interval_s
             self._due_s = time.monotonic() + rest_s(pause_s, time.thread_time() - began_s)
         finally:
+            self.cost_s = time.thread_time() - began_s
             store = self.store
             self.out_of_reach, self.left_out = store.out_of_reach, store.left_out
             self._idle.set()

@@ -79,6 +79,9 @@ class Partitions(Observer):
         self._member_counts: dict[str, int | None] = {}
         self._held: dict[int, HeldOffsets] = {}
         self._layout: Layout | None = None
+        self._watched: Sequence[Partition] = ()
+        self._by_name: Mapping[str, Partition] = {}
+        """Those of the layout that are watched, in order, and the same by their names."""
         self._layout_s = self._groups_s = -math.inf
         self._shifted_ms = CLOCK.shifted_ms
         self._layout_is_old = False
@@ -148,6 +151,10 @@ class Partitions(Observer):
             self._layout, self._layout_s, self._layout_is_old = self._brokers.layout(), at_s, False
             there = {*self._layout.leaders, *self._layout.leaderless}
             self._tracker.keep_only(there)
+            self._watched = sorted(
+                partition for partition in self._layout.leaders if _is_watched(partition, self._layout)
+            )
+            self._by_name = {partition_name(partition): partition for partition in self._watched}
             self._suspects = {key: s for key, s in self._suspects.items() if s.producer.partition in there}
         for partition in self._layout.leaderless:
             if _is_watched(partition, self._layout):
@@ -156,9 +163,9 @@ class Partitions(Observer):
 
     def _due(self, layout: Layout, open_: Collection[BrokerTransaction], swept: Collection[str]) -> set[Partition]:
         """Return what to poll: what is open, hidden or read by a group with a lag, and a share of everything else."""
-        watched = [partition for partition in layout.leaders if _is_watched(partition, layout)]
+        watched = self._watched
         named: set[str] = set().union(*(transaction.partitions for transaction in open_))
-        by_name = {partition_name(partition): partition for partition in watched} if named else {}
+        by_name = self._by_name
         if named - by_name.keys():
             self._layout_is_old = True
         now = {by_name[name] for name in named & by_name.keys()} | self._tracker.hiding()
@@ -238,7 +245,7 @@ class Partitions(Observer):
         at_ms = now_ms()
         # Most commit before the next poll: those are not asked about.
         old = (each for each in open_ if not 0 <= at_ms - each.identity.start_ms < POLL_MS)
-        by_name = {f"{topic}-{number}": (topic, number) for topic, number in layout.leaders}
+        by_name = self._by_name
         held: dict[int, set[Partition]] = {}
         for transaction in sorted(old, key=lambda each: each.identity.start_ms):
             partitions = {by_name[name] for name in transaction.partitions if name in by_name}

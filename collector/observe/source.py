@@ -127,6 +127,11 @@ class Observer(ABC):
         if self._thread.is_alive():
             self._thread.join(STOP_LIMIT_S)
 
+    @property
+    def has_ended(self) -> bool:
+        """Say whether its thread has ended, or never began."""
+        return not self._thread.is_alive()
+
     def arrived(self, observed: list[Observed]) -> None:
         """Hand over what was seen."""
         self.current.observe(observed)

@@ -26,12 +26,14 @@ from indoubt.collector.records.formats.flink_records import (
     UnreadCheckpoint,
 )
 
-JOBS_KEPT = 200
+JOBS_KEPT = 2_000
 """Jobs that REST tells of stay in memory, up to twice as many."""
 JOBS_WITH_ALL_CHECKPOINTS = 10
 """Up to so many jobs each keep ``checkpoints_kept`` checkpoints; more jobs share as many in all."""
 LEAST_CHECKPOINTS = 200
-"""So many each job keeps, however many jobs there are: half an hour of one each 10 s."""
+"""So many each job keeps: half an hour of one each 10 s."""
+CHECKPOINTS_IN_ALL, FEWEST_CHECKPOINTS = 100_000, 50
+"""Of more jobs than can keep as many, each keeps its share of all, or the fewest."""
 _PATH = re.compile(r"/(?P<job>[0-9a-f]{32})/chk-(?P<number>\d+)/?$")
 """A retained checkpoint's directory (CheckpointStorage): its job and its number."""
 
@@ -59,6 +61,8 @@ class FlinkState:
     """Cluster -> whether the settings say that its jobs write to this Kafka cluster only; none: they say nothing of it."""
     _without_list: list[str] | None = None
     """The jobs of which no checkpoint was read whole; None: to be found again."""
+    _by_cluster: dict[str, list[str]] | None = field(default=None, compare=False)
+    """Cluster -> its jobs; None: to be found again."""
     _restored: dict[str, str] = field(default_factory=dict)
     """Job -> the job that was seen last to be restored from one of its checkpoints."""
     _rows: CheckpointRows = field(default_factory=CheckpointRows, compare=False)
@@ -78,13 +82,17 @@ class FlinkState:
                 self._rows.job_changed(new.of_job)
         if seen.job not in self.jobs:
             self._without_list = None
-        self.jobs[seen.job] = replace(known, job=_newer(known.job, seen), restores=restores)
+        after = _newer(known.job, seen)
+        if seen.job not in self.jobs or after.cluster != known.job.cluster:
+            self._by_cluster = None
+        self.jobs[seen.job] = replace(known, job=after, restores=restores)
         self._rows.job_changed(seen.job)
         if len(self.jobs) > 2 * JOBS_KEPT:
             # One that runs for long changed long ago, and is the last that may be missed.
             oldest = sorted(self.jobs.values(), key=lambda facts: (not facts.job.is_over, facts.job.changed_ms))
             for facts in oldest[: len(self.jobs) - JOBS_KEPT]:
                 del self.jobs[facts.job.job]
+            self._by_cluster = None
             self._rows.all_changed()
             self._restored = {of_job: job for of_job, job in self._restored.items() if job in self.jobs}
             self.clusters.keep({*self.jobs, *(job for _, job in self.lists.committables)})
@@ -105,7 +113,7 @@ class FlinkState:
                 changed_ms=0,
             )
             facts = self.jobs[seen.job] = FlinkJobFacts(job=started)
-            self._without_list = None
+            self._without_list = self._by_cluster = None
         known = facts.checkpoints.get(seen.number)
         if known is not None and known.triggered_ms != seen.triggered_ms:
             before, seen = sorted((known, seen), key=lambda each: each.triggered_ms)
@@ -120,10 +128,9 @@ class FlinkState:
 
     def _trim(self, facts: FlinkJobFacts) -> None:
         """Let go of a job's oldest checkpoints once it has twice as many as it may keep."""
-        most = min(
-            self.checkpoints_kept,
-            max(LEAST_CHECKPOINTS, JOBS_WITH_ALL_CHECKPOINTS * self.checkpoints_kept // len(self.jobs)),
-        )
+        jobs = len(self.jobs)
+        least = min(LEAST_CHECKPOINTS, max(FEWEST_CHECKPOINTS, CHECKPOINTS_IN_ALL // jobs))
+        most = min(self.checkpoints_kept, max(least, JOBS_WITH_ALL_CHECKPOINTS * self.checkpoints_kept // jobs))
         if len(facts.checkpoints) <= 2 * most:
             return
         oldest = sorted(facts.checkpoints, key=lambda number: facts.checkpoints[number].triggered_ms)
@@ -137,16 +144,25 @@ class FlinkState:
         self.clusters.see(seen.cluster, seen.job, seen.path if _job_of(seen.path) == seen.job else "", by_rest=False)
         self.lists.see(seen)
 
-    def see_polled(self, cluster: str, at_ms: int, *, answered: bool) -> bool:
-        """Note whether a cluster's REST API answered; return whether it did otherwise before."""
+    def see_polled(self, cluster: str, at_ms: int, *, answered: bool, is_whole: bool = True) -> bool:
+        """Note whether a cluster's REST API answered; return whether it did otherwise before.
+
+        ``is_whole``: each of its jobs was asked about, now or before.
+        """
         was, now = (self.away_since_ms, self.polled_ms) if answered else (self.polled_ms, self.away_since_ms)
         is_new = cluster not in now
         was.pop(cluster, None)
-        if answered:
+        if answered and is_whole:
             self.answered.add(cluster)
         # How long it is away counts from the first poll that failed.
         now[cluster] = at_ms if answered else now.get(cluster, at_ms)
         return is_new
+
+    def forget_polls(self, cluster: str) -> None:
+        """Forget whether a cluster's REST API answers, as a restart does."""
+        self.polled_ms.pop(cluster, None)
+        self.away_since_ms.pop(cluster, None)
+        self.answered.discard(cluster)
 
     def why_out_of_reach(self, cluster: str, job: str, number: int) -> str:
         """Return why a checkpoint's ``_metadata`` could not be reached at the last look, or nothing."""
@@ -182,21 +198,28 @@ class FlinkState:
     def newest_completed(self, cluster: str, most: int) -> list[tuple[str, list[FlinkCheckpoint]]]:
         """Return each job of a cluster with its last ``most`` completed checkpoints that have a path, the newest first."""
         found = []
-        for facts in self.jobs.values():
-            if facts.job.cluster == cluster:
-                # Of thousands that are kept only the last are looked at.
-                seen = reversed(facts.checkpoints.values())
-                completed = (c for c in seen if c.status is FlinkStatus.COMPLETED and "/" in c.path)
-                newest = sorted(islice(completed, most), key=lambda checkpoint: -checkpoint.number)
-                found.append((facts.job.job, newest))
+        for facts in self.jobs_of(cluster):
+            # Of thousands that are kept only the last are looked at.
+            seen = reversed(facts.checkpoints.values())
+            completed = (c for c in seen if c.status is FlinkStatus.COMPLETED and "/" in c.path)
+            newest = sorted(islice(completed, most), key=lambda checkpoint: -checkpoint.number)
+            found.append((facts.job.job, newest))
         return found
+
+    def jobs_of(self, cluster: str) -> list[FlinkJobFacts]:
+        """Return the jobs that a cluster told of last."""
+        if self._by_cluster is None:
+            self._by_cluster = {}
+            for job, facts in self.jobs.items():
+                self._by_cluster.setdefault(facts.job.cluster, []).append(job)
+        return [self.jobs[job] for job in self._by_cluster.get(cluster, ()) if job in self.jobs]
 
     def awaiting_end(self, cluster: str, since_ms: int) -> list[FlinkJob]:
         """Return the running jobs whose newest ``_metadata``, read since then, is of a checkpoint whose end is not known yet."""
         found = []
-        for (of_cluster, id_), of_job in self.lists.committables.items():
-            newest, facts = next(reversed(of_job.values())), self.jobs.get(id_)
-            if of_cluster != cluster or facts is None or facts.job.is_over or newest.read_ms < since_ms:
+        for id_ in self.lists.jobs_of(cluster):
+            newest, facts = next(reversed(self.lists.committables[cluster, id_].values())), self.jobs.get(id_)
+            if facts is None or facts.job.is_over or newest.read_ms < since_ms:
                 continue
             seen = facts.checkpoints.get(newest.number)
             is_earlier = seen is not None and (seen.ended_ms or newest.written_ms) < newest.written_ms - CLOCK_SKEW_MS

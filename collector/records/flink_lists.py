@@ -9,7 +9,7 @@ from indoubt.collector.records.facts import HandleIdentity
 from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
 from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, Listed
 
-JOBS_KEPT = 200
+JOBS_KEPT = 2_000
 """Jobs of a cluster whose lists stay in memory."""
 COMMITTABLES_KEPT = 20
 """Checkpoints of one job whose ``_metadata`` stays in memory: Flink itself keeps fewer on disk unless it is told to."""
@@ -28,10 +28,15 @@ class FlinkLists:
     """Transactional id prefix -> whether its ids are used again, as the last list of its job says."""
     _written_ms: dict[str, int] = field(default_factory=dict)
     """Transactional id prefix -> when that list was written."""
+    _by_cluster: dict[str, list[str]] | None = field(default=None, compare=False)
+    """Cluster -> its jobs in ``committables``; None: to be found again."""
 
     def see(self, seen: FlinkCommittables) -> None:
         """Note what one lists; one that was written again in the same directory replaces the earlier one."""
-        of_job = self.committables.setdefault((seen.cluster, seen.job), {})
+        if (seen.cluster, seen.job) not in self.committables:
+            self.committables[seen.cluster, seen.job] = {}
+            self._by_cluster = None
+        of_job = self.committables[seen.cluster, seen.job]
         gone = [before] if (before := of_job.pop(seen.path, None)) is not None else []
         of_job[seen.path] = seen
         if len(of_job) > COMMITTABLES_KEPT:
@@ -46,9 +51,11 @@ class FlinkLists:
                 self._prefixes[prefix] = (seen.cluster, seen.job)
                 self._pooled[prefix] = prefix in seen.pooled
                 self._written_ms[prefix] = seen.written_ms
-        of_cluster = [job for job in self.committables if job[0] == seen.cluster]
+        of_cluster = self.jobs_of(seen.cluster)
         if len(of_cluster) > JOBS_KEPT:
-            oldest = min(of_cluster, key=lambda job: max(each.written_ms for each in self.committables[job].values()))
+            keys = [(seen.cluster, job) for job in of_cluster]
+            oldest = min(keys, key=lambda job: max(each.written_ms for each in self.committables[job].values()))
+            self._by_cluster = None
             for forgotten in self.committables.pop(oldest).values():
                 self._forget(forgotten)
             self._prefixes = {prefix: job for prefix, job in self._prefixes.items() if job != oldest}
@@ -57,16 +64,27 @@ class FlinkLists:
 
     def see_gone(self, cluster: str, path: str) -> None:
         """Note that a checkpoint that was read is not there any more. What it listed is still known: that tells of losses."""
-        for (of_cluster, _), of_job in self.committables.items():
-            known = of_job.get(path) if of_cluster == cluster else None
+        for job in self.jobs_of(cluster):
+            of_job = self.committables[cluster, job]
+            known = of_job.get(path)
             if known is None:
                 continue
             gone = of_job[path] = replace(known, is_gone=True)
             for prefix in known.prefixes:
-                self._find_owner(prefix)
+                # One that wrote later has it still.
+                if known.written_ms >= self._written_ms.get(prefix, 0):
+                    self._find_owner(prefix)
             for committable in known.committables:
                 listings = self._listings.get(committable, [])
                 self._listings[committable] = [gone if each is known else each for each in listings]
+
+    def jobs_of(self, cluster: str) -> list[str]:
+        """Return the jobs of a cluster whose lists are kept."""
+        if self._by_cluster is None:
+            self._by_cluster = {}
+            for of_cluster, job in self.committables:
+                self._by_cluster.setdefault(of_cluster, []).append(job)
+        return self._by_cluster.get(cluster, [])
 
     def _find_owner(self, prefix: str) -> None:
         """Give a prefix to the job that wrote last of those whose lists are there; where none is, it stays as it was."""
@@ -110,11 +128,8 @@ class FlinkLists:
 
     def read_on_disk(self, cluster: str, since_ms: int) -> set[str]:
         """Return the jobs of which a ``_metadata`` was read since then (epoch ms)."""
-        return {
-            job
-            for (of_cluster, job), of_job in self.committables.items()
-            if of_cluster == cluster and next(reversed(of_job.values())).read_ms >= since_ms
-        }
+        newest = ((job, next(reversed(self.committables[cluster, job].values()))) for job in self.jobs_of(cluster))
+        return {job for job, seen in newest if seen.read_ms >= since_ms}
 
     def job_of_prefix(self, prefix: str) -> tuple[str, str] | None:
         """Return (cluster, job) of the job whose sink was seen to use a transactional id prefix last."""

@@ -23,6 +23,8 @@ class ObserverKind(Enum):
     FLINK_STORE = "flink store of"
     """Its high-availability store: which completed checkpoint a recovery goes on from."""
     CHECKPOINT_DIRECTORY = "checkpoints of"
+    KUBERNETES = "kubernetes"
+    """Which Flink clusters there are, by the resources of Flink's operator."""
 
 
 DECIDING_OBSERVERS = frozenset(

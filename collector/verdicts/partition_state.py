@@ -162,6 +162,8 @@ class PartitionTracker:
         self._tails = Tails()
         self._stalled_ms = stalled_ms
         self._partitions: dict[Partition, PartitionSnapshot] = {}
+        self._hiding: set[Partition] = set()
+        """Those of them that hid records."""
         self._groups: dict[str, dict[Partition, ReaderSnapshot]] = {}
         self._readers: dict[Partition, set[str]] = {}
         self._read_by: dict[str, frozenset[Partition]] = {}
@@ -176,6 +178,7 @@ class PartitionTracker:
         before = self._partitions.get(partition)
         after = partition_sight(before, partition, last_stable_offset, high_watermark, at_ms)
         self._partitions[partition] = after
+        (self._hiding.add if after.hidden > 0 else self._hiding.discard)(partition)
         self._touched.add(partition)
         if after.hidden == 0 or (before is not None and before.last_stable_offset != last_stable_offset):
             self._holders.pop(partition, None)
@@ -234,6 +237,7 @@ class PartitionTracker:
         """Forget partitions that are not there any more."""
         for partition in self._partitions.keys() - set(partitions):
             del self._partitions[partition]
+            self._hiding.discard(partition)
             self._holders.pop(partition, None)
             self._polls_without_name.pop(partition, None)
             self._touched.add(partition)
@@ -256,7 +260,7 @@ class PartitionTracker:
 
     def hiding(self) -> set[Partition]:
         """Return the partitions that hid records when they were last seen."""
-        return {partition for partition, snapshot in self._partitions.items() if snapshot.hidden > 0}
+        return self._hiding.copy()
 
     def held(self, partitions: Iterable[Partition]) -> list[Partition]:
         """Return those whose last stable offset stands: an open transaction holds it back."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from indoubt.collector.facts.state import State
@@ -20,12 +22,15 @@ from indoubt.collector.records.xids import as_listed, xid_of
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.flink_cases import flink_case
 
+IN_USE_S = 0.4
+
 
 class CurrentFlink:
     """A part of the current state, behind its lock. ``reading`` gives the state, ``changed`` notifies listeners."""
 
     def __init__(self, reading: Callable[[], AbstractContextManager[State]], changed: Callable[[], None]) -> None:
         self._reading, self._changed = reading, changed
+        self._in_use: tuple[float, frozenset[str]] = -math.inf, frozenset()
 
     def knows(self, seen: FlinkCheckpoint | FlinkJob) -> bool:
         """Say whether folding it would add nothing: Flink reports its last ten checkpoints at every poll."""
@@ -77,10 +82,10 @@ class CurrentFlink:
             return None
         return case.job.job.cluster if case.job is not None else case.name.partition("/")[0]
 
-    def see_polled(self, cluster: str, at_ms: int, *, answered: bool) -> None:
-        """Note whether a cluster's REST API answered a poll."""
+    def see_polled(self, cluster: str, at_ms: int, *, answered: bool, is_whole: bool = True) -> None:
+        """Note whether a cluster's REST API answered a poll; ``is_whole``: each of its jobs was asked about, now or before."""
         with self._reading() as state:
-            is_new = state.flink.see_polled(cluster, at_ms, answered=answered)
+            is_new = state.flink.see_polled(cluster, at_ms, answered=answered, is_whole=is_whole)
         if is_new:
             self._changed()
 
@@ -90,6 +95,21 @@ class CurrentFlink:
             is_new = state.flink.stores.see(cluster, store)
         if is_new:
             self._changed()
+
+    def forget_polls(self, cluster: str) -> None:
+        """Forget whether a cluster's REST API answers: it is not asked any more. What it told stays known."""
+        with self._reading() as state:
+            state.flink.forget_polls(cluster)
+
+    def see_settings(self, writes_here: Mapping[str, bool]) -> None:
+        """Note what the settings say of each cluster now (FlinkState.writes_here)."""
+        with self._reading() as state:
+            state.flink_writes_here = state.flink.writes_here = writes_here
+
+    def jobs_of(self, cluster: str) -> list[FlinkJob]:
+        """Return the jobs that a cluster told of last, as they are known."""
+        with self._reading() as state:
+            return [facts.job for facts in state.flink.jobs_of(cluster)]
 
     def awaiting_end(self, cluster: str, since_ms: int) -> list[FlinkJob]:
         """Return the jobs whose newest ``_metadata``, read since then (epoch ms), is of a checkpoint that has not ended yet."""
@@ -115,7 +135,17 @@ class CurrentFlink:
             return tuple(state.flink.lists.committables[each.cluster, each.job][each.path] for each in listings)
 
     def in_use(self) -> frozenset[str]:
-        """Return the directories of the checkpoints that list what is open, or a branch that a database listed."""
+        """Return the directories of the checkpoints that list what is open, or a branch that a database listed.
+
+        Each reader of directories asks: they share what was found within IN_USE_S.
+        """
+        found_s, found = self._in_use
+        if time.monotonic() - found_s > IN_USE_S:
+            found = self._found_in_use()
+            self._in_use = time.monotonic(), found
+        return found
+
+    def _found_in_use(self) -> frozenset[str]:
         with self._reading() as state:
             if not state.flink.lists.committables:
                 return frozenset()

@@ -257,6 +257,12 @@ class CurrentState:
         if before is None or before.shown != snapshot.shown:
             self.changed()
 
+    def forget_branches_of(self, instance: str) -> None:
+        """Forget what a database's branches held when it was asked last: it is not asked any more."""
+        with self._lock:
+            self._state.database_snapshots.pop(instance, None)
+        self.changed()
+
     def see_groups(self, seen: Mapping[str, GroupMembers], held: Mapping[str, HeldOffsets]) -> None:
         """Note who is in these consumer groups, and whose offsets are held; the others are forgotten, it is not history."""
         with self._lock:

@@ -52,6 +52,13 @@ VALUES: dict[str, dict[str, Any]] = {
             "api": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}],
         },
     },
+    "Flink's operator": {
+        "clusters": [
+            ONE | {"settings": {"flink_kubernetes": ["streams", "more"]}},
+            {"name": "pay", "bootstrapServers": "pay:9092", "settings": {"flink_kubernetes": ["*"]}},
+            {"name": "none", "bootstrapServers": "none:9092"},
+        ]
+    },
     "everything else": {
         "clusters": [ONE],
         "replicas": 0,

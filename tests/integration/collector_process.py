@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -86,6 +87,11 @@ class CollectorProcess:
         """End it by SIGKILL from another thread: whoever waits for an answer is told that the connection ended."""
         assert self._process is not None
         self._process.kill()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def stop(self) -> int:
         """End it by SIGTERM and return its exit code."""

@@ -22,12 +22,15 @@ from indoubt.lifecycle.child_processes import die_with_parent
 from indoubt.lifecycle.version import VERSION
 from tests.integration.chart import CHART, HELM, NAMESPACE, ONE, RELEASE, VALUES, containers, helm, of_kind, rendered
 from tests.integration.kafka_fixtures import wait_until
+from tests.unit.collector.kubernetes_answers import PLURALS
 
 pytestmark = pytest.mark.skipif(HELM is None, reason="Helm is not here: 'make helm' builds it, with Go")
 
 KUBERNETES = ("1.29.0", "1.33.0", "1.37.0")
 NO_SCHEMA = {"ServiceMonitor"}
 """Of the Prometheus operator, not of Kubernetes."""
+ELSEWHERE = {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+"""They stand where Flink's clusters are looked for."""
 LIMIT_S = 60.0
 STOP_LIMIT_S = 30.0
 TOKENS = {
@@ -48,10 +51,10 @@ def test_helm_finds_nothing_wrong(name: str) -> None:
 def test_each_object_is_what_kubernetes_takes(name: str, kubernetes: str) -> None:
     objects = rendered(name, kubernetes)
     for each in objects:
-        assert each["metadata"]["namespace"] == NAMESPACE
+        assert each["kind"] in ELSEWHERE or each["metadata"]["namespace"] == NAMESPACE
         if each["kind"] not in NO_SCHEMA:
             kubernetes_validate.validate(each, kubernetes, strict=True)
-    names = [(each["kind"], each["metadata"]["name"]) for each in objects]
+    names = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in objects]
     assert len(set(names)) == len(names)
     assert len(of_kind(objects, "StatefulSet")) == len(VALUES[name].get("clusters", ()))
 
@@ -110,6 +113,29 @@ def test_the_settings_of_a_cluster_are_its_own() -> None:
         assert f"--collector={cluster}=http://127.0.0.1:8650" in containers(each)["app"]["args"]
     hosts = {each["spec"]["rules"][0]["host"] for each in of_kind(rendered("two clusters"), "Ingress").values()}
     assert hosts == {"orders.example", "pay.example"}
+
+
+def test_only_a_collector_that_looks_for_flink_gets_a_token_and_may_list_its_resources() -> None:
+    objects = rendered("Flink's operator")
+    rules = [{"apiGroups": ["flink.apache.org"], "resources": [*PLURALS], "verbs": ["list"]}]
+    roles = [each for each in objects if each["kind"] in ("Role", "ClusterRole")]
+    assert [each["rules"] for each in roles] == [rules] * 3
+    bound = [each for each in objects if each["kind"] in ("RoleBinding", "ClusterRoleBinding")]
+    assert {(each["kind"], each["metadata"].get("namespace")) for each in bound} == {
+        ("RoleBinding", "streams"),
+        ("RoleBinding", "more"),
+        ("ClusterRoleBinding", None),
+    }
+    (account,) = of_kind(objects, "ServiceAccount")
+    assert {subject["name"] for each in bound for subject in each["subjects"]} == {account}
+    with_token = {
+        (name, container)
+        for name, each in of_kind(objects, "StatefulSet").items()
+        for container, of_it in containers(each).items()
+        if "kubernetes" in {mount["name"] for mount in of_it["volumeMounts"]}
+    }
+    assert with_token == {("watch-orders", "collector"), ("watch-pay", "collector")}
+    assert not [each for each in rendered("two clusters") if each["kind"] in ELSEWHERE]
 
 
 def test_prometheus_asks_where_the_collector_answers() -> None:

@@ -96,6 +96,7 @@ def test_an_order_on_one_of_two_clusters_with_equal_ids(clusters: dict[str, Clus
     watch = WatchProcess(["watch", "--settings-file", str(file)], tmp_path, INDOUBT_OPERATOR_TOKEN=f"anna:{ANNA}")
     try:
         look_and_order(watch, clusters)
+        watch_another_directory(watch, clusters, file)
         take_one_out(watch, clusters, file)
         assert watch.end(signal.SIGTERM) == 0
     finally:
@@ -160,6 +161,20 @@ def look_and_order(watch: WatchProcess, clusters: dict[str, Cluster]) -> None:
     samples = [line for line in metrics.splitlines() if line.startswith("indoubt_")]
     assert samples
     assert all('cluster="west"' in line for line in samples)
+
+
+def watch_another_directory(watch: WatchProcess, clusters: dict[str, Cluster], file: Path) -> None:
+    before = watch.parts()
+    write_file(file, clusters, EAST, WEST)
+    file.write_text(f'{file.read_text()}checkpoint = {{ clicks = "{file.parent}" }}\n')
+    watch.process.send_signal(signal.SIGHUP)
+
+    def is_watched() -> bool:
+        done = watch.command("status", "--cluster", WEST, "--json")
+        return "checkpoints of clicks" in done.stdout
+
+    wait_until("west watches it", is_watched, LIMIT_S)
+    assert watch.parts() == before, "both collectors go on"
 
 
 def take_one_out(watch: WatchProcess, clusters: dict[str, Cluster], file: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from indoubt.collector.facts.transaction_view import TransactionView
@@ -85,6 +85,10 @@ class KafkaParticipant:
 
 class Participants(Settlers[Participant]):
     """The resource managers that orders reach."""
+
+    def take(self, participants: Mapping[str, Participant]) -> None:
+        """Reach these from now on; what is being asked is asked of those that it began with."""
+        self._managers = dict(participants)
 
     def description(self, action: Action, target: Handle | OpenTransactionView) -> str:
         """Return what is sent to end this transaction, in words."""

@@ -41,11 +41,11 @@ Members = Callable[[Collection[str], int], Answers[str, GroupMembers]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owners:
-    """Who is asked. ``flink``: each watched cluster that has a REST API, by its name."""
+    """Who is asked. ``flink`` returns each cluster that is watched now and has a REST API, by its name."""
 
     broker: KafkaResourceManager
     members: Members
-    flink: Mapping[str, News]
+    flink: Callable[[], Mapping[str, News]]
 
 
 class OwnChecks:
@@ -151,9 +151,9 @@ class OwnChecks:
         own = self._current.flink.cluster_of(judged.view)
         if own is None:
             return ""
-        for cluster in self._owners.flink:
+        for cluster, news in self._owners.flink().items():
             try:
-                told = self._told(cluster)
+                told = self._told(cluster, news)
             except Unreachable as error:
                 if act is Action.COMMIT and cluster == own and judged.view.branch is None:
                     continue
@@ -162,10 +162,10 @@ class OwnChecks:
                 return f"{cluster}: {told}"
         return ""
 
-    def _told(self, cluster: str) -> str:
+    def _told(self, cluster: str, news: News) -> str:
         """Return what a cluster tells that is not known, asked now or within the last second: one job has many transactions."""
         asked_s, told = self._news.get(cluster, (-ASKED_FOR_S, ""))
         if time.monotonic() - asked_s >= ASKED_FOR_S or told:
-            told = self._owners.flink[cluster].told()
+            told = news.told()
             self._news[cluster] = time.monotonic(), told
         return told

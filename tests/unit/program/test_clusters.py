@@ -10,7 +10,7 @@ import pytest
 from indoubt.app.settings import Settings as AppSettings
 from indoubt.collector.config import settings as collector_settings
 from indoubt.lifecycle.errors import SettingsError
-from indoubt.program import main, watch, watch_settings
+from indoubt.program import clusters, main, watch, watch_settings
 from indoubt.program.watch_settings import WatchSettings
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 
@@ -159,3 +159,23 @@ def test_what_does_not_fit_is_named(
     file.write_text(text)
     with pytest.raises(SettingsError, match=re.escape(says)):
         read(environment | variables, file, *words)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "goes_on"),
+    [
+        ('flink = { jobs = "http://flink-eu:8081" }', 'flink = { jobs = "http://another:8081" }', True),
+        ('checkpoint = { orders = "/checkpoints/eu" }', 'flink_kubernetes = ["streams"]', True),
+        ("commit_overdue_ms = 700", "commit_overdue_ms = 800", False),
+        ('"eu-1:9092"', '"eu-2:9092"', False),
+    ],
+)
+def test_a_collector_goes_on_where_only_what_it_watches_changes(
+    environment: dict[str, str], file: Path, before: str, after: str, goes_on: bool
+) -> None:
+    first = read(environment, file)
+    assert before in TWO
+    file.write_text(TWO.replace(before, after))
+    second = first.watching(clusters.read([f"--settings-file={file}"], environment))
+    assert first.collectors["eu"].goes_on_as(second.collectors["eu"]) is goes_on
+    assert first.collectors["us"].goes_on_as(second.collectors["us"])

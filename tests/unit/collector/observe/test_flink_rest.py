@@ -12,8 +12,9 @@ import pytest
 
 from indoubt.collector.history import sql
 from indoubt.collector.history.store import Store
-from indoubt.collector.observe import flink_http, flink_rest
+from indoubt.collector.observe import bounded_http, flink_rest
 from indoubt.collector.observe.flink_rest import FlinkRest
+from indoubt.collector.records import flink_facts
 from indoubt.collector.records.flink_facts import FlinkState
 from indoubt.collector.records.formats.flink_records import (
     FlinkCheckpoint,
@@ -81,7 +82,8 @@ def test_an_unseen_checkpoint_failed_unless_a_job_was_restored_from_it() -> None
     assert "its job is GONE" in rows[18]["reason"]
 
 
-def test_memory_is_bounded_per_job_and_in_jobs() -> None:
+def test_memory_is_bounded_per_job_and_in_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flink_facts, "JOBS_KEPT", 200)
     state = FlinkState(checkpoints_kept=10)
     for number in range(100):
         state.see_checkpoint(checkpoint(number))
@@ -266,18 +268,23 @@ def test_checkpoints_forgotten_between_two_polls_are_counted(watched: Watched) -
 def test_requests_of_a_poll_are_bounded_and_every_job_has_its_turn(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flink_rest, "MAX_REQUESTS", 10)
+    monkeypatch.setattr(flink_rest, "MAX_REQUESTS", 2)
+    monkeypatch.setattr(flink_rest, "FIRST_REQUESTS", 10)
     (row,) = recorded("first_jobs_overview")["jobs"]
     ids = [f"{number:032x}" for number in range(12)]
     watched.flink.answers = {"/jobs/overview": {"jobs": [{**row, "jid": id_} for id_ in ids]}}
     for id_ in ids:
         watched.flink.answers[f"/jobs/{id_}/checkpoints"] = recorded("first_checkpoints")
         watched.flink.answers[f"/jobs/{id_}/metrics"] = []
-    for _ in range(3):
+    for whole in (False, False, True):
         watched.flink.requests.clear()
         watched.poll()
         assert len(watched.flink.requests) <= 1 + 10
-    assert {facts.job.job for facts in watched.current.jobs()} == set(ids)
+        assert {facts.job.job for facts in watched.current.jobs()} == set(ids), "all are known at once"
+        assert watched.observer.has_asked_all is whole
+    watched.flink.requests.clear()
+    watched.poll()
+    assert len(watched.flink.requests) <= 1 + 2
 
 
 def test_restarts_are_asked_for_in_few_turns(watched: Watched) -> None:
@@ -347,7 +354,7 @@ def test_a_job_without_checkpoints_is_known_all_the_same(watched: Watched) -> No
         (httpx.Response(307, headers={"Location": "http://elsewhere"}), ResourceManagerError, "answered 307"),
         (httpx.ConnectError("Connection refused"), Unreachable, "http://flink:8081 did not answer within 5 s: Connection refused"),
         (httpx.ReadTimeout(""), Unreachable, "ReadTimeout"),
-        (httpx.Response(200, content=b" " * (flink_http.MAX_ANSWER_BYTES + 1)), ResourceManagerError, "answered more than"),
+        (httpx.Response(200, content=b" " * (bounded_http.MAX_ANSWER_BYTES + 1)), ResourceManagerError, "answered more than"),
     ],
     ids=["no leader", "a proxy", "no JSON", "a redirect", "nobody", "too slow", "too long"],
 )  # fmt: skip

@@ -142,6 +142,19 @@ def test_a_job_that_was_restored_from_its_own_checkpoint_proves_it() -> None:
     assert [row.reason for row in of_each(state)[FIRST]] == [PROVEN]
 
 
+def test_very_many_jobs_share_what_is_kept_of_all_but_each_keeps_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flink_facts, "CHECKPOINTS_IN_ALL", 20)
+    monkeypatch.setattr(flink_facts, "FEWEST_CHECKPOINTS", 3)
+    monkeypatch.setattr(flink_facts, "JOBS_WITH_ALL_CHECKPOINTS", 0)
+    for jobs, kept in ((4, 5), (10, 3)):
+        state = FlinkState(checkpoints_kept=40)
+        for other in range(jobs - 1):
+            state.see_job(job(f"{other:032x}"))
+        for number in range(1, 2 * kept + 2):
+            state.see_checkpoint(checkpoint(number))
+        assert [row.number for row in of_each(state)[FIRST]] == list(range(kept + 2, 2 * kept + 2))
+
+
 @pytest.mark.parametrize(
     ("jobs", "kept"),
     [(1, 40), (2, 40), (4, 20), (8, 10), (16, 8)],

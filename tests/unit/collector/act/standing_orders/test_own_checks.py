@@ -69,7 +69,7 @@ def why_not(current: CurrentState, answers: Answering, *seen: Observation, act: 
     current.see_decision_log(DecisionLogStatus.READABLE)
     current.observe([observed(number, observation) for number, observation in enumerate(seen)])
     (judged,) = current.transactions.judged(settled=True)
-    owners = Owners(broker=answers, members=answers.members, flink={})  # type: ignore[arg-type]
+    owners = Owners(broker=answers, members=answers.members, flink=dict)  # type: ignore[arg-type]
     checks = OwnChecks(current, owners, is_stopped=lambda: answers.stopped, clock_doubt=lambda: answers.clock)
     key = judged.view.key
     return checks.why_not(

@@ -96,7 +96,7 @@ class AlertApi(Api):
             self.served.assessor,
             self.store,
             self.served.actions,
-            Owners(broker=KafkaResourceManager(NOBODY), members=partial(members, NOBODY), flink={}),
+            Owners(broker=KafkaResourceManager(NOBODY), members=partial(members, NOBODY), flink=dict),
             silent_ms=15_000,
             read_only=self.served.read_only,
         )

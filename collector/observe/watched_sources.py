@@ -1,0 +1,207 @@
+"""What the settings name beside the Kafka cluster, an observer each: checkpoints, Flink's REST APIs and stores, databases."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from queue import SimpleQueue
+from typing import NamedTuple
+
+from indoubt.collector.config.databases import listing_instances
+from indoubt.collector.config.flink_access import FlinkAccess
+from indoubt.collector.config.flink_store import StoreAddress
+from indoubt.collector.config.settings import Settings
+from indoubt.collector.history.store import Store
+from indoubt.collector.observe.databases import Databases
+from indoubt.collector.observe.pace import Pace
+from indoubt.collector.observe.source import Observer
+from indoubt.collector.views.current_state import CurrentState
+from indoubt.resource_managers.database.resource_manager import DatabaseResourceManager
+
+LOCAL_POLLING_MS = 500
+"""Of a checkpoint directory on this machine, or mounted: a poll costs nothing."""
+
+REST_SHARE, REST_COST_S = 0.25, 0.004
+LOOKS_SHARE, LOOK_COST_S = 0.15, 0.001
+"""Of a core, to ask all Flink clusters and to look at their directories; and the processor time of one at first."""
+
+
+class FlinkJobPlace(NamedTuple):
+    """The directory of checkpoints of a job, and Flink's id of the job: its own lie in the directory of this name there."""
+
+    directory: str
+    job: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkCluster:
+    """A JobManager or session cluster. ``url``: of its REST API, empty: it is not watched; ``directories``: of checkpoints."""
+
+    url: str = ""
+    access: FlinkAccess | None = None
+    directories: tuple[str, ...] = ()
+    jobs: tuple[FlinkJobPlace, ...] = ()
+    """Where known jobs keep their checkpoints: other clusters may use the same directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The Flink clusters that a namespace has now; ``is_watched`` is set once what observes them is made."""
+
+    namespace: str
+    clusters: Mapping[str, FlinkCluster]
+    is_watched: threading.Event = field(default_factory=threading.Event, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """An observer to be. Of two with an equal ``spec`` the one that runs goes on."""
+
+    spec: object
+    make: Callable[[], Observer] = field(compare=False)
+
+
+def flink_clusters(settings: Settings, found: Iterable[Mapping[str, FlinkCluster]] = ()) -> dict[str, FlinkCluster]:
+    """Return the Flink clusters that the settings name, by name, and those that were ``found``.
+
+    A REST API that the settings name, by name or address, is theirs: one cluster under two names would look like two.
+    """
+    own = {
+        name: FlinkCluster(
+            url=settings.flink.get(name, ""),
+            access=settings.flink_access.get(name),
+            directories=settings.flink_checkpoints.get(name, ()),
+        )
+        for name in dict.fromkeys((*settings.flink, *settings.flink_checkpoints))
+    }
+    urls = {url.rstrip("/") for url in settings.flink.values()}
+    for name, each in ((name, each) for of_one in found for name, each in of_one.items()):
+        if name not in settings.flink and (not each.url or each.url not in urls):
+            directories, access = settings.flink_checkpoints.get(name, ()), settings.flink_access.get(name)
+            own[name] = replace(each, access=access, directories=directories)
+    return own
+
+
+class WatchedSources:
+    """Says which observers there are to be; ``news``: what they find goes there."""
+
+    def __init__(self, current: CurrentState, store: Store, news: SimpleQueue[object]) -> None:
+        self._current, self._store, self._news = current, store, news
+        self._rest, self._directories = Pace(REST_SHARE, REST_COST_S), Pace(LOOKS_SHARE, LOOK_COST_S)
+
+    def wanted(
+        self,
+        settings: Settings,
+        flink: Mapping[str, FlinkCluster],
+        databases: Mapping[str, DatabaseResourceManager],
+    ) -> dict[str, Wanted]:
+        """Return them by a key that stays the same while a source is the same."""
+        found = [
+            *self._spark(settings),
+            *self._flink(settings, flink),
+            *self._stores(settings),
+            *self._kubernetes(settings),
+            *self._databases(settings, databases),
+        ]
+        return dict(found)
+
+    # What needs libraries of its own is imported where it is wanted.
+
+    def _spark(self, settings: Settings) -> Iterator[tuple[str, Wanted]]:
+        for name, location in settings.checkpoints.items():
+            is_local = location.startswith("file://") or "://" not in location
+            interval_ms = LOCAL_POLLING_MS if is_local else settings.tunable.remote_checkpoint_polling_ms
+
+            def make(name: str = name, location: str = location, interval_ms: int = interval_ms) -> Observer:
+                from indoubt.collector.observe.spark_checkpoint import SparkCheckpoint
+
+                return SparkCheckpoint(self._current, self._store, name, location, interval_ms=interval_ms)
+
+            yield f"checkpoint {name}", Wanted(spec=location, make=make)
+
+    def _flink(self, settings: Settings, clusters: Mapping[str, FlinkCluster]) -> Iterator[tuple[str, Wanted]]:
+        tunable = settings.tunable
+        self._rest.observers = sum(bool(cluster.url) for cluster in clusters.values())
+        self._directories.observers = len(clusters)
+        for name, cluster in clusters.items():
+            if cluster.url:
+
+                def rest(name: str = name, cluster: FlinkCluster = cluster) -> Observer:
+                    from indoubt.collector.observe.flink_rest import FlinkRest
+
+                    interval_ms, access = tunable.flink_polling_ms, cluster.access
+                    return FlinkRest(
+                        self._current,
+                        self._store,
+                        name,
+                        cluster.url,
+                        interval_ms=interval_ms,
+                        access=access,
+                        pace=self._rest,
+                    )
+
+                yield f"flink {name}", Wanted(spec=(cluster.url, cluster.access), make=rest)
+
+            def checkpoints(name: str = name, cluster: FlinkCluster = cluster) -> Observer:
+                from indoubt.collector.observe.flink_committables import FlinkCommittablesReader
+
+                return FlinkCommittablesReader(
+                    self._current,
+                    name,
+                    cluster.directories,
+                    jobs=cluster.jobs,
+                    interval_ms=LOCAL_POLLING_MS,
+                    remote_interval_ms=tunable.remote_checkpoint_polling_ms,
+                    pace=self._directories,
+                )
+
+            yield f"flink checkpoints {name}", Wanted(spec=(cluster.directories, cluster.jobs), make=checkpoints)
+
+    def _stores(self, settings: Settings) -> Iterator[tuple[str, Wanted]]:
+        for name, address in settings.flink_stores.items():
+
+            def make(name: str = name, address: StoreAddress = address) -> Observer:
+                from indoubt.collector.observe.flink_store_in_zookeeper import FlinkStoreInZooKeeper
+
+                interval_ms = settings.tunable.flink_polling_ms
+                return FlinkStoreInZooKeeper(self._current, name, address, interval_ms=interval_ms)
+
+            yield f"flink store {name}", Wanted(spec=address, make=make)
+
+    def _kubernetes(self, settings: Settings) -> Iterator[tuple[str, Wanted]]:
+        tunable = settings.tunable
+        for namespace in settings.flink_kubernetes:
+
+            def make(namespace: str = namespace) -> Observer:
+                from indoubt.collector.observe.flink_operator import FlinkOperatorResources
+
+                return FlinkOperatorResources(
+                    self._current,
+                    namespace,
+                    self._news,
+                    url=tunable.kubernetes_url,
+                    credentials=tunable.kubernetes_credentials,
+                    interval_ms=tunable.kubernetes_polling_ms,
+                )
+
+            yield f"kubernetes {namespace}", Wanted(spec=namespace, make=make)
+
+    def _databases(
+        self, settings: Settings, managers: Mapping[str, DatabaseResourceManager]
+    ) -> Iterator[tuple[str, Wanted]]:
+        # Of several databases on one MySQL server the first reads its list.
+        lists = listing_instances(settings.databases)
+        for instance, manager in managers.items():
+
+            def make(instance: str = instance, manager: DatabaseResourceManager = manager) -> Observer:
+                return Databases(
+                    self._current,
+                    self._store,
+                    instance,
+                    manager,
+                    lists=instance in lists,
+                    interval_ms=settings.tunable.database_polling_ms,
+                )
+
+            yield f"database {instance}", Wanted(spec=(settings.databases[instance], instance in lists), make=make)
