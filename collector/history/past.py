@@ -124,7 +124,7 @@ class Past:
         StoreFailed where what is asked for left the file, and its archive was not read yet.
         """
         known = self._archived
-        if known is None and since_ms < self._expected_ms and _NAMED.search(query):
+        if known is None and since_ms < self._expected_ms > 0 and _NAMED.search(query):
             raise StoreFailed(
                 f"history before {utc(self._expected_ms)} is archived, and the archive was not read yet: GET /api/v1/status "
                 "says why, in history.archive_error"

@@ -20,7 +20,7 @@ from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.branch_id import BranchId
 from indoubt.lifecycle.decisions import Decision, Ruling
-from indoubt.lifecycle.durations import HOUR_MS
+from indoubt.lifecycle.durations import DAY_MS, HOUR_MS
 from indoubt.lifecycle.identity import TransactionalId, transaction_key
 from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 from indoubt.lifecycle.rows.events import EARLIER_COUNTED
@@ -32,6 +32,8 @@ NEAR_MS = 2_000
 MOST_RECORDS = 20_000
 WINDOWS_MS = (2 * HOUR_MS, 8 * HOUR_MS)
 """Transactions of an id are searched for in so much time first: all of history takes ten times as long."""
+ARCHIVE_WINDOWS_MS = (3 * DAY_MS, 14 * DAY_MS)
+"""… and in so much where the rest is in the archive, which has files of each day."""
 SEEN_OFTEN, MORE_THAN_LIKELY = 5, 1.5
 """So many commits of an id in memory tell how often it is used; some are looked for in so many times the time that they take."""
 
@@ -107,12 +109,17 @@ def newest_of_id(
     ``before``: its start (epoch ms) and producer id; ``from_ms``: where to begin to search back; ``window_ms``: in how much
     time to search first, 0 where that is not known. Raises StoreFailed.
     """
-    windows_ms = (window_ms, *WINDOWS_MS) if window_ms else WINDOWS_MS
-    for since_ms in (*(from_ms - each_ms for each_ms in windows_ms), 0):
+    windows = windows_ms(store)
+    for since_ms in (*(from_ms - each_ms for each_ms in ((window_ms, *windows) if window_ms else windows)), 0):
         found = store.rows(transaction_sql.OF_ID_BEFORE, id_, *before, since_ms, most, since_ms=since_ms)
         if len(found) == most:
             break
     return [(producer_id, start_ms) for producer_id, start_ms in found]
+
+
+def windows_ms(store: Store) -> tuple[int, ...]:
+    """Return in how much time to search before all of history is searched, the shortest first (ms)."""
+    return (*WINDOWS_MS, *ARCHIVE_WINDOWS_MS) if store.past.left_before_ms else WINDOWS_MS
 
 
 def likely_ms(current: CurrentState, id_: str, transactions: int) -> int:

@@ -17,8 +17,8 @@ from indoubt.collector.verdicts.abort_causes import infer
 from indoubt.collector.views.aborts_and_losses import with_its_replay
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.past_of_identities import pasts_of, views_in
+from indoubt.collector.views.past_transactions import windows_ms
 from indoubt.collector.views.searched_in_memory import Place, newest_in_memory
-from indoubt.lifecycle.durations import DAY_MS, HOUR_MS
 from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 from indoubt.lifecycle.rows.search import SearchOutcome
 from indoubt.lifecycle.states import ROLLED_BACK, TransactionState
@@ -30,7 +30,6 @@ RECORDS_OF_EACH, RECORDS_AT_ONCE = 5, 1_000
 """So many records are read for each transaction of the page, which has about four; where those do not fill it, more at once."""
 BUDGET_S = 1.5
 """What was not looked at by then is left to the next page."""
-ARCHIVE_WINDOWS_MS = (6 * HOUR_MS, 3 * DAY_MS)
 _STATUS = {SearchOutcome.COMMITTED: "COMPLETE_COMMIT", SearchOutcome.ABORTED: "COMPLETE_ABORT"}
 
 
@@ -165,9 +164,9 @@ def _newest(
 ) -> list[tuple[str, int, int]]:
     """Return the newest ``most`` behind a place; in an archive of short times first: each day has its files."""
     last_ms = min(place[0], query.until_ms, now_ms())
-    windows_ms = ARCHIVE_WINDOWS_MS if last_ms - ARCHIVE_WINDOWS_MS[0] < store.past.left_before_ms else ()
+    windows = windows_ms(store) if store.past.left_before_ms else ()
     found: list[tuple[str, int, int]] = []
-    for since_ms in (*(max(query.since_ms, last_ms - window_ms) for window_ms in windows_ms), query.since_ms):
+    for since_ms in (*(max(query.since_ms, last_ms - window_ms) for window_ms in windows), query.since_ms):
         values = (since_ms, query.until_ms, *place, *wanted.values(), most)
         found = [
             (id_, producer_id, start_ms)

@@ -21,7 +21,7 @@ from indoubt.collector.verdicts.data_loss import Loss, LossVerdict
 from indoubt.collector.views.aborts_and_losses import of_all_history, with_its_replay
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.past_of_identities import pasts_of, views_in
-from indoubt.collector.views.past_transactions import AROUND_MS, MOST_RECORDS, WINDOWS_MS
+from indoubt.collector.views.past_transactions import AROUND_MS, MOST_RECORDS, windows_ms
 from indoubt.collector.views.search import BUDGET_S, beginnings
 from indoubt.lifecycle.durations import HOUR_MS
 from indoubt.lifecycle.states import ROLLED_BACK
@@ -130,7 +130,7 @@ def _ended_before(
     statement, values = transaction_sql.undone(len(begins)), [begins] if begins else []
     found: list[EndKey] = []
     # All of history takes ten times as long.
-    for since_ms in (*(place[0] - window_ms for window_ms in WINDOWS_MS), 0):
+    for since_ms in (*(place[0] - window_ms for window_ms in windows_ms(store)), 0):
         first_ms = max(since_ms, wanted.since_ms)
         rows = store.rows(statement, first_ms, *place, *values, most, since_ms=first_ms - HOUR_MS)
         found = [(at, id_, pid, start) for at, id_, pid, start in rows]
