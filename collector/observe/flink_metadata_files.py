@@ -10,10 +10,16 @@ from pyarrow import fs
 
 from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import (
     METADATA_LIMIT,
+    AnnouncedCommits,
     read_checkpoint_metadata,
 )
-from indoubt.collector.records.formats.flink_metadata.sink_states import TransactionOwnership
-from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables
+from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import TransactionOwnership
+from indoubt.collector.records.formats.flink_records import (
+    Committable,
+    FlinkCommittables,
+    ListedFile,
+    SinkCommits,
+)
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError
 from indoubt.resource_managers.checkpoint_location import CheckpointLocation
@@ -22,6 +28,10 @@ FILE = "_metadata"
 _LOCAL = fs.LocalFileSystem()
 _PRESTO = "s3p://"
 """Flink's name for S3 by another client of its own."""
+
+
+_OPERATORS_OF_SINKS = (": Committer", ": Writer")
+"""What Flink puts behind a sink's name."""
 
 
 class Place(NamedTuple):
@@ -117,8 +127,11 @@ def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittabl
                     for each in metadata.to_commit
                 ),
                 *(branch.xid for branch in metadata.branches),
+                *(ListedFile(written.file.target) for written in metadata.files),
             ]
         ),
+        files=tuple(written.file for written in metadata.files),
+        sinks=tuple(SinkCommits(_sink_name(each), each.kind.value, each.commits) for each in metadata.announced),
         prefixes=frozenset(state.transactional_id_prefix for state in metadata.writer_states),
         pooled=frozenset(
             state.transactional_id_prefix
@@ -127,6 +140,15 @@ def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittabl
         ),
         error=f"{len(unread)} states of sinks were not read, the first: {first}" if unread else "",
     )
+
+
+def _sink_name(announced: AnnouncedCommits) -> str:
+    """Return what the job calls the sink: Flink 2 writes names, earlier versions only the operator's id."""
+    operator = announced.operator
+    for suffix in _OPERATORS_OF_SINKS:
+        if operator.name.endswith(suffix):
+            return operator.name.removesuffix(suffix)
+    return operator.name or f"operator {operator.operator_id}"
 
 
 def _open_state(place: Place, path: str) -> BinaryIO:

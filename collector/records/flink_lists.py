@@ -7,7 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from indoubt.collector.records.facts import HandleIdentity
 from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
-from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, Listed
+from indoubt.collector.records.formats.flink_records import (
+    Committable,
+    FlinkCommittables,
+    Listed,
+    SinkCommits,
+)
 
 JOBS_KEPT = 200
 """Jobs of a cluster whose lists stay in memory."""
@@ -143,6 +148,15 @@ class FlinkLists:
             for of_job in self.committables.values()
             for seen in of_job.values()
             if not seen.error
+        }
+
+    def announced(self) -> dict[tuple[str, int], tuple[SinkCommits, ...]]:
+        """Return (job, number) -> how many commits of each sink the checkpoint of that number announces."""
+        return {
+            (seen.job, seen.number): seen.sinks
+            for of_job in self.committables.values()
+            for seen in of_job.values()
+            if seen.sinks
         }
 
     def jobs_of_prefixes(self) -> ItemsView[str, tuple[str, str]]:

@@ -13,10 +13,12 @@ from indoubt.collector.records.formats.flink_records import (
     FlinkCommittables,
     FlinkJob,
     Listed,
+    SinkCommits,
     UnreadCheckpoint,
 )
 from indoubt.collector.records.xids import as_listed, xid_of
 from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.flink_announced import CommitsInDoubt, commits_in_doubt
 from indoubt.collector.verdicts.flink_cases import flink_case
 
 
@@ -76,6 +78,11 @@ class CurrentFlink:
             return None
         return case.job.job.cluster if case.job is not None else case.name.partition("/")[0]
 
+    def commits_in_doubt(self, at_once_ms: int) -> list[CommitsInDoubt]:
+        """Return what jobs that are over have announced and may not have committed (flink_announced.commits_in_doubt)."""
+        with self._reading() as state:
+            return commits_in_doubt(state.flink, at_once_ms=at_once_ms)
+
     def see_polled(self, cluster: str, at_ms: int, *, answered: bool) -> None:
         """Note whether a cluster's REST API answered a poll."""
         with self._reading() as state:
@@ -123,3 +130,8 @@ class CurrentFlink:
         """Return (Flink's job id, number) -> how many transactions the ``_metadata`` of that checkpoint lists."""
         with self._reading() as state:
             return state.flink.lists.listed_counts()
+
+    def commits_of_sinks(self) -> dict[tuple[str, int], tuple[SinkCommits, ...]]:
+        """Return (Flink's job id, number) -> how many commits of each sink that checkpoint announces."""
+        with self._reading() as state:
+            return state.flink.lists.announced()

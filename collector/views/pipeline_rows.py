@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from indoubt.collector.facts.transactional_ids import PrefixReport
 from indoubt.collector.records.facts import CheckpointFacts
 from indoubt.collector.records.flink_job_facts import FlinkJobFacts
+from indoubt.collector.records.formats.flink_records import SinkCommits
 from indoubt.collector.verdicts.timeout_risk import Timeout
-from indoubt.lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRestore, JobRow, TimeoutRow
+from indoubt.lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRestore, JobRow, SinkCommitsRow, TimeoutRow
 
 
 def id_row(report: PrefixReport) -> IdsRow:
@@ -28,8 +31,10 @@ def id_row(report: PrefixReport) -> IdsRow:
     )
 
 
-def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int | None] | None) -> CheckpointRow:
-    """Return a row of GET /checkpoints; ``transactions`` is their number and their rows, where known."""
+def checkpoint_row(
+    checkpoint: CheckpointFacts, transactions: tuple[int, int | None] | None, sinks: Sequence[SinkCommits] = ()
+) -> CheckpointRow:
+    """Return a row of GET /checkpoints; ``transactions`` is their number and their rows, where known; ``sinks`` of Flink's."""
     count, rows = transactions if transactions is not None else (None, None)
     return CheckpointRow(
         pipeline=checkpoint.pipeline,
@@ -46,6 +51,7 @@ def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int | N
         state_bytes=checkpoint.state_bytes,
         job=checkpoint.job,
         path=checkpoint.path,
+        sinks=tuple(SinkCommitsRow(sink=each.sink, kind=each.kind, commits=each.commits) for each in sinks),
     )
 
 
