@@ -31,6 +31,7 @@ import uvicorn
 from indoubt.collector.act.orders import database_participant
 from indoubt.collector.act.orders.audit import OrderHistory
 from indoubt.collector.act.orders.bulk_selection import Previews
+from indoubt.collector.act.orders.file_participant import FileParticipant
 from indoubt.collector.act.orders.hanging import HangingOrders
 from indoubt.collector.act.orders.order_runs import OrderRuns
 from indoubt.collector.act.orders.outcome_probes import OutcomeProbes
@@ -75,6 +76,7 @@ from indoubt.collector.standby.leadership import Leadership, Part
 from indoubt.collector.views import aborts_and_losses
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.loading import Loading
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.kafka.group_questions import members
 from indoubt.resource_managers.kafka.partitions import KafkaPartitions
@@ -155,6 +157,9 @@ def serve(
         {
             broker.name: KafkaParticipant(broker),
             **database_participant.participants(databases),
+            **(
+                {FILE_SINK.name: FileParticipant(current.flink)} if settings.flink or settings.flink_checkpoints else {}
+            ),
         }
     )
     hanging = HangingOrders(
@@ -279,7 +284,18 @@ def _observers(
     clusters = dict.fromkeys((*settings.flink, *settings.flink_checkpoints))
     if clusters:
         from indoubt.collector.observe.flink_committables import FlinkCommittablesReader
+        from indoubt.collector.observe.flink_files import FlinkFiles
     for name in clusters:
+        found.append(
+            FlinkFiles(
+                current,
+                store,
+                name,
+                interval_ms=LOCAL_POLLING_MS,
+                remote_interval_ms=tunable.remote_checkpoint_polling_ms,
+                overdue_ms=tunable.flink_commit_overdue_ms,
+            )
+        )
         found.append(
             FlinkCommittablesReader(
                 current,

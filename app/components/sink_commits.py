@@ -11,10 +11,12 @@ UNKNOWN = "unknown"
 
 
 def announced(sinks: Iterable[SinkCommitsRow]) -> str:
-    """Return ``orders_files: 12 commits; ledger: 6 commits of an unknown kind``, a dash where nothing is known of sinks."""
+    """Return ``orders_files: 12 commits (2 hidden); ledger: 6 commits of an unknown kind``, a dash where nothing is known."""
     return "; ".join(_of_one(sink) for sink in sinks) or "–"
 
 
 def _of_one(sink: SinkCommitsRow) -> str:
     kind = " of an unknown kind" if sink.kind == UNKNOWN else ""
-    return f"{sink.sink}: {counted(sink.commits, 'commit')}{kind}"
+    stands = [f"{number} {word}" for word, number in (("hidden", sink.hidden), ("missing", sink.missing)) if number]
+    files = f" ({', '.join(stands)})" if stands else ""
+    return f"{sink.sink}: {counted(sink.commits, 'commit')}{kind}{files}"

@@ -13,7 +13,7 @@ from indoubt.app.components.transaction_groups import rows_held
 from indoubt.app.components.verdict_signs import Tone, badge, state_text, verdict_badge
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import Action
-from indoubt.lifecycle.resource_manager_kinds import KAFKA, KINDS
+from indoubt.lifecycle.resource_manager_kinds import KAFKA, WATCHED
 from indoubt.lifecycle.rows.orders import OrderResult
 from indoubt.lifecycle.rows.transactions import TransactionRow
 from indoubt.lifecycle.verdicts import Evidence
@@ -115,7 +115,7 @@ def _sent(action: Action, shown: Sequence[TransactionRow]) -> str:
 
 
 def _statement(action: Action, resource_manager: str) -> str:
-    kind = KINDS.get(resource_manager)
+    kind = WATCHED.get(resource_manager)
     if kind is None or action not in _DONE:
         return f"{action.value} in {resource_manager}"
     return kind.commit_sends if action is Action.COMMIT else kind.abort_sends

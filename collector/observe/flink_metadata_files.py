@@ -10,10 +10,10 @@ from pyarrow import fs
 
 from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import (
     METADATA_LIMIT,
-    AnnouncedCommits,
     read_checkpoint_metadata,
 )
 from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import TransactionOwnership
+from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
 from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCommittables,
@@ -130,8 +130,13 @@ def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittabl
                 *(ListedFile(written.file.target) for written in metadata.files),
             ]
         ),
-        files=tuple(written.file for written in metadata.files),
-        sinks=tuple(SinkCommits(_sink_name(each), each.kind.value, each.commits) for each in metadata.announced),
+        files=tuple(
+            replace(each.file, checkpoint_id=each.checkpoint_id, sink=_sink_name(each.operator))
+            for each in metadata.files
+        ),
+        sinks=tuple(
+            SinkCommits(_sink_name(each.operator), each.kind.value, each.commits) for each in metadata.announced
+        ),
         prefixes=frozenset(state.transactional_id_prefix for state in metadata.writer_states),
         pooled=frozenset(
             state.transactional_id_prefix
@@ -142,9 +147,8 @@ def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittabl
     )
 
 
-def _sink_name(announced: AnnouncedCommits) -> str:
+def _sink_name(operator: FlinkOperator) -> str:
     """Return what the job calls the sink: Flink 2 writes names, earlier versions only the operator's id."""
-    operator = announced.operator
     for suffix in _OPERATORS_OF_SINKS:
         if operator.name.endswith(suffix):
             return operator.name.removesuffix(suffix)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView
+from collections.abc import ItemsView, Iterator
 from dataclasses import dataclass, field, replace
 
 from indoubt.collector.records.facts import HandleIdentity
@@ -11,8 +11,8 @@ from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCommittables,
     Listed,
-    SinkCommits,
 )
+from indoubt.collector.records.formats.pending_files import PendingFile
 
 JOBS_KEPT = 200
 """Jobs of a cluster whose lists stay in memory."""
@@ -150,14 +150,19 @@ class FlinkLists:
             if not seen.error
         }
 
-    def announced(self) -> dict[tuple[str, int], tuple[SinkCommits, ...]]:
-        """Return (job, number) -> how many commits of each sink the checkpoint of that number announces."""
-        return {
-            (seen.job, seen.number): seen.sinks
-            for of_job in self.committables.values()
-            for seen in of_job.values()
-            if seen.sinks
-        }
+    def announcing(self) -> Iterator[FlinkCommittables]:
+        """Yield those of which is known how many commits each sink announces."""
+        for of_job in self.committables.values():
+            yield from (seen for seen in of_job.values() if seen.sinks)
+
+    def files(self, cluster: str) -> dict[str, tuple[PendingFile, int]]:
+        """Return each file that a cluster's lists on disk name, by its name, and when the first of them was read (epoch ms)."""
+        found: dict[str, tuple[PendingFile, int]] = {}
+        for (of_cluster, _), of_job in self.committables.items():
+            for seen in of_job.values() if of_cluster == cluster else ():
+                for file in seen.files if not seen.is_gone else ():
+                    found.setdefault(file.target, (file, seen.read_ms))
+        return found
 
     def jobs_of_prefixes(self) -> ItemsView[str, tuple[str, str]]:
         """Return each prefix with (cluster, job) of the job whose sink was seen to use it last."""

@@ -20,6 +20,8 @@ class ObserverKind(Enum):
     DATABASE = "database"
     FLINK = "flink"
     FLINK_CHECKPOINTS = "flink checkpoints of"
+    FLINK_FILES = "flink files of"
+    """Files of FileSinks that checkpoints list."""
     CHECKPOINT_DIRECTORY = "checkpoints of"
 
 

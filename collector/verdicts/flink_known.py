@@ -77,6 +77,8 @@ class FlinkCase:
     """Its job went on from another one's work since it began, or its prefix alone says whose it is, and others may use that."""
     stated: str = ""
     """Which statement of the settings binds the job's lists to this Kafka cluster; empty: none does."""
+    is_file: bool = False
+    """It is a file of a FileSink, which its store keeps hidden for ever; ``is_branch`` holds of it, too."""
     may_refuse_flink: bool = False
     """Its database may refuse the commit that Flink sends after a restore: MariaDB does, and lists as MySQL does."""
     has_answered: bool = False

@@ -13,13 +13,16 @@ from indoubt.collector.records.formats.flink_records import (
     FlinkCommittables,
     FlinkJob,
     Listed,
-    SinkCommits,
+    ListedFile,
     UnreadCheckpoint,
 )
-from indoubt.collector.records.xids import as_listed, xid_of
+from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile
+from indoubt.collector.records.xids import listed_of
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.flink_announced import CommitsInDoubt, commits_in_doubt
 from indoubt.collector.verdicts.flink_cases import flink_case
+from indoubt.collector.views.pipeline_rows import sink_rows
+from indoubt.lifecycle.rows.pipelines import SinkCommitsRow
 
 
 class CurrentFlink:
@@ -118,8 +121,8 @@ class CurrentFlink:
         with self._reading() as state:
             if not state.flink.lists.committables:
                 return frozenset()
-            xids = [xid_of(branch.resource_manager, branch.transaction) for branch in state.branches.values()]
-            listed: list[Listed] = [as_listed(xid) for xid in xids if xid is not None]
+            of_branches = (listed_of(b.resource_manager, b.transaction) for b in state.branches.values())
+            listed: list[Listed] = [each for each in of_branches if each is not None]
             for identity in state.open:
                 id_, producer_id, epoch = state.broker[identity].handle_identity
                 if producer_id is not None and epoch is not None:
@@ -131,7 +134,27 @@ class CurrentFlink:
         with self._reading() as state:
             return state.flink.lists.listed_counts()
 
-    def commits_of_sinks(self) -> dict[tuple[str, int], tuple[SinkCommits, ...]]:
-        """Return (Flink's job id, number) -> how many commits of each sink that checkpoint announces."""
+    def commits_of_sinks(self) -> dict[tuple[str, int], tuple[SinkCommitsRow, ...]]:
+        """Return (Flink's job id, number) -> how many commits of each sink that checkpoint announces, and how its files stand."""
         with self._reading() as state:
-            return state.flink.lists.announced()
+            lists, seen = list(state.flink.lists.announcing()), dict(state.flink.files_seen)
+        return {(each.job, each.number): sink_rows(each, seen.get(each.cluster, {})) for each in lists}
+
+    def files_listed(self, cluster: str) -> dict[str, tuple[PendingFile, int]]:
+        """Return each file that a cluster's checkpoints on disk list, by its name, and when its list was read (epoch ms)."""
+        with self._reading() as state:
+            return state.flink.lists.files(cluster)
+
+    def file_listed(self, target: str) -> PendingFile | None:
+        """Return a file as the newest checkpoint lists it that does."""
+        with self._reading() as state:
+            listings = state.flink.lists.listings(ListedFile(target))
+        return next((file for each in reversed(listings) for file in each.files if file.target == target), None)
+
+    def see_files(self, cluster: str, seen: dict[str, FileSeen]) -> None:
+        """Note how a cluster's files stand; it is not history."""
+        with self._reading() as state:
+            is_same = state.flink.files_seen.get(cluster, {}) == seen
+            state.flink.files_seen[cluster] = seen
+        if not is_same:
+            self._changed()

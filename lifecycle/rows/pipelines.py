@@ -51,11 +51,15 @@ class SinkCommitsRow:
     """How many commits a checkpoint announces of one sink of a Flink job.
 
     ``kind``: kafka, jdbc, files; unknown: of how its committables are to be read nothing is known, only how many there are.
+    ``visible``, ``hidden``, ``missing``: how many of its files the store had so at the last look; null where they are no files.
     """
 
     sink: str
     kind: str
     commits: int
+    visible: int | None
+    hidden: int | None
+    missing: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

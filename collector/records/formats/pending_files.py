@@ -1,11 +1,9 @@
-"""A file that Flink's FileSink has written whole and not yet made visible: what makes it visible, as a checkpoint lists it."""
+"""A file that Flink's FileSink has written whole and not yet made visible, as a checkpoint lists it, and how the store has it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-FILE_SINK = "file_sink"
-"""What stands for the resource manager of such a file."""
+from enum import Enum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +19,31 @@ class PendingFile:
     temporary: str = ""
     upload: str = ""
     parts: tuple[tuple[int, str], ...] = ()
+    checkpoint_id: int = 0
+    """The first checkpoint that lists it."""
+    sink: str = ""
+    """What its job calls the sink."""
 
     @property
     def is_understood(self) -> bool:
         """Say whether it is known what makes it visible."""
         return bool(self.temporary or self.upload)
+
+
+class Standing(Enum):
+    """How a store has a file that a checkpoint lists; the value is the API's word."""
+
+    HIDDEN = "hidden"
+    """It is there whole, under its temporary name or as an upload that is not completed; nothing bears its own name."""
+    VISIBLE = "visible"
+    MISSING = "missing"
+    """Neither is there: it was removed, or made visible and taken away since."""
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSeen:
+    """How a store had a file at the last look; ``why``: what was found, where it is UNCLEAR."""
+
+    standing: Standing
+    why: str = ""
