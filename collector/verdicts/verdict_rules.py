@@ -47,7 +47,8 @@ def rule_1_settled(case: Case) -> Judgement | None:
     t = case.transaction
     gone = (branch_evidence.ended(t.branch),) if t.branch is not None and not t.is_listed else ()
     is_assumed = t.outcome is None and t.branch is not None and t.branch.end_is_assumed
-    assumes = (_assumed_of_end(t),) if is_assumed else ()
+    is_missing = t.branch is not None and t.branch.proof is BranchProof.MISSING
+    assumes = (Assumption.NOT_TAKEN_AWAY if is_missing else Assumption.SAME_DATABASE,) if is_assumed else ()
     if t.state is TransactionState.COMMITTED:
         committed = Evidence(fact="committed", source=_by(t), at_ms=t.ended_ms)
         return _judgement(Verdict.SETTLED, 1, committed, *gone, assumes=assumes)
@@ -344,11 +345,6 @@ def _decided(case: Case) -> tuple[Evidence, ...]:
     who = "the pipeline" if decision.who.startswith(BY_RUN) else decision.who
     fact = f"{who} wrote “commit” {for_all} into its log (entry {offset}), and nothing revoked it"
     return (Evidence(fact=fact, source=DECISIONS, at_ms=decision.at_ms),)
-
-
-def _assumed_of_end(t: TransactionView) -> Assumption:
-    is_missing = t.branch is not None and t.branch.proof is BranchProof.MISSING
-    return Assumption.NOT_TAKEN_AWAY if is_missing else Assumption.SAME_DATABASE
 
 
 def _undecided() -> Evidence:
