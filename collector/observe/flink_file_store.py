@@ -10,6 +10,7 @@ import errno
 import functools
 import importlib
 import os
+import re
 import stat
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -17,12 +18,15 @@ from typing import Any, TypeVar
 from pyarrow import fs
 
 from indoubt.collector.observe.flink_metadata_files import filesystem_of
-from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing
+from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing, UnnamedFile
 from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 
 T = TypeVar("T")
 S3 = "s3://"
 _NOT_FOUND = ("404", "NoSuchKey", "NoSuchUpload", "NotFound")
+_HIDDEN = re.compile(r"\.(?P<name>.+)\.inprogress\.[0-9a-f-]+", re.DOTALL)
+HIDDEN_LIMIT = 10_000
+"""Hidden files of one directory that are looked through at most."""
 _CONNECT_LIMIT_S, _READ_LIMIT_S = 3, 10
 
 
@@ -50,6 +54,8 @@ class FileStore:
 
     def make_visible(self, file: PendingFile) -> None:
         """Make a file visible that is hidden now. Raises ResourceManagerError: nothing was done, or what went wrong."""
+        if file.size is None:
+            raise ResourceManagerError(f"no checkpoint says how many bytes {file.target} has: it is not made visible")
         self._require_hidden(file)
         if file.upload:
             parts = [{"PartNumber": number, "ETag": tag} for number, tag in file.parts]
@@ -61,6 +67,30 @@ class FileStore:
         seen = self.look(file)
         if seen.standing is not Standing.VISIBLE:
             raise ResourceManagerError(f"{file.target} is not visible after that: {seen.why or seen.standing.value}")
+
+    def hidden_in(self, directory: str) -> list[UnnamedFile]:
+        """Return the hidden files in a directory, at most HIDDEN_LIMIT, each with when it was begun by: none in other stores.
+
+        Raises ResourceManagerError.
+        """
+        if directory.startswith("/"):
+            return _hidden_in(directory)
+        return self._ask(lambda: self._uploads_in(directory)) if directory.startswith(S3) else []
+
+    def _uploads_in(self, directory: str) -> list[UnnamedFile]:
+        bucket, _, prefix = directory.removeprefix(S3).partition("/")
+        found: list[UnnamedFile] = []
+        marker: dict[str, str] = {}
+        while len(found) < HIDDEN_LIMIT:
+            answer = self._client().list_multipart_uploads(Bucket=bucket, Prefix=f"{prefix}/", Delimiter="/", **marker)
+            for upload in answer.get("Uploads", ()):
+                file = PendingFile(target=f"{S3}{bucket}/{upload['Key']}", size=None, upload=upload["UploadId"])
+                opened_ms = round(upload["Initiated"].timestamp() * 1000)
+                found.append(UnnamedFile(file=file, directory=directory, opened_ms=opened_ms))
+            if not answer.get("IsTruncated"):
+                break
+            marker = {"KeyMarker": answer["NextKeyMarker"], "UploadIdMarker": answer["NextUploadIdMarker"]}
+        return found
 
     def remove(self, file: PendingFile) -> None:
         """Remove a file that is hidden now, so that nobody makes it visible. Raises ResourceManagerError, as ``make_visible``."""
@@ -141,6 +171,26 @@ class FileStore:
             raise Unreachable(f"S3 does not answer: {code or type(error).__name__}") from None
 
 
+def _hidden_in(directory: str) -> list[UnnamedFile]:
+    found: list[UnnamedFile] = []
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                name = _HIDDEN.fullmatch(entry.name)
+                if name is None or not entry.is_file(follow_symlinks=False):
+                    continue
+                file = PendingFile(target=f"{directory}/{name['name']}", size=None, temporary=entry.path)
+                opened_ms = entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
+                found.append(UnnamedFile(file=file, directory=directory, opened_ms=opened_ms))
+                if len(found) == HIDDEN_LIMIT:
+                    break
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ResourceManagerError(f"directory {directory} cannot be listed: {error.strerror}") from None
+    return found
+
+
 def _seen(file: PendingFile, visible: int | None, hidden: int | None) -> FileSeen:
     """Return the standing of a file by how many bytes it has under each of its names; None: it is not there."""
     if visible is not None and hidden is not None:
@@ -155,8 +205,10 @@ def _seen(file: PendingFile, visible: int | None, hidden: int | None) -> FileSee
         return FileSeen(standing=Standing.UNCLEAR, why="it is not visible, and what makes it so is not known here")
     if hidden is None:
         return FileSeen(standing=Standing.MISSING)
+    if file.size is None:
+        return FileSeen(standing=Standing.HIDDEN)
     # A task that went on before it failed leaves more bytes: they are cut off.
-    is_whole = hidden == file.size if file.upload else file.size is not None and hidden >= file.size
+    is_whole = hidden == file.size if file.upload else hidden >= file.size
     if is_whole:
         return FileSeen(standing=Standing.HIDDEN)
     return FileSeen(standing=Standing.UNCLEAR, why=f"it is hidden with {hidden} bytes, and {file.size} were written")
@@ -191,8 +243,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 def _rename(file: PendingFile) -> None:
     """Give a file its own name, never in place of another one: the link fails where there is one."""
-    if file.size is not None:
-        _local(os.truncate, file.temporary, file.size)
+    _local(os.truncate, file.temporary, file.size)
     try:
         os.link(file.temporary, file.target)
     except OSError as error:

@@ -12,7 +12,7 @@ from indoubt.collector.history.store import Store
 from indoubt.collector.observe.flink_file_store import FileStore
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.records.branches import BranchFacts, DatabaseSnapshot
-from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing
+from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing, UnnamedFile
 from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof, Observed, Position
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
@@ -22,6 +22,10 @@ from indoubt.lifecycle.errors import ResourceManagerError
 from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
 
 _PROOFS = {Standing.VISIBLE: BranchProof.COMMITTED, Standing.MISSING: BranchProof.MISSING}
+
+
+LISTED_EVERY_S = 10.0
+"""So often the directories of file sinks are looked through for what no checkpoint names."""
 
 
 def instance_of(cluster: str) -> str:
@@ -51,7 +55,11 @@ class FlinkFiles(Observer):
         self._seen: dict[str, FileSeen] = {}
         """Target -> how it was at its last look; what is visible is not looked for again."""
         self._missed: frozenset[str] = frozenset()
-        self._next_remote_s = 0.0
+        self._next_remote_s = self._next_listing_s = 0.0
+        self._hidden: dict[str, UnnamedFile] = {}
+        """What no checkpoint names, by its name once it would be visible."""
+        self._kept: dict[str, PendingFile] = {}
+        """The same as long as its end was not seen."""
         self._unasked: dict[str, str] = {}
         """Target -> why it could not be looked for at the last try."""
 
@@ -77,13 +85,38 @@ class FlinkFiles(Observer):
         """Look once for every file that is listed, or was told of, and is not known to be visible."""
         listed, at_ms = self.current.flink.files_listed(self._cluster), now_ms()
         before = self.current.listed_branches(self._listed_in)
+        unnamed = self._unnamed()
+        self._kept = {name: file for name, file in self._kept.items() if name in before}
+        self._kept |= {name: each.file for name, each in unnamed.items() if name not in listed}
         # One whose list is forgotten is only known by its name.
-        unlisted = {name: (PendingFile(target=name, size=None), at_ms) for name in before if name not in listed}
-        looked = self._look({**listed, **unlisted})
+        unlisted = {name: (self._kept.get(name) or PendingFile(target=name, size=None), at_ms) for name in before}
+        looked = self._look({**unlisted, **listed})
         self._tell(listed, before, looked, at_ms)
+        new = [name for name in unnamed if name not in before and name not in listed]
+        if new:
+            self.arrived([self._observed(self._listed(name, at_ms)) for name in new])
         self.current.flink.see_files(self._cluster, dict(self._seen))
         error = next((self._unasked[name] for name in before if name in self._unasked), "")
         self.current.see_branches(self._listed_in, DatabaseSnapshot(at_ms=at_ms, error=error))
+
+    def _unnamed(self) -> dict[str, UnnamedFile]:
+        """Return the hidden files that the last checkpoint of each job that writes there would name, and none on disk does."""
+        if time.monotonic() < self._next_listing_s:
+            return self._hidden
+        self._next_listing_s = time.monotonic() + LISTED_EVERY_S
+        named, found = self.current.flink.files_named(), dict[str, UnnamedFile]()
+        for directory, until_ms in self.current.flink.file_directories(self._cluster).items():
+            try:
+                hidden = self._files.hidden_in(directory)
+            except ResourceManagerError as error:
+                self._unasked[directory] = str(error)
+                continue
+            for each in hidden:
+                if each.opened_ms < until_ms and not {each.file.temporary, each.file.upload} & named:
+                    found[each.file.target] = each
+        self._hidden = found
+        self.current.flink.see_unnamed_files(self._cluster, dict(found))
+        return found
 
     def _look(self, files: Mapping[str, tuple[PendingFile, int]]) -> dict[str, FileSeen]:
         is_remote_due = time.monotonic() >= self._next_remote_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import BinaryIO, NamedTuple
@@ -12,6 +13,7 @@ from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import
     METADATA_LIMIT,
     read_checkpoint_metadata,
 )
+from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkBucket
 from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import TransactionOwnership
 from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
 from indoubt.collector.records.formats.flink_records import (
@@ -134,6 +136,8 @@ def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittabl
             replace(each.file, checkpoint_id=each.checkpoint_id, sink=_sink_name(each.operator))
             for each in metadata.files
         ),
+        buckets=frozenset(bucket.directory for bucket in metadata.buckets),
+        in_progress=_in_progress(metadata.buckets),
         sinks=tuple(
             SinkCommits(_sink_name(each.operator), each.kind.value, each.commits) for each in metadata.announced
         ),
@@ -145,6 +149,11 @@ def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittabl
         ),
         error=f"{len(unread)} states of sinks were not read, the first: {first}" if unread else "",
     )
+
+
+def _in_progress(buckets: Iterable[FlinkBucket]) -> frozenset[str] | None:
+    names = [bucket.in_progress for bucket in buckets]
+    return None if None in names else frozenset(name for name in names if name)
 
 
 def _sink_name(operator: FlinkOperator) -> str:

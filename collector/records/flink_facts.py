@@ -24,7 +24,7 @@ from indoubt.collector.records.formats.flink_records import (
     FlinkStatus,
     UnreadCheckpoint,
 )
-from indoubt.collector.records.formats.pending_files import FileSeen
+from indoubt.collector.records.formats.pending_files import FileSeen, UnnamedFile
 
 JOBS_KEPT = 200
 """Jobs that REST tells of stay in memory, up to twice as many."""
@@ -55,6 +55,8 @@ class FlinkState:
     """Cluster -> the checkpoints whose ``_metadata`` could not be read, or not be understood, at the last look."""
     files_seen: dict[str, dict[str, FileSeen]] = field(default_factory=dict)
     """Cluster -> file that checkpoints list, by its name once it is visible -> how its store had it at the last look."""
+    unnamed_files: dict[str, dict[str, UnnamedFile]] = field(default_factory=dict)
+    """Cluster -> hidden file that no checkpoint that was read names, by its name once it would be visible."""
     clusters: JobClusters = field(default_factory=JobClusters)
     writes_here: Mapping[str, bool] = field(default_factory=dict)
     """Cluster -> whether the settings say that its jobs write to this Kafka cluster only; none: they say nothing of it."""
@@ -248,6 +250,7 @@ class FlinkState:
             out_of_reach={cluster: dict(why) for cluster, why in self.out_of_reach.items()},
             unread=dict(self.unread),
             files_seen=dict(self.files_seen),
+            unnamed_files=dict(self.unnamed_files),
             _restored=dict(self._restored),
             clusters=self.clusters.copy(),
             writes_here=self.writes_here,

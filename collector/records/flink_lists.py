@@ -164,6 +164,32 @@ class FlinkLists:
                     found.setdefault(file.target, (file, seen.read_ms))
         return found
 
+    def of_directory(self, directory: str) -> dict[tuple[str, str], list[FlinkCommittables]]:
+        """Return the lists on disk of each (cluster, job) whose file sinks are seen to write to a directory."""
+        there = {job: [one for one in of_job.values() if not one.is_gone] for job, of_job in self.committables.items()}
+        return {job: lists for job, lists in there.items() if any(directory in each.buckets for each in lists)}
+
+    def file_directories(self, cluster: str) -> set[str]:
+        """Return the directories that the file sinks of a cluster's jobs write to, by its lists on disk."""
+        return {
+            directory
+            for (of_cluster, _), of_job in self.committables.items()
+            if of_cluster == cluster
+            for each in of_job.values()
+            if not each.is_gone
+            for directory in each.buckets
+        }
+
+    def files_named(self) -> set[str]:
+        """Return the temporary names and uploads of all files that any list on disk names."""
+        found: set[str] = set()
+        for of_job in self.committables.values():
+            for each in of_job.values():
+                if not each.is_gone:
+                    found |= {name for file in each.files for name in (file.temporary, file.upload) if name}
+                    found |= each.in_progress or set()
+        return found
+
     def jobs_of_prefixes(self) -> ItemsView[str, tuple[str, str]]:
         """Return each prefix with (cluster, job) of the job whose sink was seen to use it last."""
         return self._prefixes.items()

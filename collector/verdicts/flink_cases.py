@@ -29,6 +29,7 @@ from indoubt.collector.verdicts.flink_line import (
     several_clusters,
 )
 from indoubt.collector.verdicts.flink_rivals import may_share_prefix, rival
+from indoubt.collector.verdicts.flink_unnamed_files import unnamed_by
 from indoubt.collector.verdicts.flink_unread_lists import (
     owner_by_number,
     unread_list,
@@ -170,10 +171,19 @@ def _case_of_file(state: FlinkState, target: str) -> FlinkCase | None:
     listings, doubt = _listings(state, ListedFile(target), 0)
     file = next((each for listing in listings for each in listing.files if each.target == target), None)
     if file is None:
-        return None
+        return _case_of_unnamed(state, target)
     start_ms = min(each.written_ms for each in listings)
     case = _listed(state, listings, start_ms, file.checkpoint_id, doubt, held_since_ms=0)
     return replace(case, is_branch=True, is_file=True)
+
+
+def _case_of_unnamed(state: FlinkState, target: str) -> FlinkCase | None:
+    unnamed = unnamed_by(state, target)
+    if unnamed is None:
+        return None
+    file, last = unnamed
+    case = _case(state, (last.listing.cluster, last.listing.job), (), file.opened_ms)
+    return replace(case, unnamed=unnamed, is_branch=True, is_file=True)
 
 
 def is_flinks(branch: BranchFacts) -> bool:

@@ -198,6 +198,28 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
     )
 
 
+def rule_38_unnamed(case: FlinkCase) -> Judgement | None:
+    """A hidden file that the last checkpoint would name, and that none on disk names: what it holds is written again."""
+    if case.unnamed is None:
+        return None
+    file, last = case.unnamed
+    fact = (
+        f"{last.listing.path}/{METADATA} names every file that {last.name} has open or has to make visible, and no checkpoint on "
+        "disk names this one, which was begun before: a job that was set back left it, and writes its rows again"
+    )
+    return Judgement(
+        verdict=Verdict.ABORT_IT,
+        rule=38,
+        rests_on=(
+            Evidence(fact=fact, source=METADATA, at_ms=last.taken_ms),
+            Evidence(fact=f"it was written to {file.directory} last", source=METADATA, at_ms=file.opened_ms),
+        ),
+        assumes=(Assumption.NO_OTHER_NAMES_IT,),
+        may_abort=True,
+        loses_data=True,
+    )
+
+
 def rule_26_lingering(case: FlinkCase) -> Judgement | None:
     """The work was restored from a checkpoint that was taken before it and does not list it: its rows are written again."""
     restore, restored = case.last_restore, case.restored
@@ -297,6 +319,7 @@ RULES: tuple[Callable[[FlinkCase], Judgement | None], ...] = (
     rule_36_list_gone,
     rule_34_failed,
     rule_25_end_not_seen,
+    rule_38_unnamed,
     rule_26_lingering,
     rule_27_job_runs,
     rule_30_list_out_of_reach,

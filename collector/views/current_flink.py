@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.flink_job_facts import PATH_SKEW_MS
 from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCheckpoint,
@@ -16,11 +17,12 @@ from indoubt.collector.records.formats.flink_records import (
     ListedFile,
     UnreadCheckpoint,
 )
-from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile
+from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, UnnamedFile
 from indoubt.collector.records.xids import listed_of
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.flink_announced import CommitsInDoubt, commits_in_doubt
 from indoubt.collector.verdicts.flink_cases import flink_case
+from indoubt.collector.verdicts.flink_unnamed_files import last_lists, unnamed_by
 from indoubt.collector.views.pipeline_rows import sink_rows
 from indoubt.lifecycle.rows.pipelines import SinkCommitsRow
 
@@ -150,6 +152,32 @@ class CurrentFlink:
         with self._reading() as state:
             listings = state.flink.lists.listings(ListedFile(target))
         return next((file for each in reversed(listings) for file in each.files if file.target == target), None)
+
+    def file_directories(self, cluster: str) -> dict[str, int]:
+        """Return the directories that a cluster's file sinks write to, and until when (epoch ms) what was begun is named by now."""
+        with self._reading() as state:
+            flink = state.flink
+            lists = {each: last_lists(flink, each) for each in flink.lists.file_directories(cluster)}
+        return {each: min(one.taken_ms for one in found) - PATH_SKEW_MS for each, found in lists.items() if found}
+
+    def files_named(self) -> set[str]:
+        """Return the temporary names and uploads of all files that checkpoints on disk name."""
+        with self._reading() as state:
+            return state.flink.lists.files_named()
+
+    def see_unnamed_files(self, cluster: str, seen: dict[str, UnnamedFile]) -> None:
+        """Note which hidden files of a cluster no checkpoint on disk names; it is not history."""
+        with self._reading() as state:
+            is_same = state.flink.unnamed_files.get(cluster, {}) == seen
+            state.flink.unnamed_files[cluster] = seen
+        if not is_same:
+            self._changed()
+
+    def unnamed_file(self, target: str) -> PendingFile | None:
+        """Return a hidden file that no checkpoint on disk names and the last ones would."""
+        with self._reading() as state:
+            found = unnamed_by(state.flink, target)
+        return found[0].file if found is not None else None
 
     def see_files(self, cluster: str, seen: dict[str, FileSeen]) -> None:
         """Note how a cluster's files stand; it is not history."""

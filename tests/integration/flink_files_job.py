@@ -77,6 +77,11 @@ class FilesJob:
 
         return wait_until(f"checkpoint {number}", found, LIMIT_S)
 
+    def newest_checkpoint(self) -> Path:
+        """Return the directory of the checkpoint whose ``_metadata`` was written last."""
+        taken = self._checkpoints.glob("*/chk-*/_metadata")
+        return max(taken, key=lambda path: path.stat().st_mtime_ns).parent
+
     def kill(self) -> None:
         """End it by SIGKILL."""
         if self._process is not None:

@@ -19,7 +19,7 @@ from tests.integration.flink_files_job import LAST, PARALLELISM, FilesJob
 from tests.integration.kafka_fixtures import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
-ORDERS = 400
+ORDERS, LONG_ORDERS = 400, 2_600
 NAME = f"chk-{LAST}"
 SETTINGS = {
     "INDOUBT_FLINK_POLLING_MS": "200",
@@ -207,3 +207,28 @@ def test_files_that_are_removed_are_lost_as_far_as_is_known(local: Written) -> N
         local.collector.wait_for(row["transaction"], "neither the file nor", state="aborted", certainty="likely")
     losses = wait_until("the losses", lambda: local.collector.rows("losses"), LIMIT_S)
     assert {(loss["verdict"], loss["certainty"]) for loss in losses} == {("lost", "likely")}
+
+
+def test_what_a_killed_job_left_open_is_removed_once_no_checkpoint_names_it(local: Written) -> None:
+    local.job.start(LONG_ORDERS)
+    local.job.checkpoint(LAST)
+    wait_until("records behind it", lambda: sum(local.visible().values()), LIMIT_S)
+    local.job.kill()
+    newest = local.job.newest_checkpoint()
+    local.job.start(LONG_ORDERS, restore=newest)
+    # Its own checkpoints name what it has open; one that is taken 30 s after does not name what it had open before.
+    left = wait_until("files that no checkpoint names", lambda: unnamed(local), 2 * LIMIT_S)
+    done = [local.collector.order("abort", row, confirm=row["transaction"]).json() for row in left]
+    assert {each["steps"][0]["outcome"] for each in done} == {"aborted"}, done
+    for row in left:
+        target = Path(row["transaction"])
+        assert not list(target.parent.glob(f".{target.name}.inprogress.*"))
+        local.collector.wait_for(row["transaction"], state="aborted", verdict="settled")
+    local.job.wait_for_end()
+    expected = Counter({f"order {number}": 1 for number in range(LONG_ORDERS)})
+    assert local.visible() == expected
+
+
+def unnamed(written: Written) -> list[dict[str, Any]]:
+    rows = written.collector.rows("transactions?all=true")
+    return [row for row in rows if (row["rule"], row["verdict"], row["certainty"]) == (38, "abort it", "likely")]

@@ -63,10 +63,10 @@ class FileParticipant:
         return [self._hidden(view) for view in seen]
 
     def _hidden(self, view: TransactionView) -> HiddenFile | None:
-        file = self._flink.file_listed(view.transaction)
+        file = self._flink.file_listed(view.transaction) or self._flink.unnamed_file(view.transaction)
         if file is None:
             raise ResourceManagerError(
-                f"no checkpoint that was read lists {view.transaction}: what it is called is not known"
+                f"no checkpoint that was read lists {view.transaction}, and none that would is known"
             )
         if self._files.look(file).standing is not Standing.HIDDEN:
             return None

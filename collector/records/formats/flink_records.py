@@ -139,6 +139,10 @@ class FlinkCommittables:
     """Those of sinks that use their ids again (TransactionNamingStrategy.POOLING)."""
     files: tuple[PendingFile, ...] = ()
     """What makes the files visible that ``committables`` names."""
+    buckets: frozenset[str] = frozenset()
+    """The directories that the job's FileSinks write to."""
+    in_progress: frozenset[str] | None = frozenset()
+    """Temporary names and ids of uploads that their writers go on with after a restore; None: one was not understood."""
     sinks: tuple[SinkCommits, ...] = ()
     """The commits of every sink whose committer's state has the known form, also where ``error`` is set."""
     error: str = ""

@@ -30,6 +30,15 @@ class PendingFile:
         return bool(self.temporary or self.upload)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnnamedFile:
+    """A hidden file that no checkpoint that was read names. ``opened_ms`` (epoch ms, the store's clock): it was begun by then."""
+
+    file: PendingFile
+    directory: str
+    opened_ms: int
+
+
 class Standing(Enum):
     """How a store has a file that a checkpoint lists; the value is the API's word."""
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.commit_requests import COMMITTER_STATE, WRITER_STATE
-from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkFile, is_file_writer_state
+from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkBucket, FlinkFile, read_bucket
 from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import (
     FUNCTION_STATE,
     FlinkBranch,
@@ -95,6 +95,8 @@ class FlinkCheckpointMetadata:
     """What the JDBC sinks have prepared: a restore from this checkpoint commits all of it."""
     files: tuple[FlinkFile, ...] = ()
     """What the file sinks have written whole: those that are to be made visible at its completion."""
+    buckets: tuple[FlinkBucket, ...] = ()
+    """Where the file sinks' writers write, and what they go on with."""
     announced: tuple[AnnouncedCommits, ...] = ()
     """By sink, in the order of the file; without sinks whose committer's state could not be read at all."""
 
@@ -132,6 +134,7 @@ def read_checkpoint_metadata(data: bytes, open_state: OpenState) -> FlinkCheckpo
         writer_states=tuple(states.writer_states),
         branches=states.branches,
         files=tuple(states.files),
+        buckets=tuple(states.buckets),
         announced=states.announced,
         unread=tuple(states.unread),
     )
@@ -146,6 +149,7 @@ class _SinkStates:
         self._transactions_left = TRANSACTION_LIMIT
         self.committables: list[FlinkCommittable] = []
         self.files: list[FlinkFile] = []
+        self.buckets: list[FlinkBucket] = []
         self._counted: dict[tuple[FlinkOperator, SinkKind], int] = {}
         self.writer_states: list[FlinkWriterState] = []
         self._of_functions: list[FlinkBranch] = []
@@ -230,7 +234,8 @@ class _SinkStates:
         writers: list[FlinkWriterState] = []
         branches: list[FlinkBranch] | None = None
         for element in elements:
-            if is_file_writer_state(element):
+            if (bucket := read_bucket(element, operator)) is not None:
+                self.buckets += self._within_limit(iter([bucket]), lambda _: 1)
                 continue
             found = read_branches(element, operator)
             if found is None:

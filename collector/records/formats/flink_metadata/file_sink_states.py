@@ -18,9 +18,11 @@ from indoubt.collector.records.formats.pending_files import PendingFile
 from indoubt.lifecycle.errors import MalformedRecord
 
 _COMMITTABLE_MAGIC, _BUCKET_MAGIC, _PENDING_MAGIC = 0x1E765C80, 0x1E764B79, 0x2C853C89
+_IN_PROGRESS_MAGIC = 0xB3A4073D
 _LOCAL_MAGIC, _HADOOP_MAGIC, _S3_MAGIC = 0x1E744B57, 0xD7436C5E, 0x98761432
 _COMMITTABLE_VERSIONS, _PENDING_VERSIONS, _RECOVERABLE_VERSIONS = (1, 2), (1, 2), (1,)
-_WRITER_VERSIONS = (1, 2, 3)
+_WRITER_VERSIONS, _NAME_VERSIONS = (1, 2, 3), (1,)
+_WITHOUT_PENDING = 3
 _LITTLE_INT32, _LITTLE_INT64 = struct.Struct("<i"), struct.Struct("<q")
 
 
@@ -40,14 +42,65 @@ def is_file_committable(request: CommitRequest) -> bool:
     return _begins_with(request.committable, _COMMITTABLE_MAGIC)
 
 
-def is_file_writer_state(element: BigEndianReader) -> bool:
-    """Say whether a writer of the FileSink wrote an element of the writer's state. It lists nothing that a checkpoint commits."""
-    state = BigEndianReader(element.data, element.source, element.at, element.end)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlinkBucket:
+    """What one writer of a FileSink goes on with after a restore. It commits none of it."""
+
+    operator: FlinkOperator
+    directory: str
+    """A path or URI (plain_name)."""
+    in_progress: str | None
+    """The temporary name, or the id of the upload, of the file that it goes on with; empty: none; None: not understood."""
+
+
+def read_bucket(element: BigEndianReader, operator: FlinkOperator) -> FlinkBucket | None:
+    """Return what one element of the writer's state goes on with where a writer of the FileSink wrote it, else None.
+
+    Raises MalformedRecord.
+    """
+    begin = BigEndianReader(element.data, element.source, element.at, element.end)
     try:
-        _, part = versioned(state, "the writer's state", _WRITER_VERSIONS)
+        version, state = versioned(begin, "the writer's state", _WRITER_VERSIONS)
     except MalformedRecord:
-        return False
-    return _begins_with(part, _BUCKET_MAGIC)
+        return None
+    if not _begins_with(state, _BUCKET_MAGIC):
+        return None
+    state.skip(4, "the magic number")
+    _part(state, "a bucket's id", _NAME_VERSIONS)
+    directory = plain_name(state.utf("a bucket's directory"))
+    state.skip(8, "when a file was begun")
+    in_progress: str | None = ""
+    if state.int8("whether a file is in progress"):
+        in_progress = _in_progress(*_part(state, "a file in progress", _PENDING_VERSIONS), directory)
+    # Earlier versions list files for later checkpoints behind it.
+    if version < _WITHOUT_PENDING:
+        in_progress = None
+    else:
+        state.ends("the writer's state")
+    return FlinkBucket(operator=operator, directory=directory.rstrip("/"), in_progress=in_progress)
+
+
+def _in_progress(version: int, progress: BigEndianReader, directory: str) -> str | None:
+    """Return what names a file in progress (OutputStreamBasedInProgressFileRecoverable); None: it is not understood."""
+    if progress.int32("the magic number") & 0xFFFFFFFF != _IN_PROGRESS_MAGIC:
+        raise progress.error("this is no file in progress", progress.at - 4)
+    target = f"{directory}/"
+    if version >= 2 and progress.int8("whether a file in progress has a name"):
+        target = plain_name(progress.utf("a file's name"))
+    written_by = progress.int32("the version of how a file goes on")
+    recoverable = progress.part(progress.int32("the size of how a file goes on"), "how a file goes on")
+    if written_by not in _RECOVERABLE_VERSIONS:
+        return None
+    if _begins_with_little(recoverable, _LOCAL_MAGIC) or _begins_with_little(recoverable, _HADOOP_MAGIC):
+        return _renamed(recoverable).temporary
+    if not target.startswith("s3"):
+        return None
+    if _begins_with_little(recoverable, _S3_MAGIC):
+        recoverable.skip(4, "the magic number")
+        _text(recoverable, _little_int32(recoverable, "the size of an object's name"))
+        return _text(recoverable, _little_int32(recoverable, "the size of an upload's id"))
+    recoverable.utf("an object's name")
+    return recoverable.utf("an upload's id")
 
 
 def read_file(request: CommitRequest, operator: FlinkOperator) -> FlinkFile | None:

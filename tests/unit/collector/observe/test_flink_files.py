@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from indoubt.collector.act.orders.file_participant import FileParticipant
 from indoubt.collector.history.store import Store
+from indoubt.collector.observe import flink_files
 from indoubt.collector.observe.flink_files import FlinkFiles
-from indoubt.collector.records.formats.flink_records import FlinkCommittables, ListedFile, SinkCommits
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkStatus, ListedFile, SinkCommits
 from indoubt.collector.records.formats.pending_files import PendingFile, Standing
+from indoubt.collector.records.observations import Observed, Position
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.verdicts.verdict_case import Limits
@@ -22,6 +26,8 @@ from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.errors import ResourceManagerError
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.states import TransactionState
+from indoubt.lifecycle.verdicts import Verdict
+from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 
 JOB, OVERDUE_MS = "a" * 32, 1_500
@@ -49,7 +55,7 @@ class Watched:
         Path(file.temporary if hidden else file.target).write_text(CONTENT)
         return file
 
-    def list(self, *files: PendingFile, ago_ms: int = OVERDUE_MS, number: int = 3) -> None:
+    def list(self, *files: PendingFile, ago_ms: int = OVERDUE_MS, number: int = 3, **fields: Any) -> None:
         """Have a checkpoint list them, whose list was read so long ago."""
         read_ms = now_ms() - ago_ms
         listed = FlinkCommittables(
@@ -57,7 +63,7 @@ class Watched:
             read_ms=read_ms, committables=frozenset(ListedFile(file.target) for file in files), files=files,
             sinks=(SinkCommits("files", "files", len(files)),),
         )  # fmt: skip
-        self.current.flink.see_committables([listed])
+        self.current.flink.see_committables([replace(listed, **fields)])
 
     def seen(self, file: PendingFile) -> Judged | None:
         """Return what is known of a file after a look."""
@@ -173,6 +179,39 @@ def test_an_order_finds_only_what_is_hidden_now_and_acts_on_that_alone(watched: 
     assert target is not None
     assert participant.fence([target], 1.0) == [""]
     assert not Path(other.temporary).exists()
+
+
+def test_what_no_checkpoint_names_is_told_of_and_removed_by_an_order(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flink_files, "LISTED_EVERY_S", 0.0)
+    left, open_ = watched.file(0), watched.file(1)
+    os.utime(left.temporary, (1, 1))
+    at_ms = now_ms()
+    path = f"/c/{JOB}/chk-3"
+    done = checkpoint(3, FlinkStatus.COMPLETED, job=JOB, path=path, triggered_ms=at_ms - 1_000, ended_ms=at_ms)
+    told = [job(JOB), done]
+    positions = [Position(source="flink", partition=0, offset=offset) for offset in range(len(told))]
+    watched.files.arrived(
+        [Observed(position=place, observation=seen) for place, seen in zip(positions, told, strict=True)]
+    )
+    assert watched.seen(left) is None, "no list tells"
+    watched.list(ago_ms=500, buckets=frozenset({str(watched.directory)}))
+    found = watched.seen(left)
+    assert found is not None
+    assert (found.judgement.rule, found.judgement.verdict, found.judgement.may_abort) == (38, Verdict.ABORT_IT, True)
+    assert watched.seen(open_) is None, "it was begun since"
+
+    participant = FileParticipant(watched.current.flink)
+    (target,) = participant.find_open([found.view])
+    assert target is not None
+    assert "no checkpoint says how many bytes" in participant.commit_open([target], 1.0)[0]
+    assert participant.fence([target], 1.0) == [""]
+    assert not Path(left.temporary).exists()
+    for _ in range(2):
+        found = watched.seen(left)
+    assert found is not None
+    assert found.view.state is TransactionState.ABORTED
 
 
 def test_one_that_no_list_names_is_not_acted_on(watched: Watched) -> None:

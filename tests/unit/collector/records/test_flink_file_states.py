@@ -12,7 +12,12 @@ import pytest
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
 from indoubt.collector.records.formats.flink_metadata.commit_requests import CommitRequest, CommitState
-from indoubt.collector.records.formats.flink_metadata.file_sink_states import is_file_committable, read_file
+from indoubt.collector.records.formats.flink_metadata.file_sink_states import (
+    FlinkBucket,
+    is_file_committable,
+    read_bucket,
+    read_file,
+)
 from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
 from indoubt.collector.records.formats.pending_files import PendingFile
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
@@ -169,3 +174,48 @@ def test_another_version_of_the_committable_is_refused() -> None:
         UnknownVersion, match="the version of a file sink's committable is 3; this program knows 1 and 2"
     ):
         read_file(request, OPERATOR)
+
+
+def bucket(in_progress: bytes | None = None, *, version: int = 3, directory: str = "file:/files") -> FlinkBucket | None:
+    """Return what is read of a writer's state (FileWriterBucketState)."""
+    state = struct.pack(">I", 0x1E764B79) + versioned(1, struct.pack(">i", 6) + b"bucket") + utf(directory)
+    state += struct.pack(">q", 7) + (b"\1" + in_progress if in_progress is not None else b"\0")
+    return read_bucket(BigEndianReader(versioned(version, state), "a state"), OPERATOR)
+
+
+def progress(recoverable: bytes, target: str = TARGET, *, version: int = 2, written_by: int = 1) -> bytes:
+    named = b"\1" + utf(target) if version >= 2 else b""
+    return versioned(version, struct.pack(">I", 0xB3A4073D) + named + versioned(written_by, recoverable))
+
+
+@pytest.mark.parametrize(
+    ("stored", "in_progress"),
+    [
+        (None, ""),
+        (progress(local()), RENAMED.temporary),
+        (progress(local(), version=1), RENAMED.temporary),
+        (progress(s3(incomplete=b"tail"), "s3://bucket/a/part-1"), "up"),
+        (progress(native(), "s3://bucket/a/part-1"), "up"),
+        (progress(b"of another store", "gs://bucket/part-1"), None),
+        (progress(local(), written_by=2), None),
+    ],
+    ids=["none", "local", "before 1.15", "S3", "S3, native", "unknown store", "unknown version"],
+)
+def test_what_a_writer_goes_on_with(stored: bytes | None, in_progress: str | None) -> None:
+    found = bucket(stored)
+    assert found is not None
+    assert (found.directory, found.in_progress) == ("/files", in_progress)
+    earlier = bucket(stored, version=2)
+    assert earlier is not None
+    assert earlier.in_progress is None, "it lists files for later checkpoints, which are not read"
+
+
+def test_a_writer_whose_file_in_progress_is_none_is_refused() -> None:
+    with pytest.raises(MalformedRecord, match="this is no file in progress"):
+        bucket(versioned(2, bytes(30)))
+    assert bucket(version=4) is None, "another sink's, or of a version that is not known"
+
+
+@pytest.mark.parametrize(("name", "directory"), [(name, store(name)["directory"]) for name in LOCAL])
+def test_the_directories_of_writers(name: str, directory: str) -> None:
+    assert {(each.directory, each.in_progress) for each in read(name).buckets} == {(directory, "")}

@@ -9,15 +9,17 @@ import pytest
 
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkStatus, ListedFile
-from indoubt.collector.records.formats.pending_files import PendingFile
+from indoubt.collector.records.formats.pending_files import PendingFile, UnnamedFile
 from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof, Observation
-from indoubt.collector.verdicts import verdict_rules
+from indoubt.collector.verdicts import flink_commits, verdict_rules
 from indoubt.collector.verdicts.data_loss import LossVerdict
+from indoubt.collector.verdicts.flink_cases import flink_case
 from indoubt.collector.verdicts.flink_commits import listed_as
 from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
 from indoubt.lifecycle.states import TransactionState
 from indoubt.lifecycle.verdicts import Assumption, Certainty, Verdict
 from tests.unit.collector.flink_observations import checkpoint
+from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0, case, folded, only_view
 from tests.unit.collector.verdicts import flink_given
 from tests.unit.collector.verdicts.case_tables import NO_VERDICT, table, told
@@ -156,6 +158,51 @@ LOSSES = [
 def test_whether_a_missing_one_was_lost(seen: list[Any], verdict: LossVerdict, certainty: Certainty, says: str) -> None:
     (loss,) = losses(folded_with_lists([HIDDEN, gone(BranchProof.MISSING), *seen])).values()
     check(loss, verdict, certainty, says)
+
+
+OPENED = 22_000
+LEFT = UnnamedFile(
+    file=PendingFile(target=TARGET, size=None, temporary=FILE.temporary), directory="/orders", opened_ms=T0 + OPENED
+)
+
+
+def writes(number: int, *files: PendingFile, job: str = JOB, **fields: Any) -> FlinkCommittables:
+    """Return the list of a checkpoint that was triggered ``number`` * 10 s after T0 of a job that writes to the directory."""
+    made = listing(number, *files, written=10_000 * number + 500, job=job)
+    return replace(made, buckets=frozenset({"/orders"}), **fields)
+
+
+GOES_ON_WITH_IT = writes(2, in_progress=frozenset({FILE.temporary}))
+COMPLETED_6, OTHERS_6 = completed(6), replace(checkpoint(6), job=OTHER, path=flink_given.chk(6, OTHER))
+ANEW = flink_given.heir(0, path="")
+UNNAMED = [
+    # name; what is known of jobs, checkpoints and lists; whether it is left over
+    ("begun 30 s before it", [RUNS, COMPLETED_6, writes(6)], True),
+    ("its job is over", [FAILED, COMPLETED_6, writes(6)], True),
+    ("begun less before it", [RUNS, completed(5), writes(5)], False),
+    ("it makes it visible", [RUNS, COMPLETED_6, writes(6, replace(FILE, target="/orders/other"))], False),
+    ("it goes on with it", [RUNS, COMPLETED_6, writes(6, in_progress=frozenset({FILE.temporary}))], False),
+    ("an older one on disk names it", [RUNS, COMPLETED_6, writes(6), GOES_ON_WITH_IT], False),
+    ("the older one is gone", [RUNS, COMPLETED_6, writes(6), replace(GOES_ON_WITH_IT, is_gone=True)], True),
+    ("it was not read whole", [RUNS, COMPLETED_6, writes(6, error="one state")], False),
+    ("what it goes on with is not understood", [RUNS, COMPLETED_6, writes(6, in_progress=None)], False),
+    ("it is not completed", [RUNS, checkpoint(6, FlinkStatus.IN_PROGRESS), writes(6)], False),
+    ("it writes elsewhere", [RUNS, COMPLETED_6, replace(writes(6), buckets=frozenset({"/others"}))], False),
+    ("another job writes there, too", [RUNS, COMPLETED_6, writes(6), writes(6, job=OTHER)], False),
+    ("and its last one would name it", [RUNS, COMPLETED_6, writes(6), ANEW, OTHERS_6, writes(6, job=OTHER)], True),
+]  # fmt: skip
+
+
+@table("given, is_left", UNNAMED)
+def test_a_file_that_no_checkpoint_names(given: list[Any], is_left: bool) -> None:
+    state = flink_given.flink_state(given)
+    state.unnamed_files[CLUSTER] = {TARGET: LEFT}
+    found = flink_case(state, hidden(), commit_overdue_ms=2_000, now_ms=T0 + 90_000)
+    judgement = flink_commits.judge(found) if found is not None else None
+    assert (judgement is not None) is is_left
+    if judgement is not None:
+        assert told(judgement) == (38, LIKELY_ABORT)
+        assert Assumption.NO_OTHER_NAMES_IT in judgement.assumes
 
 
 def test_one_that_its_job_made_visible_is_no_loss() -> None:
