@@ -84,6 +84,9 @@ class FileStore:
         while len(found) < HIDDEN_LIMIT:
             answer = self._client().list_multipart_uploads(Bucket=bucket, Prefix=f"{prefix}/", Delimiter="/", **marker)
             for upload in answer.get("Uploads", ()):
+                # Not every S3-compatible store heeds the delimiter.
+                if "/" in upload["Key"].removeprefix(f"{prefix}/"):
+                    continue
                 file = PendingFile(target=f"{S3}{bucket}/{upload['Key']}", size=None, upload=upload["UploadId"])
                 opened_ms = round(upload["Initiated"].timestamp() * 1000)
                 found.append(UnnamedFile(file=file, directory=directory, opened_ms=opened_ms))
