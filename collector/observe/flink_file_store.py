@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from pyarrow import fs
 
 from indoubt.collector.observe.flink_metadata_files import filesystem_of
-from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing, UnnamedFile
+from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing
 from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 
 T = TypeVar("T")
@@ -68,8 +68,8 @@ class FileStore:
         if seen.standing is not Standing.VISIBLE:
             raise ResourceManagerError(f"{file.target} is not visible after that: {seen.why or seen.standing.value}")
 
-    def hidden_in(self, directory: str) -> list[UnnamedFile]:
-        """Return the hidden files in a directory, at most HIDDEN_LIMIT, each with when it was begun by: none in other stores.
+    def hidden_in(self, directory: str) -> list[PendingFile]:
+        """Return the hidden files in a directory, at most about HIDDEN_LIMIT: none in other stores.
 
         Raises ResourceManagerError.
         """
@@ -77,9 +77,9 @@ class FileStore:
             return _hidden_in(directory)
         return self._ask(lambda: self._uploads_in(directory)) if directory.startswith(S3) else []
 
-    def _uploads_in(self, directory: str) -> list[UnnamedFile]:
+    def _uploads_in(self, directory: str) -> list[PendingFile]:
         bucket, _, prefix = directory.removeprefix(S3).partition("/")
-        found: list[UnnamedFile] = []
+        found: list[PendingFile] = []
         marker: dict[str, str] = {}
         while len(found) < HIDDEN_LIMIT:
             answer = self._client().list_multipart_uploads(Bucket=bucket, Prefix=f"{prefix}/", Delimiter="/", **marker)
@@ -87,9 +87,7 @@ class FileStore:
                 # Not every S3-compatible store heeds the delimiter.
                 if "/" in upload["Key"].removeprefix(f"{prefix}/"):
                     continue
-                file = PendingFile(target=f"{S3}{bucket}/{upload['Key']}", size=None, upload=upload["UploadId"])
-                opened_ms = round(upload["Initiated"].timestamp() * 1000)
-                found.append(UnnamedFile(file=file, directory=directory, opened_ms=opened_ms))
+                found.append(PendingFile(target=f"{S3}{bucket}/{upload['Key']}", size=None, upload=upload["UploadId"]))
             if not answer.get("IsTruncated"):
                 break
             marker = {"KeyMarker": answer["NextKeyMarker"], "UploadIdMarker": answer["NextUploadIdMarker"]}
@@ -174,17 +172,15 @@ class FileStore:
             raise Unreachable(f"S3 does not answer: {code or type(error).__name__}") from None
 
 
-def _hidden_in(directory: str) -> list[UnnamedFile]:
-    found: list[UnnamedFile] = []
+def _hidden_in(directory: str) -> list[PendingFile]:
+    found: list[PendingFile] = []
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
                 name = _HIDDEN.fullmatch(entry.name)
                 if name is None or not entry.is_file(follow_symlinks=False):
                     continue
-                file = PendingFile(target=f"{directory}/{name['name']}", size=None, temporary=entry.path)
-                opened_ms = entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
-                found.append(UnnamedFile(file=file, directory=directory, opened_ms=opened_ms))
+                found.append(PendingFile(target=f"{directory}/{name['name']}", size=None, temporary=entry.path))
                 if len(found) == HIDDEN_LIMIT:
                     break
     except FileNotFoundError:

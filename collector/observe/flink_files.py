@@ -58,6 +58,8 @@ class FlinkFiles(Observer):
         self._next_remote_s = self._next_listing_s = 0.0
         self._hidden: dict[str, UnnamedFile] = {}
         """What no checkpoint names, by its name once it would be visible."""
+        self._first_seen_ms: dict[str, int] = {}
+        """Temporary name or upload -> when it was seen first (epoch ms), of all that is hidden."""
         self._kept: dict[str, PendingFile] = {}
         """The same as long as its end was not seen."""
         self._unasked: dict[str, str] = {}
@@ -104,16 +106,21 @@ class FlinkFiles(Observer):
         if time.monotonic() < self._next_listing_s:
             return self._hidden
         self._next_listing_s = time.monotonic() + LISTED_EVERY_S
-        named, found = self.current.flink.files_named(), dict[str, UnnamedFile]()
+        named, found, at_ms = self.current.flink.files_named(), dict[str, UnnamedFile](), now_ms()
+        first_seen_ms: dict[str, int] = {}
         for directory, until_ms in self.current.flink.file_directories(self._cluster).items():
             try:
                 hidden = self._files.hidden_in(directory)
             except ResourceManagerError as error:
                 self._unasked[directory] = str(error)
                 continue
-            for each in hidden:
-                if each.opened_ms < until_ms and not {each.file.temporary, each.file.upload} & named:
-                    found[each.file.target] = each
+            for file in hidden:
+                name = file.temporary or file.upload
+                # Not every store tells when an upload was begun: it was by the time at which it is seen first.
+                seen_ms = first_seen_ms[name] = self._first_seen_ms.get(name, at_ms)
+                if until_ms is not None and seen_ms < until_ms and name not in named:
+                    found[file.target] = UnnamedFile(file=file, directory=directory, opened_ms=seen_ms)
+        self._first_seen_ms = first_seen_ms
         self._hidden = found
         self.current.flink.see_unnamed_files(self._cluster, dict(found))
         return found

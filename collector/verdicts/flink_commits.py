@@ -20,6 +20,7 @@ from indoubt.collector.verdicts.flink_unread_lists import UnreadList
 from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
 REST = ObserverKind.FLINK.value
+FILES = ObserverKind.FLINK_FILES.value
 METADATA, SETTINGS = "_metadata", "settings"
 
 
@@ -212,7 +213,7 @@ def rule_38_unnamed(case: FlinkCase) -> Judgement | None:
         rule=38,
         rests_on=(
             Evidence(fact=fact, source=METADATA, at_ms=last.taken_ms),
-            Evidence(fact=f"it was written to {file.directory} last", source=METADATA, at_ms=file.opened_ms),
+            Evidence(fact=f"it was seen hidden in {file.directory} first", source=FILES, at_ms=file.opened_ms),
         ),
         assumes=(Assumption.NO_OTHER_NAMES_IT,),
         may_abort=True,

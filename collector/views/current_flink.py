@@ -153,12 +153,17 @@ class CurrentFlink:
             listings = state.flink.lists.listings(ListedFile(target))
         return next((file for each in reversed(listings) for file in each.files if file.target == target), None)
 
-    def file_directories(self, cluster: str) -> dict[str, int]:
-        """Return the directories that a cluster's file sinks write to, and until when (epoch ms) what was begun is named by now."""
+    def file_directories(self, cluster: str) -> dict[str, int | None]:
+        """Return the directories that a cluster's file sinks write to, and until when (epoch ms) what was begun is named by now.
+
+        None: the lists of the jobs that write there do not tell.
+        """
         with self._reading() as state:
             flink = state.flink
             lists = {each: last_lists(flink, each) for each in flink.lists.file_directories(cluster)}
-        return {each: min(one.taken_ms for one in found) - PATH_SKEW_MS for each, found in lists.items() if found}
+        return {
+            each: min(one.taken_ms for one in found) - PATH_SKEW_MS if found else None for each, found in lists.items()
+        }
 
     def files_named(self) -> set[str]:
         """Return the temporary names and uploads of all files that checkpoints on disk name."""

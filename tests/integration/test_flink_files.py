@@ -217,7 +217,7 @@ def test_what_a_killed_job_left_open_is_removed_once_no_checkpoint_names_it(loca
     newest = local.job.newest_checkpoint()
     local.job.start(LONG_ORDERS, restore=newest)
     # Its own checkpoints name what it has open; one that is taken 30 s after does not name what it had open before.
-    left = wait_until("files that no checkpoint names", lambda: unnamed(local), 2 * LIMIT_S)
+    left = wait_until("files that no checkpoint names", lambda: unnamed(local), 3 * LIMIT_S)
     done = [local.collector.order("abort", row, confirm=row["transaction"]).json() for row in left]
     assert {each["steps"][0]["outcome"] for each in done} == {"aborted"}, done
     for row in left:

@@ -32,7 +32,7 @@ class PendingFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnnamedFile:
-    """A hidden file that no checkpoint that was read names. ``opened_ms`` (epoch ms, the store's clock): it was begun by then."""
+    """A hidden file that no checkpoint that was read names. ``opened_ms`` (epoch ms, our clock): it was begun by then."""
 
     file: PendingFile
     directory: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,6 +15,7 @@ from indoubt.collector.act.orders.file_participant import FileParticipant
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe import flink_files
 from indoubt.collector.observe.flink_files import FlinkFiles
+from indoubt.collector.records.flink_job_facts import PATH_SKEW_MS
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkStatus, ListedFile, SinkCommits
 from indoubt.collector.records.formats.pending_files import PendingFile, Standing
 from indoubt.collector.records.observations import Observed, Position
@@ -185,18 +185,21 @@ def test_what_no_checkpoint_names_is_told_of_and_removed_by_an_order(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flink_files, "LISTED_EVERY_S", 0.0)
-    left, open_ = watched.file(0), watched.file(1)
-    os.utime(left.temporary, (1, 1))
-    at_ms = now_ms()
-    path = f"/c/{JOB}/chk-3"
-    done = checkpoint(3, FlinkStatus.COMPLETED, job=JOB, path=path, triggered_ms=at_ms - 1_000, ended_ms=at_ms)
+    left, buckets = watched.file(0), frozenset({str(watched.directory)})
+    watched.list(ago_ms=500, buckets=buckets)
+    assert watched.seen(left) is None, "no completed checkpoint tells"
+    open_ = watched.file(1)
+    # As if the next checkpoint was taken 31 s after the first was seen.
+    at_ms = now_ms() + PATH_SKEW_MS + 1_000
+    path = f"/c/{JOB}/chk-4"
+    done = checkpoint(4, FlinkStatus.COMPLETED, job=JOB, path=path, triggered_ms=at_ms - 500, ended_ms=at_ms)
     told = [job(JOB), done]
     positions = [Position(source="flink", partition=0, offset=offset) for offset in range(len(told))]
     watched.files.arrived(
         [Observed(position=place, observation=seen) for place, seen in zip(positions, told, strict=True)]
     )
-    assert watched.seen(left) is None, "no list tells"
-    watched.list(ago_ms=500, buckets=frozenset({str(watched.directory)}))
+    monkeypatch.setattr(flink_files, "now_ms", lambda: at_ms)
+    watched.list(number=4, buckets=buckets, written_ms=at_ms - 100)
     found = watched.seen(left)
     assert found is not None
     assert (found.judgement.rule, found.judgement.verdict, found.judgement.may_abort) == (38, Verdict.ABORT_IT, True)
