@@ -25,6 +25,7 @@ from tests.unit.collector.records.flink_metadata_recordings import RECORDED, met
 
 LOCAL = ["1.20-file-sink-pending", "2.3-file-sink-pending"]
 S3 = ["1.20-file-sink-s3", "2.3-file-sink-s3"]
+IN_PROGRESS = ["2.3-file-sink-in-progress", "2.3-file-sink-in-progress-s3"]
 OPERATOR = FlinkOperator(operator_id="0" * 32, name="files: Committer", uid="files")
 TARGET = "file:/files/part-1"
 RENAMED = PendingFile(target="/files/part-1", size=9, temporary="/files/.part-1.inprogress.1")
@@ -214,6 +215,16 @@ def test_a_writer_whose_file_in_progress_is_none_is_refused() -> None:
     with pytest.raises(MalformedRecord, match="this is no file in progress"):
         bucket(versioned(2, bytes(30)))
     assert bucket(version=4) is None, "another sink's, or of a version that is not known"
+
+
+@pytest.mark.parametrize("name", IN_PROGRESS)
+def test_names_exactly_what_the_writers_have_open(name: str) -> None:
+    held = store(name)
+    hidden = {f"{held['directory']}/{row['name']}" for row in held["files"]} if "files" in held else set()
+    hidden |= {row["upload"] for row in held.get("uploads", ())}
+    checkpoint = read(name)
+    assert (checkpoint.unread, checkpoint.files) == ((), ())
+    assert {bucket.in_progress for bucket in checkpoint.buckets} == hidden
 
 
 @pytest.mark.parametrize(("name", "directory"), [(name, store(name)["directory"]) for name in LOCAL])
