@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.flink_file_store import FileStore
 from indoubt.collector.observe.source import Observer
-from indoubt.collector.records.branches import BranchFacts, DatabaseSnapshot
+from indoubt.collector.records.branches import BranchDetail, BranchFacts, DatabaseSnapshot
 from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing, UnnamedFile
 from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof, Observed, Position
 from indoubt.collector.records.observer_kind import ObserverKind
@@ -99,7 +99,8 @@ class FlinkFiles(Observer):
             self.arrived([self._observed(self._listed(name, at_ms)) for name in new])
         self.current.flink.see_files(self._cluster, dict(self._seen))
         error = next((self._unasked[name] for name in before if name in self._unasked), "")
-        self.current.see_branches(self._listed_in, DatabaseSnapshot(at_ms=at_ms, error=error))
+        details = {branch.key: BranchDetail() for branch in self.current.listed_branches(self._listed_in).values()}
+        self.current.see_branches(self._listed_in, DatabaseSnapshot(at_ms=at_ms, details=details, error=error))
 
     def _unnamed(self) -> dict[str, UnnamedFile]:
         """Return the hidden files that the last checkpoint of each job that writes there would name, and none on disk does."""
