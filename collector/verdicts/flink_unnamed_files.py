@@ -24,10 +24,15 @@ class LastList:
 
 
 def last_lists(state: FlinkState, directory: str) -> tuple[LastList, ...]:
-    """Return the last list of every job that writes to a directory; nothing where one of them has none that tells."""
+    """Return the last list of every job that writes to a directory; nothing where one of them has none that tells.
+
+    A job that is over writes no more: what it had open behind its last checkpoint nobody goes on with.
+    """
     found: list[LastList] = []
     for (_, job), lists in state.lists.of_directory(directory).items():
         facts = state.jobs.get(job)
+        if facts is not None and facts.job.is_over:
+            continue
         told = [
             LastList(listing=each, name=facts.pipeline, taken_ms=ended[0].triggered_ms)
             for each in lists

@@ -15,6 +15,7 @@ FLINK_COMMITS = (
     f"{VERDICTS}/test_flink_commits.py",
     f"{VERDICTS}/test_flink_lines_of_work.py",
     f"{VERDICTS}/test_flink_branches.py",
+    f"{VERDICTS}/test_flink_files.py",
     f"{VERDICTS}/test_flink_histories.py",
 )
 LOSSES = (
@@ -57,7 +58,9 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_young_transactions.py",
         f"{VERDICTS}/test_flink_commits.py",
     ),
+    "collector/verdicts/flink_announced.py": (f"{VERDICTS}/test_flink_announced.py",),
     "collector/verdicts/flink_cases.py": FLINK_COMMITS,
+    "collector/verdicts/flink_unnamed_files.py": (f"{VERDICTS}/test_flink_files.py",),
     "collector/verdicts/flink_rivals.py": (f"{VERDICTS}/test_flink_rivals.py",),
     "collector/verdicts/flink_known.py": FLINK_COMMITS,
     "collector/verdicts/flink_line.py": FLINK_COMMITS,

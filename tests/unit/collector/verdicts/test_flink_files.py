@@ -174,11 +174,14 @@ def writes(number: int, *files: PendingFile, job: str = JOB, **fields: Any) -> F
 
 GOES_ON_WITH_IT = writes(2, in_progress=frozenset({FILE.temporary}))
 COMPLETED_6, OTHERS_6 = completed(6), replace(checkpoint(6), job=OTHER, path=flink_given.chk(6, OTHER))
-ANEW = flink_given.heir(0, path="")
+ANEW, AGAIN = flink_given.heir(0, path=""), flink_given.heir(3)
 UNNAMED = [
     # name; what is known of jobs, checkpoints and lists; whether it is left over
     ("begun 30 s before it", [RUNS, COMPLETED_6, writes(6)], True),
-    ("its job is over", [FAILED, COMPLETED_6, writes(6)], True),
+    # Whether another one goes on in its place, and has it open, is not known yet.
+    ("its job is over", [FAILED, COMPLETED_6, writes(6)], False),
+    ("another goes on in its place", [FAILED, COMPLETED_6, writes(6), AGAIN, OTHERS_6, writes(6, job=OTHER)], True),
+    ("it named it", [FAILED, GOES_ON_WITH_IT, AGAIN, OTHERS_6, writes(6, job=OTHER)], False),
     ("begun less before it", [RUNS, completed(5), writes(5)], False),
     ("it makes it visible", [RUNS, COMPLETED_6, writes(6, replace(FILE, target="/orders/other"))], False),
     ("it goes on with it", [RUNS, COMPLETED_6, writes(6, in_progress=frozenset({FILE.temporary}))], False),
