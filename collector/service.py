@@ -32,11 +32,12 @@ import uvicorn
 from indoubt.collector.act.orders import database_participant
 from indoubt.collector.act.orders.audit import OrderHistory
 from indoubt.collector.act.orders.bulk_selection import Previews
+from indoubt.collector.act.orders.file_participant import FileParticipant
 from indoubt.collector.act.orders.hanging import HangingOrders
 from indoubt.collector.act.orders.order_runs import OrderRuns
 from indoubt.collector.act.orders.outcome_probes import OutcomeProbes
 from indoubt.collector.act.orders.outcome_resolver import OutcomeResolver, Probe
-from indoubt.collector.act.orders.participants import KafkaParticipant, Participants
+from indoubt.collector.act.orders.participants import KafkaParticipant, Participant, Participants
 from indoubt.collector.act.orders.pipelines import KIND, PipelineOrders
 from indoubt.collector.act.orders.plan import OrderContext
 from indoubt.collector.act.orders.service import Actions
@@ -77,6 +78,7 @@ from indoubt.collector.views import aborts_and_losses
 from indoubt.collector.views.archive_knowledge import archive_knowledge
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.loading import Loading
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.kafka.group_questions import members
 from indoubt.resource_managers.kafka.partitions import KafkaPartitions
@@ -181,15 +183,18 @@ def serve(
     )
     current.listen(changes.tell)
     decision_log = DecisionLog(connection, tunable.decision_topic)
-    kafka = {broker.name: KafkaParticipant(broker)}
-    participants = Participants(kafka)
+    always: dict[str, Participant] = {
+        broker.name: KafkaParticipant(broker),
+        FILE_SINK.name: FileParticipant(current.flink),
+    }
+    participants = Participants(always)
     watching = Watching(
         settings,
         current,
         store,
         news,
         read_again,
-        lambda databases: participants.take({**kafka, **database_participant.participants(databases)}),
+        lambda databases: participants.take({**always, **database_participant.participants(databases)}),
     )
     hanging = HangingOrders(
         lambda: partitions.findings, current, broker, KafkaPartitions(connection, tunable.decision_topic)

@@ -72,6 +72,17 @@ POSTGRES = ResourceManagerKind(
 KINDS = {kind.name: kind for kind in (KAFKA, MYSQL, POSTGRES)}
 DATABASES = {name: kind for name, kind in KINDS.items() if kind.is_database}
 
+FILE_SINK = ResourceManagerKind(
+    name="file_sink",
+    implementation="",
+    commit_sends="rename of the hidden file, or completion of its upload",
+    abort_sends="removal of the hidden file, or abort of its upload",
+    listed_in="the store",
+    default_port=0,
+)
+"""Files of Flink's FileSink: watched, and ended by orders; no pipeline of ours writes to it."""
+WATCHED = {**KINDS, FILE_SINK.name: FILE_SINK}
+
 
 def kind_named(name: str, where: str, among: Iterable[str] = KINDS) -> ResourceManagerKind:
     """Return the kind of this name. Raises SettingsError that says the name, ``where`` it stood and which kinds there are."""

@@ -93,6 +93,10 @@ class Assumption(Enum):
     LIST_NAMES_IT = "the list that cannot be read names it"
     SAME_DATABASE = "the server that lists the branch no more has all that the one had which listed it"
     STILL_LISTED = "its database lists it still: the server that listed it does not answer now"
+    NOT_TAKEN_AWAY = "the file was never made visible: no program has done so and taken it away since it was seen"
+    NO_OTHER_NAMES_IT = (
+        "no other job writes to that directory, and no checkpoint or savepoint that was not read names the file"
+    )
     OWNER_KNOWS_ITS_END = "its owner knows how it ended: it was not seen here"
     ALL_IDS_ARE_LISTED = "coordinators list every transactional id: those that may not be described are left out"
     WRITES_HERE = (

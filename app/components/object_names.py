@@ -15,7 +15,7 @@ from indoubt.app.components.markup import Html, el, join
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.application import Application, ApplicationKind
 from indoubt.lifecycle.orders import HANGING_KEY, PIPELINE_KEY
-from indoubt.lifecycle.resource_manager_kinds import KINDS
+from indoubt.lifecycle.resource_manager_kinds import WATCHED
 
 CUT_FROM = 24
 TAIL = 12
@@ -51,7 +51,7 @@ def read_key(key: str) -> KeyName:
         name = key.removeprefix(PIPELINE_KEY)
         return KeyName(name=name, detail="pipeline", path=page_paths.pipeline(name))
     resource_manager, _, name = key.partition(":")
-    if name and resource_manager in KINDS:
+    if name and resource_manager in WATCHED:
         return KeyName(name=name, detail=resource_manager, path=page_paths.transaction(key))
     return KeyName(name=key, detail="", path="")
 

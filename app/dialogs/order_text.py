@@ -13,7 +13,7 @@ from indoubt.app.components.transaction_groups import rows_held
 from indoubt.app.components.verdict_signs import Tone, badge, state_text, verdict_badge
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import Action
-from indoubt.lifecycle.resource_manager_kinds import KAFKA, KINDS
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, KAFKA, WATCHED
 from indoubt.lifecycle.rows.orders import OrderResult
 from indoubt.lifecycle.rows.transactions import TransactionRow
 from indoubt.lifecycle.verdicts import Evidence
@@ -51,6 +51,8 @@ def what_happens(action: Action, shown: Sequence[TransactionRow], waiting: Seque
     if any(transaction.loses_data for transaction in shown):
         gone = _rows(shown, "is thrown away for good", "are thrown away for good")
         if any(transaction.resource_manager != KAFKA.name for transaction in shown):
+            if all(transaction.resource_manager == FILE_SINK.name for transaction in shown):
+                return f"{gone}, also if a job is then restored from a checkpoint that names it."
             return f"{gone}, also if the owner has decided to commit; sessions that wait for its locks go on."
         return f"{gone}{on}. If the program still lives, it gets an error."
     who = "the pipeline's next run" if shown[0].managed else "its application"
@@ -115,7 +117,7 @@ def _sent(action: Action, shown: Sequence[TransactionRow]) -> str:
 
 
 def _statement(action: Action, resource_manager: str) -> str:
-    kind = KINDS.get(resource_manager)
+    kind = WATCHED.get(resource_manager)
     if kind is None or action not in _DONE:
         return f"{action.value} in {resource_manager}"
     return kind.commit_sends if action is Action.COMMIT else kind.abort_sends

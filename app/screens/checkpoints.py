@@ -14,6 +14,7 @@ from indoubt.app.components.duration_plot import axis_of, duration_plot
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.paging import choose_page, first_page, page_of
+from indoubt.app.components.sink_commits import announced
 from indoubt.app.components.sorting import Sorting
 from indoubt.app.components.tables import Moment, table
 from indoubt.app.components.time_text import amount, at, duration
@@ -141,8 +142,10 @@ def _chosen() -> str:
 
 
 def _table(rows: Sequence[CheckpointRow]) -> Html:
+    has_sinks = any(row.sinks for row in rows)
+    sinks = ["Announced"] if has_sinks else []
     return table(
-        ["Pipeline", "Checkpoint", "State", "Started", "Ended", "Took", "Transactions", "Rows", "Source"],
+        ["Pipeline", "Checkpoint", "State", "Started", "Ended", "Took", "Transactions", *sinks, "Rows", "Source"],
         [
             [
                 link(page_paths.pipeline(row.pipeline), row.pipeline),
@@ -152,6 +155,7 @@ def _table(rows: Sequence[CheckpointRow]) -> Html:
                 Moment(row.ended_at_ms),
                 duration(row.duration_ms),
                 amount(row.transactions),
+                *([announced(row.sinks)] if has_sinks else []),
                 amount(row.rows),
                 row.source,
             ]

@@ -12,8 +12,10 @@ from dataclasses import replace
 from indoubt.collector.facts.attempts import OurId
 from indoubt.collector.records.application_ids import FlinkId, application_by_id
 from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.formats.flink_records import ListedFile
 from indoubt.collector.records.xids import owner_of
 from indoubt.lifecycle.application import Application, ApplicationKind
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
 
 
 def application_of(transaction: str, our_id: OurId | None, flink: FlinkState, own: Collection[str]) -> Application:
@@ -36,6 +38,8 @@ def application_of_branch(
     """
     if our_id is not None:
         return _of_pipeline(our_id)
+    if resource_manager == FILE_SINK.name:
+        return _unlike(own, _of_file(transaction, flink))
     owner = owner_of(resource_manager, transaction)
     if owner is None:
         return _unlike(own, Application(kind=ApplicationKind.OTHER, name=transaction))
@@ -45,6 +49,16 @@ def application_of_branch(
     else:
         found = Application(kind=ApplicationKind.OTHER, name=f"{owner.program} {owner.node}".rstrip())
     return _unlike(own, found)
+
+
+def _of_file(target: str, flink: FlinkState) -> Application:
+    """Return the job of a FileSink whose checkpoint lists a file, else the directory that the sink writes to."""
+    listing = next(iter(flink.lists.listings(ListedFile(target))), None)
+    if listing is None:
+        return Application(kind=ApplicationKind.OTHER, name=f"FileSink {target.rpartition('/')[0]}")
+    name = flink.pipeline_of(listing.job) or f"{listing.cluster}/{listing.job}"
+    sink = next((each.sink for each in listing.files if each.target == target), "")
+    return Application(kind=ApplicationKind.FLINK, name=name, instance=sink)
 
 
 def _of_pipeline(our_id: OurId) -> Application:

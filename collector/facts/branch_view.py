@@ -23,7 +23,7 @@ def end(branch: BranchFacts, order: OperatorOrder | None, *, is_decided: bool) -
     """Return how a branch ended that its database lists no more, or None when that is not known.
 
     Without a marker one that was never decided was rolled back: it may not be committed, and its marker is inside it. Of a
-    decided one only a tombstone says so.
+    decided one only a tombstone says so. A file that is there under no name was not made visible, as far as is known.
     """
     if branch.is_listed:
         return None
@@ -31,7 +31,11 @@ def end(branch: BranchFacts, order: OperatorOrder | None, *, is_decided: bool) -
         return TransactionState.LOST if is_decided else TransactionState.ABORTED
     if _was_ordered_away(branch, order, COMMIT):
         return TransactionState.COMMITTED
-    if _was_ordered_away(branch, order, ABORT) or (branch.proof is BranchProof.NO_MARKER and not is_decided):
+    if (
+        branch.proof is BranchProof.MISSING
+        or _was_ordered_away(branch, order, ABORT)
+        or (branch.proof is BranchProof.NO_MARKER and not is_decided)
+    ):
         return TransactionState.ABORTED
     return None
 

@@ -27,11 +27,12 @@ from indoubt.collector.records.facts import (
 )
 from indoubt.collector.records.formats.flink_records import Committable
 from indoubt.collector.records.observations import BranchProof
-from indoubt.collector.records.xids import as_listed, xid_of
+from indoubt.collector.records.xids import listed_of
 from indoubt.lifecycle.application import Application
 from indoubt.lifecycle.branch_id import BranchId
 from indoubt.lifecycle.decisions import BatchAttempt, Decision, Settled
 from indoubt.lifecycle.identity import TransactionalId, transaction_key
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
 from indoubt.lifecycle.states import TransactionState
 
 PARSED_KEPT = 4_096
@@ -253,9 +254,12 @@ def _flink_checkpoint(state: State, broker: BrokerTransaction | None, branch: Br
     if broker is not None and broker.handle_epoch is not None:
         transaction, producer_id, start_ms = broker.identity
         return state.flink.lists.checkpoint_of(Committable(transaction, producer_id, broker.handle_epoch), start_ms)
-    if branch is None or (xid := xid_of(branch.resource_manager, branch.transaction)) is None:
+    listed = listed_of(branch.resource_manager, branch.transaction) if branch is not None else None
+    if branch is None or listed is None:
         return None
-    return state.flink.lists.checkpoint_of(as_listed(xid), branch.since_ms or 0)
+    # A file has a name of its own, and may have been seen first long after it was listed.
+    since_ms = 0 if branch.resource_manager == FILE_SINK.name else branch.since_ms or 0
+    return state.flink.lists.checkpoint_of(listed, since_ms)
 
 
 def application(state: State, resource_manager: str, transaction: str, our_id: OurId | None) -> Application:

@@ -19,7 +19,7 @@ from indoubt.collector.facts.transaction_join import (
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.facts import ReportedTransaction
 from indoubt.collector.records.formats.flink_records import Committable
-from indoubt.collector.records.xids import as_listed, xid_of
+from indoubt.collector.records.xids import listed_of
 from indoubt.lifecycle.branch_id import BranchId
 from indoubt.lifecycle.decisions import BatchAttempt
 
@@ -50,8 +50,7 @@ def of_checkpoint(state: State, number: int) -> Iterator[TransactionView]:
         if broker.handle_epoch is not None and Committable(transaction, producer_id, broker.handle_epoch) in listed:
             yield at_coordinator(state, broker.identity)
     for branch in state.branches.values():
-        xid = xid_of(branch.resource_manager, branch.transaction)
-        if xid is not None and as_listed(xid) in listed:
+        if listed_of(branch.resource_manager, branch.transaction) in listed:
             yield view_of(state, branch)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import BinaryIO, NamedTuple
@@ -12,8 +13,15 @@ from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import
     METADATA_LIMIT,
     read_checkpoint_metadata,
 )
-from indoubt.collector.records.formats.flink_metadata.sink_states import TransactionOwnership
-from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables
+from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkBucket
+from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import TransactionOwnership
+from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
+from indoubt.collector.records.formats.flink_records import (
+    Committable,
+    FlinkCommittables,
+    ListedFile,
+    SinkCommits,
+)
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError
 from indoubt.resource_managers.checkpoint_location import CheckpointLocation
@@ -22,6 +30,10 @@ FILE = "_metadata"
 _LOCAL = fs.LocalFileSystem()
 _PRESTO = "s3p://"
 """Flink's name for S3 by another client of its own."""
+
+
+_OPERATORS_OF_SINKS = (": Committer", ": Writer")
+"""What Flink puts behind a sink's name."""
 
 
 class Place(NamedTuple):
@@ -117,7 +129,17 @@ def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittabl
                     for each in metadata.to_commit
                 ),
                 *(branch.xid for branch in metadata.branches),
+                *(ListedFile(written.file.target) for written in metadata.files),
             ]
+        ),
+        files=tuple(
+            replace(each.file, checkpoint_id=each.checkpoint_id, sink=_sink_name(each.operator))
+            for each in metadata.files
+        ),
+        buckets=frozenset(bucket.directory for bucket in metadata.buckets),
+        in_progress=_in_progress(metadata.buckets),
+        sinks=tuple(
+            SinkCommits(_sink_name(each.operator), each.kind.value, each.commits) for each in metadata.announced
         ),
         prefixes=frozenset(state.transactional_id_prefix for state in metadata.writer_states),
         pooled=frozenset(
@@ -127,6 +149,19 @@ def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittabl
         ),
         error=f"{len(unread)} states of sinks were not read, the first: {first}" if unread else "",
     )
+
+
+def _in_progress(buckets: Iterable[FlinkBucket]) -> frozenset[str] | None:
+    names = [bucket.in_progress for bucket in buckets]
+    return None if None in names else frozenset(name for name in names if name)
+
+
+def _sink_name(operator: FlinkOperator) -> str:
+    """Return what the job calls the sink: Flink 2 writes names, earlier versions only the operator's id."""
+    for suffix in _OPERATORS_OF_SINKS:
+        if operator.name.endswith(suffix):
+            return operator.name.removesuffix(suffix)
+    return operator.name or f"operator {operator.operator_id}"
 
 
 def _open_state(place: Place, path: str) -> BinaryIO:

@@ -24,7 +24,7 @@ LOCAL_POLLING_MS = 500
 
 REST_SHARE, REST_COST_S = 0.25, 0.004
 LOOKS_SHARE, LOOK_COST_S = 0.15, 0.001
-"""Of a core, to ask all Flink clusters and to look at their directories; and the processor time of one at first."""
+"""Of a core, to ask all Flink clusters, and to look at their checkpoints and files; and the processor time of one at first."""
 
 
 class FlinkJobPlace(NamedTuple):
@@ -89,6 +89,7 @@ class WatchedSources:
     def __init__(self, current: CurrentState, store: Store, news: SimpleQueue[object]) -> None:
         self._current, self._store, self._news = current, store, news
         self._rest, self._directories = Pace(REST_SHARE, REST_COST_S), Pace(LOOKS_SHARE, LOOK_COST_S)
+        self._files = Pace(LOOKS_SHARE, LOOK_COST_S)
 
     def wanted(
         self,
@@ -123,7 +124,7 @@ class WatchedSources:
     def _flink(self, settings: Settings, clusters: Mapping[str, FlinkCluster]) -> Iterator[tuple[str, Wanted]]:
         tunable = settings.tunable
         self._rest.observers = sum(bool(cluster.url) for cluster in clusters.values())
-        self._directories.observers = len(clusters)
+        self._directories.observers = self._files.observers = len(clusters)
         for name, cluster in clusters.items():
             if cluster.url:
 
@@ -156,6 +157,20 @@ class WatchedSources:
                     pace=self._directories,
                 )
 
+            def files(name: str = name) -> Observer:
+                from indoubt.collector.observe.flink_files import FlinkFiles
+
+                return FlinkFiles(
+                    self._current,
+                    self._store,
+                    name,
+                    interval_ms=LOCAL_POLLING_MS,
+                    remote_interval_ms=tunable.remote_checkpoint_polling_ms,
+                    overdue_ms=tunable.flink_commit_overdue_ms,
+                    pace=self._files,
+                )
+
+            yield f"flink files {name}", Wanted(spec=name, make=files)
             yield f"flink checkpoints {name}", Wanted(spec=(cluster.directories, cluster.jobs), make=checkpoints)
 
     def _stores(self, settings: Settings) -> Iterator[tuple[str, Wanted]]:

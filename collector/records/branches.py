@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof
 from indoubt.lifecycle.branch_id import BranchId
 from indoubt.lifecycle.identity import transaction_key
-from indoubt.lifecycle.resource_manager_kinds import KINDS
+from indoubt.lifecycle.resource_manager_kinds import WATCHED
 from indoubt.resource_managers.database.servers import Silence, silence
 from indoubt.resource_managers.database.session import BranchLocks
 
@@ -65,7 +65,7 @@ class BranchFacts:
     @property
     def listed_by(self) -> str:
         """Return where it is looked for, for people: ``XA RECOVER of mysql``."""
-        kind = KINDS.get(self.resource_manager)
+        kind = WATCHED.get(self.resource_manager)
         return f"{kind.listed_in if kind is not None else self.resource_manager} of {self.instance}"
 
 

@@ -25,6 +25,7 @@ from indoubt.collector.records.formats.flink_records import (
     FlinkStatus,
     UnreadCheckpoint,
 )
+from indoubt.collector.records.formats.pending_files import FileSeen, UnnamedFile
 
 JOBS_KEPT = 2_000
 """Jobs that REST tells of stay in memory, up to twice as many."""
@@ -56,6 +57,10 @@ class FlinkState:
     """Cluster -> (job, number) -> why its ``_metadata`` cannot be reached; job empty: any job's, number None: any of the job's."""
     unread: dict[str, tuple[UnreadCheckpoint, ...]] = field(default_factory=dict)
     """Cluster -> the checkpoints whose ``_metadata`` could not be read, or not be understood, at the last look."""
+    files_seen: dict[str, dict[str, FileSeen]] = field(default_factory=dict)
+    """Cluster -> file that checkpoints list, by its name once it is visible -> how its store had it at the last look."""
+    unnamed_files: dict[str, dict[str, UnnamedFile]] = field(default_factory=dict)
+    """Cluster -> hidden file that no checkpoint that was read names, by its name once it would be visible."""
     clusters: JobClusters = field(default_factory=JobClusters)
     writes_here: Mapping[str, bool] = field(default_factory=dict)
     """Cluster -> whether the settings say that its jobs write to this Kafka cluster only; none: they say nothing of it."""
@@ -270,6 +275,8 @@ class FlinkState:
             away_since_ms=dict(self.away_since_ms),
             out_of_reach={cluster: dict(why) for cluster, why in self.out_of_reach.items()},
             unread=dict(self.unread),
+            files_seen=dict(self.files_seen),
+            unnamed_files=dict(self.unnamed_files),
             _restored=dict(self._restored),
             clusters=self.clusters.copy(),
             writes_here=self.writes_here,

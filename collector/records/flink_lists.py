@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView
+from collections.abc import ItemsView, Iterator
 from dataclasses import dataclass, field, replace
 
 from indoubt.collector.records.facts import HandleIdentity
 from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts
-from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, Listed
+from indoubt.collector.records.formats.flink_records import (
+    Committable,
+    FlinkCommittables,
+    Listed,
+)
+from indoubt.collector.records.formats.pending_files import PendingFile
 
 JOBS_KEPT = 2_000
 """Jobs of a cluster whose lists stay in memory."""
@@ -159,6 +164,46 @@ class FlinkLists:
             for seen in of_job.values()
             if not seen.error
         }
+
+    def announcing(self) -> Iterator[FlinkCommittables]:
+        """Yield those of which is known how many commits each sink announces."""
+        for of_job in self.committables.values():
+            yield from (seen for seen in of_job.values() if seen.sinks)
+
+    def files(self, cluster: str) -> dict[str, tuple[PendingFile, int]]:
+        """Return each file that a cluster's lists on disk name, by its name, and when the first of them was read (epoch ms)."""
+        found: dict[str, tuple[PendingFile, int]] = {}
+        for (of_cluster, _), of_job in self.committables.items():
+            for seen in of_job.values() if of_cluster == cluster else ():
+                for file in seen.files if not seen.is_gone else ():
+                    found.setdefault(file.target, (file, seen.read_ms))
+        return found
+
+    def of_directory(self, directory: str) -> dict[tuple[str, str], list[FlinkCommittables]]:
+        """Return the lists on disk of each (cluster, job) whose file sinks are seen to write to a directory."""
+        there = {job: [one for one in of_job.values() if not one.is_gone] for job, of_job in self.committables.items()}
+        return {job: lists for job, lists in there.items() if any(directory in each.buckets for each in lists)}
+
+    def file_directories(self, cluster: str) -> set[str]:
+        """Return the directories that the file sinks of a cluster's jobs write to, by its lists on disk."""
+        return {
+            directory
+            for (of_cluster, _), of_job in self.committables.items()
+            if of_cluster == cluster
+            for each in of_job.values()
+            if not each.is_gone
+            for directory in each.buckets
+        }
+
+    def files_named(self) -> set[str]:
+        """Return the temporary names and uploads of all files that any list on disk names."""
+        found: set[str] = set()
+        for of_job in self.committables.values():
+            for each in of_job.values():
+                if not each.is_gone:
+                    found |= {name for file in each.files for name in (file.temporary, file.upload) if name}
+                    found |= each.in_progress or set()
+        return found
 
     def jobs_of_prefixes(self) -> ItemsView[str, tuple[str, str]]:
         """Return each prefix with (cluster, job) of the job whose sink was seen to use it last."""

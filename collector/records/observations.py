@@ -95,6 +95,8 @@ class BranchProof(Enum):
     NO_MARKER = "no marker"
     NOT_READ = "not read"
     """The markers could not be read."""
+    MISSING = "missing"
+    """A file of a FileSink is there under no name any more. One that bears its own name is COMMITTED."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,8 @@ class ObserverKind(Enum):
     FLINK_CHECKPOINTS = "flink checkpoints of"
     FLINK_STORE = "flink store of"
     """Its high-availability store: which completed checkpoint a recovery goes on from."""
+    FLINK_FILES = "flink files of"
+    """Files of FileSinks that checkpoints list."""
     CHECKPOINT_DIRECTORY = "checkpoints of"
     KUBERNETES = "kubernetes"
     """Which Flink clusters there are, by the resources of Flink's operator."""

@@ -14,8 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
+from indoubt.collector.records.formats.flink_records import Listed, ListedFile
 from indoubt.lifecycle.errors import MalformedRecord
-from indoubt.lifecycle.resource_manager_kinds import MYSQL, POSTGRES
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, MYSQL, POSTGRES
 from indoubt.resource_managers.mysql.xa_xid import XaXid
 
 FLINK_FUNCTION, FLINK_SINK = 201, 202
@@ -116,6 +117,14 @@ def as_listed(xid: XaXid) -> XaXid:
     if flink is None or flink.is_function:
         return xid
     return XaXid(format_id=xid.format_id, gtrid=xid.gtrid[: _JOB_BYTES + 4], bqual=xid.bqual[:12])
+
+
+def listed_of(resource_manager: str, transaction: str) -> Listed | None:
+    """Return how a checkpoint of Flink lists a branch of this name, or a file; None for what no checkpoint lists."""
+    if resource_manager == FILE_SINK.name:
+        return ListedFile(transaction)
+    xid = xid_of(resource_manager, transaction)
+    return as_listed(xid) if xid is not None else None
 
 
 def _flink(format_id: int, gtrid: bytes, bqual: bytes) -> FlinkXid | None:

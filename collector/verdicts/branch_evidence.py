@@ -6,6 +6,7 @@ from indoubt.collector.records.branches import BranchDetail, BranchFacts
 from indoubt.collector.records.observations import BranchProof
 from indoubt.collector.records.xids import owner_of
 from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
 from indoubt.lifecycle.verdicts import Evidence
 from indoubt.resource_managers.database.session import WaitingSession
 
@@ -20,6 +21,8 @@ def listed(
 
     ``not_asked``: why it is not known whether it still does.
     """
+    if branch.resource_manager == FILE_SINK.name:
+        return _hidden(branch, polled_ms, not_asked)
     owner = f" by {branch.owner}" if branch.owner else ""
     since = (
         ""
@@ -49,7 +52,9 @@ def listed(
 
 def ended(branch: BranchFacts) -> Evidence:
     """Return what is known of the end of a branch that its server lists no more."""
-    fact, source = f"{branch.listed_by} lists it no more, and ", f"markers of {branch.instance}"
+    fact, source = f"{branch.listed_by} lists it no more, and ", source_of_proof(branch)
+    if branch.resource_manager == FILE_SINK.name:
+        return _of_file(branch)
     match branch.proof:
         case BranchProof.COMMITTED:
             return Evidence(fact="its marker row is there: committed", source=source, at_ms=branch.gone_ms)
@@ -61,9 +66,28 @@ def ended(branch: BranchFacts) -> Evidence:
         case BranchProof.NOT_READ:
             fact = f"{fact}its marker cannot be read: grant select on indoubt_markers"
             return Evidence(fact=fact, source=source, at_ms=branch.gone_ms)
-        case None:
+        case BranchProof.MISSING | None:
             fact = f"{fact}the server does not keep how it ended: ask its owner"
             return Evidence(fact=fact, source=branch.listed_by, at_ms=branch.gone_ms)
+
+
+def source_of_proof(branch: BranchFacts) -> str:
+    """Return what proves the end of a branch: its marker, of a file the store itself."""
+    return branch.listed_by if branch.resource_manager == FILE_SINK.name else f"markers of {branch.instance}"
+
+
+def _hidden(branch: BranchFacts, polled_ms: int | None, not_asked: str) -> tuple[Evidence, ...]:
+    """Return the facts about a file that its store holds whole and not under its own name."""
+    fact = "it is written whole, and not visible under its name; its age counts from when that was first seen"
+    found = [Evidence(fact=fact, source=branch.listed_by, at_ms=polled_ms)]
+    return (*found, Evidence(fact=not_asked, source=branch.listed_by)) if not_asked else tuple(found)
+
+
+def _of_file(branch: BranchFacts) -> Evidence:
+    fact = "neither the file nor what would become it is there: removed, or made visible and taken away since"
+    if branch.proof is BranchProof.COMMITTED:
+        fact = "it is visible under its name, with as many bytes as were written"
+    return Evidence(fact=fact, source=branch.listed_by, at_ms=branch.gone_ms)
 
 
 def _waiting(sessions: tuple[WaitingSession, ...]) -> str:

@@ -15,6 +15,7 @@ from indoubt.collector.records.formats.flink_records import (
     Committable,
     FlinkCommittables,
     Listed,
+    ListedFile,
 )
 from indoubt.collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
 from indoubt.collector.runtime.time_format import utc
@@ -28,12 +29,13 @@ from indoubt.collector.verdicts.flink_line import (
     several_clusters,
 )
 from indoubt.collector.verdicts.flink_rivals import may_share_prefix, rival
+from indoubt.collector.verdicts.flink_unnamed_files import unnamed_by
 from indoubt.collector.verdicts.flink_unread_lists import (
     owner_by_number,
     unread_list,
     unread_list_of_branch,
 )
-from indoubt.lifecycle.resource_manager_kinds import MYSQL
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, MYSQL
 
 
 def flink_case(
@@ -140,7 +142,9 @@ def flink_xid(branch: BranchFacts) -> FlinkXid | None:
 
 
 def case_of_branch(state: FlinkState, branch: BranchFacts) -> FlinkCase | None:
-    """Return the same of a foreign branch in a database, listed there or gone."""
+    """Return the same of a foreign branch in a database, or of a file of a FileSink, listed there or gone."""
+    if branch.resource_manager == FILE_SINK.name:
+        return _case_of_file(state, branch.transaction)
     xid, found = xid_of(branch.resource_manager, branch.transaction), flink_xid(branch)
     if xid is None or found is None or branch.since_ms is None:
         return None
@@ -158,6 +162,34 @@ def case_of_branch(state: FlinkState, branch: BranchFacts) -> FlinkCase | None:
     else:
         return None
     return replace(case, is_branch=True, may_refuse_flink=branch.resource_manager == MYSQL.name)
+
+
+def _case_of_file(state: FlinkState, target: str) -> FlinkCase | None:
+    """Return the same of a file; None: no checkpoint that was read lists it.
+
+    It was written whole when the first checkpoint was taken that lists it, whose number the list tells.
+    """
+    listings, doubt = _listings(state, ListedFile(target), 0)
+    file = next((each for listing in listings for each in listing.files if each.target == target), None)
+    if file is None:
+        return _case_of_unnamed(state, target)
+    start_ms = min(each.written_ms for each in listings)
+    case = _listed(state, listings, start_ms, file.checkpoint_id, doubt, held_since_ms=0)
+    return replace(case, is_branch=True, is_file=True)
+
+
+def _case_of_unnamed(state: FlinkState, target: str) -> FlinkCase | None:
+    unnamed = unnamed_by(state, target)
+    if unnamed is None:
+        return None
+    file, last = unnamed
+    case = _case(state, (last.listing.cluster, last.listing.job), (), file.opened_ms)
+    return replace(case, unnamed=unnamed, is_branch=True, is_file=True)
+
+
+def is_flinks(branch: BranchFacts) -> bool:
+    """Say whether a sink of Flink made a branch, or wrote a file."""
+    return branch.resource_manager == FILE_SINK.name or flink_xid(branch) is not None
 
 
 def _listings(state: FlinkState, listed: Listed, start_ms: int) -> tuple[list[FlinkCommittables], str]:

@@ -19,6 +19,7 @@ from indoubt.collector.records.facts import BrokerTransaction
 from indoubt.collector.records.flink_facts import FlinkState
 from indoubt.collector.records.flink_job_facts import FlinkJobFacts, Restore
 from indoubt.collector.records.formats.flink_records import FlinkStatus
+from indoubt.collector.records.observations import BranchProof
 from indoubt.collector.runtime.time_format import utc
 from indoubt.collector.verdicts import flink_cases
 from indoubt.collector.verdicts.flink_jobs_of_sinks import job_of
@@ -77,7 +78,10 @@ def evidence(transaction: BrokerTransaction, sink: Sink, flink: FlinkState, *, t
 def evidence_of_branch(branch: BranchFacts, flink: FlinkState) -> Evidence:
     """Return what became of the checkpoint that holds a branch of Flink's JDBC sink that was rolled back: what lists it tells."""
     found = _by_listing(flink_cases.case_of_branch(flink, branch))
-    why = "no checkpoint that was read lists its xid, or it is not known which of them its job went on from"
+    if found is not None and branch.proof is BranchProof.MISSING:
+        # It may have been made visible and taken away between two looks.
+        return replace(found, sure=False)
+    why = "no checkpoint that was read lists it, or it is not known which of them its job went on from"
     return found or Evidence(fate=Fate.UNSEEN, why=why)
 
 

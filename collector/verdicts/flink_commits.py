@@ -14,7 +14,7 @@ from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS
 from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, Listed
 from indoubt.collector.records.observer_kind import ObserverKind
-from indoubt.collector.records.xids import as_listed, xid_of
+from indoubt.collector.records.xids import listed_of
 from indoubt.collector.verdicts.flink_known import Answer, FlinkCase
 from indoubt.collector.verdicts.flink_line import Standing
 from indoubt.collector.verdicts.flink_unread_lists import UnreadList
@@ -22,6 +22,7 @@ from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
 REST = ObserverKind.FLINK.value
 STORE = ObserverKind.FLINK_STORE.value.removesuffix(" of")
+FILES = ObserverKind.FLINK_FILES.value
 METADATA, SETTINGS = "_metadata", "settings"
 
 
@@ -63,7 +64,7 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
     counts = Evidence(fact=known.why, source=STORE if known.by_store else REST, at_ms=known.at_ms)
     evidence: tuple[Evidence, ...] = (_listed(case), counts, *_others(case))
     if case.is_branch and case.may_run:
-        fact = f"{_runs(case)}: it commits the branch itself, and fails if another program has done so"
+        fact = f"{_runs(case)}: it commits the {_noun(case)} itself, and fails if another program has done so"
         evidence = (*evidence, Evidence(fact=fact, source=REST))
     if case.now_ms - known.at_ms < case.commit_overdue_ms or (case.is_branch and case.may_run):
         return Judgement(
@@ -77,7 +78,7 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
     if case.is_branch and not case.has_ended and case.in_store() is None:
         fact = (
             f"REST does not answer, so whether {case.name} still runs is not known: commit it only if the job is gone. One that "
-            "runs commits the branch itself, and fails if another program has done so"
+            f"runs commits the {_noun(case)} itself, and fails if another program has done so"
         )
         evidence = (*evidence, Evidence(fact=fact, source=REST))
         assumes = (*assumes, Assumption.JOB_IS_GONE)
@@ -203,6 +204,28 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
     )
 
 
+def rule_38_unnamed(case: FlinkCase) -> Judgement | None:
+    """A hidden file that the last checkpoint would name, and that none on disk names: what it holds is written again."""
+    if case.unnamed is None:
+        return None
+    file, last = case.unnamed
+    fact = (
+        f"{last.listing.path}/{METADATA} names every file that {last.name} has open or has to make visible, and no checkpoint on "
+        "disk names this one, which was begun before: a job that was set back left it, and writes its rows again"
+    )
+    return Judgement(
+        verdict=Verdict.ABORT_IT,
+        rule=38,
+        rests_on=(
+            Evidence(fact=fact, source=METADATA, at_ms=last.taken_ms),
+            Evidence(fact=f"it was seen hidden in {file.directory} first", source=FILES, at_ms=file.opened_ms),
+        ),
+        assumes=(Assumption.NO_OTHER_NAMES_IT,),
+        may_abort=True,
+        loses_data=True,
+    )
+
+
 def rule_26_lingering(case: FlinkCase) -> Judgement | None:
     """The work was restored from a checkpoint that was taken before it and does not list it: its rows are written again."""
     restore, restored = case.last_restore, case.restored
@@ -302,6 +325,7 @@ RULES: tuple[Callable[[FlinkCase], Judgement | None], ...] = (
     rule_36_list_gone,
     rule_34_failed,
     rule_25_end_not_seen,
+    rule_38_unnamed,
     rule_26_lingering,
     rule_27_job_runs,
     rule_30_list_out_of_reach,
@@ -310,10 +334,9 @@ RULES: tuple[Callable[[FlinkCase], Judgement | None], ...] = (
 
 
 def listed_as(view: TransactionView) -> Listed | None:
-    """Return how a checkpoint would list a transaction; None: as nothing, its producer or its xid is not known."""
+    """Return how a checkpoint would list a transaction or file; None: as nothing, its producer or its xid is not known."""
     if view.branch is not None:
-        xid = xid_of(view.branch.resource_manager, view.branch.transaction)
-        return as_listed(xid) if xid is not None else None
+        return listed_of(view.branch.resource_manager, view.branch.transaction)
     if view.producer_id is None or view.producer_epoch is None:
         return None
     return Committable(view.transaction, view.producer_id, view.producer_epoch)
@@ -324,13 +347,18 @@ def checkpoint_name(listing: FlinkCommittables) -> str:
     return listing.path.rstrip("/").rpartition("/")[2]
 
 
+def _noun(case: FlinkCase) -> str:
+    return "file" if case.is_file else "branch"
+
+
 def _runs(case: FlinkCase) -> str:
     return f"{case.name} runs" if case.is_alive else f"{case.name} may run, it did when REST answered last"
 
 
 def _listed(case: FlinkCase) -> Evidence:
     listing = case.first
-    fact = f"{listing.path}/{METADATA} lists exactly this {'xid' if case.is_branch else 'transactional id, producer id and epoch'}"
+    what = "file" if case.is_file else "xid" if case.is_branch else "transactional id, producer id and epoch"
+    fact = f"{listing.path}/{METADATA} lists exactly this {what}"
     return Evidence(fact=fact, source=METADATA, at_ms=listing.written_ms)
 
 
@@ -367,6 +395,12 @@ def _what_follows(case: FlinkCase) -> Evidence:
             f"MariaDB refuses the commit that Flink sends after a restore from {name}, with this branch or without (XAER_OUTSIDE): "
             f"docs/databases.md says what to do. Commit it only if the job then goes on from {name} or from a later one. Restored "
             "from an earlier one, it writes these rows twice. A rollback loses its rows"
+        )
+        return Evidence(fact=fact, source=METADATA)
+    if case.is_file:
+        fact = (
+            f"what follows a commit: restored from checkpoint {number}, Flink finds the file visible and goes on. Restored from an "
+            "earlier one, it writes these rows twice. Its removal loses them"
         )
         return Evidence(fact=fact, source=METADATA)
     if case.is_branch:

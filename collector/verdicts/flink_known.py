@@ -12,7 +12,9 @@ from enum import Enum
 from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
 from indoubt.collector.records.flink_stores import StoredCheckpoint
 from indoubt.collector.records.formats.flink_records import ENDED, FlinkCheckpoint, FlinkCommittables, FlinkStatus
+from indoubt.collector.records.formats.pending_files import UnnamedFile
 from indoubt.collector.verdicts.flink_line import Rival, Standing
+from indoubt.collector.verdicts.flink_unnamed_files import LastList
 from indoubt.collector.verdicts.flink_unread_lists import UnreadList
 from indoubt.lifecycle.verdicts import Assumption
 
@@ -80,6 +82,10 @@ class FlinkCase:
     """Its job went on from another one's work since it began, or its prefix alone says whose it is, and others may use that."""
     stated: str = ""
     """Which statement of the settings binds the job's lists to this Kafka cluster; empty: none does."""
+    unnamed: tuple[UnnamedFile, LastList] | None = None
+    """A hidden file that no list on disk names, and the last checkpoint that would name it."""
+    is_file: bool = False
+    """It is a file of a FileSink, which its store keeps hidden for ever; ``is_branch`` holds of it, too."""
     may_refuse_flink: bool = False
     """Its database may refuse the commit that Flink sends after a restore: MariaDB does, and lists as MySQL does."""
     stored: StoredCheckpoint | None = None

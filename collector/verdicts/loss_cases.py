@@ -17,7 +17,7 @@ from indoubt.collector.records.observations import OffsetsSeen, OperatorOrder
 from indoubt.collector.verdicts import flink_checkpoints, flink_duplicates
 from indoubt.collector.verdicts.abort_causes import AbortClues
 from indoubt.collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossCase, judge_loss
-from indoubt.collector.verdicts.flink_cases import flink_xid
+from indoubt.collector.verdicts.flink_cases import is_flinks
 from indoubt.collector.verdicts.flink_checkpoints import Evidence
 from indoubt.collector.verdicts.flink_duplicates import SetBack
 from indoubt.collector.verdicts.read_process_write import input_tie
@@ -130,7 +130,7 @@ def _case(state: State, status: DecisionLogStatus, view: TransactionView) -> Los
 def _asks_flink(case: LossCase, flink: FlinkState, known: Sequence[SetBack]) -> bool:
     view = case.view
     if view.branch is not None:
-        return flink_xid(view.branch) is not None
+        return is_flinks(view.branch)
     if view.managed or view.broker is None or FlinkId.parse(view.transaction) is None:
         return False
     return (
@@ -168,7 +168,7 @@ def branches_written_again(state: State, since_ms: int = 0) -> list[TransactionV
     if not _was_restored(state, since_ms):
         return []
     ordered = (state.branches.get(key) for key in state.orders)
-    views = [view_of(state, branch) for branch in ordered if branch is not None and flink_xid(branch) is not None]
+    views = [view_of(state, branch) for branch in ordered if branch is not None and is_flinks(branch)]
     return [view for view in views if view.state in COMMITTED]
 
 

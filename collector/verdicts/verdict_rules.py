@@ -47,7 +47,8 @@ def rule_1_settled(case: Case) -> Judgement | None:
     t = case.transaction
     gone = (branch_evidence.ended(t.branch),) if t.branch is not None and not t.is_listed else ()
     is_assumed = t.outcome is None and t.branch is not None and t.branch.end_is_assumed
-    assumes = (Assumption.SAME_DATABASE,) if is_assumed else ()
+    is_missing = t.branch is not None and t.branch.proof is BranchProof.MISSING
+    assumes = (Assumption.NOT_TAKEN_AWAY if is_missing else Assumption.SAME_DATABASE,) if is_assumed else ()
     if t.state is TransactionState.COMMITTED:
         committed = Evidence(fact="committed", source=_by(t), at_ms=t.ended_ms)
         return _judgement(Verdict.SETTLED, 1, committed, *gone, assumes=assumes)
@@ -359,7 +360,7 @@ def _sign(case: Case) -> tuple[Evidence, ...]:
 
 def _by(t: TransactionView) -> str:
     if t.branch is not None and t.branch.proof in (BranchProof.COMMITTED, BranchProof.TOMBSTONE):
-        return f"markers of {t.branch.instance}"
+        return branch_evidence.source_of_proof(t.branch)
     if t.broker is not None and t.broker.ended_ms is not None:
         return BROKER
     return DECISIONS if t.outcome is not None or t.branch is None else t.branch.listed_by

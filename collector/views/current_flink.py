@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.flink_job_facts import PATH_SKEW_MS
 from indoubt.collector.records.flink_stores import FlinkStore
 from indoubt.collector.records.formats.flink_records import (
     Committable,
@@ -16,11 +17,17 @@ from indoubt.collector.records.formats.flink_records import (
     FlinkCommittables,
     FlinkJob,
     Listed,
+    ListedFile,
     UnreadCheckpoint,
 )
-from indoubt.collector.records.xids import as_listed, xid_of
+from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, UnnamedFile
+from indoubt.collector.records.xids import listed_of
 from indoubt.collector.runtime.clock import now_ms
+from indoubt.collector.verdicts.flink_announced import CommitsInDoubt, commits_in_doubt
 from indoubt.collector.verdicts.flink_cases import flink_case
+from indoubt.collector.verdicts.flink_unnamed_files import last_lists, unnamed_by
+from indoubt.collector.views.pipeline_rows import sink_rows
+from indoubt.lifecycle.rows.pipelines import SinkCommitsRow
 
 IN_USE_S = 0.4
 
@@ -81,6 +88,11 @@ class CurrentFlink:
         if case is None:
             return None
         return case.job.job.cluster if case.job is not None else case.name.partition("/")[0]
+
+    def commits_in_doubt(self, at_once_ms: int) -> list[CommitsInDoubt]:
+        """Return what jobs that are over have announced and may not have committed (flink_announced.commits_in_doubt)."""
+        with self._reading() as state:
+            return commits_in_doubt(state.flink, at_once_ms=at_once_ms)
 
     def see_polled(self, cluster: str, at_ms: int, *, answered: bool, is_whole: bool = True) -> None:
         """Note whether a cluster's REST API answered a poll; ``is_whole``: each of its jobs was asked about, now or before."""
@@ -149,8 +161,8 @@ class CurrentFlink:
         with self._reading() as state:
             if not state.flink.lists.committables:
                 return frozenset()
-            xids = [xid_of(branch.resource_manager, branch.transaction) for branch in state.branches.values()]
-            listed: list[Listed] = [as_listed(xid) for xid in xids if xid is not None]
+            of_branches = (listed_of(b.resource_manager, b.transaction) for b in state.branches.values())
+            listed: list[Listed] = [each for each in of_branches if each is not None]
             for identity in state.open:
                 id_, producer_id, epoch = state.broker[identity].handle_identity
                 if producer_id is not None and epoch is not None:
@@ -161,3 +173,59 @@ class CurrentFlink:
         """Return (Flink's job id, number) -> how many transactions the ``_metadata`` of that checkpoint lists."""
         with self._reading() as state:
             return state.flink.lists.listed_counts()
+
+    def commits_of_sinks(self) -> dict[tuple[str, int], tuple[SinkCommitsRow, ...]]:
+        """Return (Flink's job id, number) -> how many commits of each sink that checkpoint announces, and how its files stand."""
+        with self._reading() as state:
+            lists, seen = list(state.flink.lists.announcing()), dict(state.flink.files_seen)
+        return {(each.job, each.number): sink_rows(each, seen.get(each.cluster, {})) for each in lists}
+
+    def files_listed(self, cluster: str) -> dict[str, tuple[PendingFile, int]]:
+        """Return each file that a cluster's checkpoints on disk list, by its name, and when its list was read (epoch ms)."""
+        with self._reading() as state:
+            return state.flink.lists.files(cluster)
+
+    def file_listed(self, target: str) -> PendingFile | None:
+        """Return a file as the newest checkpoint lists it that does."""
+        with self._reading() as state:
+            listings = state.flink.lists.listings(ListedFile(target))
+        return next((file for each in reversed(listings) for file in each.files if file.target == target), None)
+
+    def file_directories(self, cluster: str) -> dict[str, int | None]:
+        """Return the directories that a cluster's file sinks write to, and until when (epoch ms) what was begun is named by now.
+
+        None: the lists of the jobs that write there do not tell.
+        """
+        with self._reading() as state:
+            flink = state.flink
+            lists = {each: last_lists(flink, each) for each in flink.lists.file_directories(cluster)}
+        return {
+            each: min(one.taken_ms for one in found) - PATH_SKEW_MS if found else None for each, found in lists.items()
+        }
+
+    def files_named(self) -> set[str]:
+        """Return the temporary names and uploads of all files that checkpoints on disk name."""
+        with self._reading() as state:
+            return state.flink.lists.files_named()
+
+    def see_unnamed_files(self, cluster: str, seen: dict[str, UnnamedFile]) -> None:
+        """Note which hidden files of a cluster no checkpoint on disk names; it is not history."""
+        with self._reading() as state:
+            is_same = state.flink.unnamed_files.get(cluster, {}) == seen
+            state.flink.unnamed_files[cluster] = seen
+        if not is_same:
+            self._changed()
+
+    def unnamed_file(self, target: str) -> PendingFile | None:
+        """Return a hidden file that no checkpoint on disk names and the last ones would."""
+        with self._reading() as state:
+            found = unnamed_by(state.flink, target)
+        return found[0].file if found is not None else None
+
+    def see_files(self, cluster: str, seen: dict[str, FileSeen]) -> None:
+        """Note how a cluster's files stand; it is not history."""
+        with self._reading() as state:
+            is_same = state.flink.files_seen.get(cluster, {}) == seen
+            state.flink.files_seen[cluster] = seen
+        if not is_same:
+            self._changed()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
 from indoubt.collector.facts.transactional_ids import PrefixReport
 from indoubt.collector.records.facts import CheckpointFacts
 from indoubt.collector.records.flink_job_facts import FlinkJobFacts
+from indoubt.collector.records.formats.flink_records import FlinkCommittables
+from indoubt.collector.records.formats.pending_files import FileSeen, Standing
 from indoubt.collector.verdicts.timeout_risk import Timeout
-from indoubt.lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRestore, JobRow, TimeoutRow
+from indoubt.lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRestore, JobRow, SinkCommitsRow, TimeoutRow
 
 
 def id_row(report: PrefixReport) -> IdsRow:
@@ -28,8 +33,10 @@ def id_row(report: PrefixReport) -> IdsRow:
     )
 
 
-def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int | None] | None) -> CheckpointRow:
-    """Return a row of GET /checkpoints; ``transactions`` is their number and their rows, where known."""
+def checkpoint_row(
+    checkpoint: CheckpointFacts, transactions: tuple[int, int | None] | None, sinks: Sequence[SinkCommitsRow] = ()
+) -> CheckpointRow:
+    """Return a row of GET /checkpoints; ``transactions`` is their number and their rows, where known; ``sinks`` of Flink's."""
     count, rows = transactions if transactions is not None else (None, None)
     return CheckpointRow(
         pipeline=checkpoint.pipeline,
@@ -46,6 +53,27 @@ def checkpoint_row(checkpoint: CheckpointFacts, transactions: tuple[int, int | N
         state_bytes=checkpoint.state_bytes,
         job=checkpoint.job,
         path=checkpoint.path,
+        sinks=tuple(sinks),
+    )
+
+
+def sink_rows(listing: FlinkCommittables, seen: Mapping[str, FileSeen]) -> tuple[SinkCommitsRow, ...]:
+    """Return what each sink announces in a checkpoint; ``seen``: how its store has each file, by name."""
+    files: dict[str, Counter[Standing]] = {}
+    for file in listing.files:
+        of_sink = files.setdefault(file.sink, Counter())
+        if file.target in seen:
+            of_sink[seen[file.target].standing] += 1
+    return tuple(
+        SinkCommitsRow(
+            sink=each.sink,
+            kind=each.kind,
+            commits=each.commits,
+            visible=files[each.sink][Standing.VISIBLE] if each.sink in files else None,
+            hidden=files[each.sink][Standing.HIDDEN] if each.sink in files else None,
+            missing=files[each.sink][Standing.MISSING] if each.sink in files else None,
+        )
+        for each in listing.sinks
     )
 
 

@@ -13,6 +13,7 @@ from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.views.transaction_rows import loss_row, transaction_row
 from indoubt.lifecycle.decisions import Ruling
 from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
 from indoubt.lifecycle.rows.row_json import fields_of
 from indoubt.lifecycle.rows.transactions import (
     DecisionSummary,
@@ -154,11 +155,13 @@ def _by_database(view: TransactionView) -> Iterator[_Told]:
     branch = view.branch
     if branch is None:
         return
-    marker = f", marker: {branch.proof.value}" if branch.proof is not None else ""
+    is_file = branch.resource_manager == FILE_SINK.name
+    proof = "file" if is_file else "marker"
+    marker = f", {proof}: {branch.proof.value}" if branch.proof is not None else ""
     marks = (
         (branch.prepared_ms, "prepared"),
         (branch.first_seen_ms, "first seen"),
-        (branch.gone_ms, f"not listed any more{marker}"),
+        (branch.gone_ms, f"not {'hidden' if is_file else 'listed'} any more{marker}"),
     )
     for at_ms, what in marks:
         if at_ms is not None:

@@ -47,8 +47,24 @@ class PipelineRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SinkCommitsRow:
+    """How many commits a checkpoint announces of one sink of a Flink job.
+
+    ``kind``: kafka, jdbc, files; unknown: of how its committables are to be read nothing is known, only how many there are.
+    ``visible``, ``hidden``, ``missing``: how many of its files the store had so at the last look; null where they are no files.
+    """
+
+    sink: str
+    kind: str
+    commits: int
+    visible: int | None
+    hidden: int | None
+    missing: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRow:
-    """One checkpoint and what it committed; ``job`` is Flink's job id."""
+    """One checkpoint and what it committed; ``job`` is Flink's job id, ``sinks`` what its sinks announce where that was read."""
 
     pipeline: str
     number: int
@@ -64,6 +80,7 @@ class CheckpointRow:
     state_bytes: int | None
     job: str
     path: str
+    sinks: tuple[SinkCommitsRow, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

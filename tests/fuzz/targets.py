@@ -18,15 +18,12 @@ from indoubt.collector.observe.transaction_state_log import TOPIC, record_of
 from indoubt.collector.records.formats import lifecycle_event_batch
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
+from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkFile
 from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import FlinkBranch, read_function_state
+from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import FlinkCommittable, read_writer_state
 from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
 from indoubt.collector.records.formats.flink_metadata.operator_state import read_elements
-from indoubt.collector.records.formats.flink_metadata.sink_states import (
-    FlinkCommittable,
-    read_branches,
-    read_committables,
-    read_writer_state,
-)
+from indoubt.collector.records.formats.flink_metadata.sink_states import read_branches, read_requests
 from indoubt.collector.records.formats.transaction_state import (
     BrokerStatus,
     TransactionStateValue,
@@ -166,6 +163,8 @@ def flink_metadata(data: bytes) -> None:
         _is_committable(committable)
     for branch in checkpoint.branches:
         _is_branch(branch)
+    for written in checkpoint.files:
+        _is_file(written)
 
 
 def _no_file(path: str) -> io.BytesIO:
@@ -175,7 +174,7 @@ def _no_file(path: str) -> io.BytesIO:
 def flink_operator_state(data: bytes) -> None:
     """Read the element that begins at the offset in the first two bytes of the operator states behind them."""
     readers = (
-        (read_committables, True),
+        (lambda *given: [each.found for each in read_requests(*given)], True),
         (lambda *given: [read_writer_state(*given)], True),
         (lambda *given: read_branches(*given) or [], True),
         (read_function_state, False),
@@ -189,6 +188,8 @@ def flink_operator_state(data: bytes) -> None:
                         _is_committable(found)
                     elif isinstance(found, FlinkBranch):
                         _is_branch(found)
+                    elif isinstance(found, FlinkFile):
+                        _is_file(found)
         except MalformedRecord:
             continue
 
@@ -197,6 +198,12 @@ def _is_committable(committable: FlinkCommittable) -> None:
     assert committable.transactional_id.encode()
     assert 0 <= committable.producer_id < 2**63
     assert 0 <= committable.producer_epoch < 2**15
+
+
+def _is_file(written: FlinkFile) -> None:
+    assert written.file.target.encode("utf-8", "surrogatepass")
+    assert written.file.size is None or written.file.size >= 0
+    assert not (written.file.temporary and written.file.upload)
 
 
 def _is_branch(branch: FlinkBranch) -> None:

@@ -16,6 +16,7 @@ FLINK_COMMITS = (
     f"{VERDICTS}/test_flink_lines_of_work.py",
     f"{VERDICTS}/test_flink_branches.py",
     f"{VERDICTS}/test_flink_stores.py",
+    f"{VERDICTS}/test_flink_files.py",
     f"{VERDICTS}/test_flink_histories.py",
 )
 LOSSES = (
@@ -59,7 +60,9 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_flink_commits.py",
     ),
     "collector/records/flink_stores.py": (f"{VERDICTS}/test_flink_stores.py",),
+    "collector/verdicts/flink_announced.py": (f"{VERDICTS}/test_flink_announced.py",),
     "collector/verdicts/flink_cases.py": FLINK_COMMITS,
+    "collector/verdicts/flink_unnamed_files.py": (f"{VERDICTS}/test_flink_files.py",),
     "collector/verdicts/flink_rivals.py": (f"{VERDICTS}/test_flink_rivals.py",),
     "collector/verdicts/flink_known.py": FLINK_COMMITS,
     "collector/verdicts/flink_line.py": FLINK_COMMITS,

@@ -13,6 +13,7 @@ from indoubt.app.components.batch_line import batch_line
 from indoubt.app.components.incident_note import batch_note
 from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
 from indoubt.app.components.markup import Html, el
+from indoubt.app.components.sink_commits import announced
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import amount, at, duration, since
 from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, badge, sign_of, when, word_badge
@@ -157,6 +158,7 @@ def _attempt(batch: BatchRow) -> Html:
 
 
 def _checkpoints(rows: Sequence[CheckpointRow]) -> Html:
+    has_sinks = any(row.sinks for row in rows)
     cells = [
         [
             badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
@@ -167,11 +169,13 @@ def _checkpoints(rows: Sequence[CheckpointRow]) -> Html:
             else el("span", "runs for ", since(row.started_at_ms, UTC)),
             duration(row.duration_ms),
             amount(row.transactions),
+            *([announced(row.sinks)] if has_sinks else []),
             amount(row.rows),
             row.source,
             row.reason or "–",
         ]
         for row in rows
     ]
-    head = ["State", "Kind", "Started", "Ended", "Took", "Transactions", "Rows", "Source", "Why it failed"]
+    sinks = ["Announced"] if has_sinks else []
+    head = ["State", "Kind", "Started", "Ended", "Took", "Transactions", *sinks, "Rows", "Source", "Why it failed"]
     return el("section", el("h3", "Its checkpoint"), table(head, cells))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+from indoubt.collector.records.formats.pending_files import PendingFile
 from indoubt.resource_managers.mysql.xa_xid import XaXid
 
 
@@ -98,8 +99,22 @@ class Committable(NamedTuple):
     producer_epoch: int
 
 
-Listed = Committable | XaXid
-"""A transaction as a checkpoint lists it: in Kafka, or in a database by its xid (collector/records/xids.py: as_listed)."""
+class ListedFile(NamedTuple):
+    """A file as a checkpoint lists it, by its name once it is visible: no writer of a FileSink makes a name twice."""
+
+    target: str
+
+
+Listed = Committable | XaXid | ListedFile
+"""What a checkpoint lists: a transaction in Kafka, a branch by its xid (collector/records/xids.py: as_listed), or a file."""
+
+
+class SinkCommits(NamedTuple):
+    """How many commits a checkpoint announces of one sink. ``kind``: what it writes to (SinkKind's words)."""
+
+    sink: str
+    kind: str
+    commits: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +137,14 @@ class FlinkCommittables:
     """The transactional id prefixes of the job's sinks."""
     pooled: frozenset[str] = frozenset()
     """Those of sinks that use their ids again (TransactionNamingStrategy.POOLING)."""
+    files: tuple[PendingFile, ...] = ()
+    """What makes the files visible that ``committables`` names."""
+    buckets: frozenset[str] = frozenset()
+    """The directories that the job's FileSinks write to."""
+    in_progress: frozenset[str] | None = frozenset()
+    """Temporary names and ids of uploads that their writers go on with after a restore; None: one was not understood."""
+    sinks: tuple[SinkCommits, ...] = ()
+    """The commits of every sink whose committer's state has the known form, also where ``error`` is set."""
     error: str = ""
     is_gone: bool = False
     """It is not there any more: no job can be restored from it, and no order finds what it listed."""

@@ -182,12 +182,14 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
         ]
         of_batch = dependencies.current.transactions_of_batches()
         of_flink = dependencies.current.flink.transactions_of_checkpoints()
+        of_sinks = dependencies.current.flink.commits_of_sinks()
         behind = place_of(after, int, int, str, str, str)
 
         def row(checkpoint: CheckpointFacts) -> CheckpointRow:
             listed = of_flink.get((checkpoint.job, checkpoint.number)) if checkpoint.job else None
             of_ours = of_batch.get((checkpoint.pipeline, checkpoint.number)) if not checkpoint.job else None
-            return checkpoint_row(checkpoint, of_ours if listed is None else (listed, None))
+            sinks = of_sinks.get((checkpoint.job, checkpoint.number), ()) if checkpoint.job else ()
+            return checkpoint_row(checkpoint, of_ours if listed is None else (listed, None), sinks)
 
         shown = page(found, checkpoint_sort_key, row, limit, behind)
         return table_answer(shown)

@@ -246,6 +246,7 @@ def checkpoint(number: int = 41, **changes: Any) -> dict[str, Any]:
         "state_bytes": None,
         "job": "",
         "path": "",
+        "sinks": [],
         **changes,
     }
 

@@ -51,3 +51,15 @@ def test_one_that_does_not_come_is_said_with_its_pipeline_and_why(answers):
 def test_without_any_the_page_says_so(answers):
     answers.checkpoints = []
     assert "The history has no checkpoint yet." in said(opened("checkpoints"))
+
+
+def test_what_each_sink_announces_is_said_also_of_an_unknown_kind(answers):
+    sinks = [
+        {"sink": "orders_files", "kind": "files", "commits": 12, "visible": 9, "hidden": 2, "missing": 1},
+        {"sink": HOSTILE, "kind": "unknown", "commits": 1, "visible": None, "hidden": None, "missing": None},
+    ]
+    answers.checkpoints = [checkpoint(sinks=sinks), checkpoint(40)]
+    page = said(opened("checkpoints"))
+    assert "orders_files: 12 commits (2 hidden, 1 missing); " in page
+    assert "1 commit of an unknown kind" in page
+    assert "<img" not in page

@@ -11,6 +11,7 @@ from indoubt.collector.assess.assessor import Assessor
 from indoubt.collector.assess.incident_steps import Ending, endings
 from indoubt.collector.assess.rule import unavailable_sources
 from indoubt.collector.assess.rules import (
+    announced_commits,
     applications,
     batches,
     checkpoints,
@@ -31,6 +32,7 @@ from indoubt.collector.views.current_state import CurrentState
 
 LIMITS = AlertSettings()
 FACTS: dict[str, tuple[Callable[[Situation], Any], Any]] = {
+    "announced_commits": (announced_commits.announced_commits, ()),
     "aborts": (applications.aborts, ()),
     "blocked": (readers.blocked_readers, ()),
     "endings": (endings, lambda key: Ending(state=None, who="")),

@@ -1,4 +1,4 @@
-"""Which Kafka and XA transactions a completed checkpoint or savepoint of Flink commits, read from its file ``_metadata``.
+"""What a completed checkpoint or savepoint of Flink commits, read from its file ``_metadata``: transactions, branches and files.
 
 A state of more than ``execution.checkpointing.data-inline-threshold`` bytes (20 kB) lies in a file beside ``_metadata``.
 """
@@ -12,10 +12,17 @@ from typing import BinaryIO, TypeVar
 import pyarrow as pa
 
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.collector.records.formats.flink_metadata.commit_requests import COMMITTER_STATE, WRITER_STATE
+from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkBucket, FlinkFile, read_bucket
 from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import (
     FUNCTION_STATE,
     FlinkBranch,
     read_function_state,
+)
+from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import (
+    FlinkCommittable,
+    FlinkWriterState,
+    read_writer_state,
 )
 from indoubt.collector.records.formats.flink_metadata.metadata_file import (
     FlinkOperator,
@@ -24,13 +31,10 @@ from indoubt.collector.records.formats.flink_metadata.metadata_file import (
 )
 from indoubt.collector.records.formats.flink_metadata.operator_state import read_elements
 from indoubt.collector.records.formats.flink_metadata.sink_states import (
-    COMMITTER_STATE,
-    WRITER_STATE,
-    FlinkCommittable,
-    FlinkWriterState,
+    ReadRequest,
+    SinkKind,
     read_branches,
-    read_committables,
-    read_writer_state,
+    read_requests,
 )
 from indoubt.collector.records.formats.flink_metadata.state_handles import StateBytes
 from indoubt.collector.records.formats.flink_records import FlinkKind
@@ -64,6 +68,16 @@ class UnreadState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncedCommits:
+    """How many commits one sink announces with this checkpoint; also of a sink whose committables no decoder knows."""
+
+    operator: FlinkOperator
+    """The sink's committer; of JDBC sinks, which commit by themselves, its writer."""
+    kind: SinkKind
+    commits: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlinkCheckpointMetadata:
     """What ``_metadata`` says of transactions, operator by operator and subtask by subtask in the order of the file."""
 
@@ -79,6 +93,12 @@ class FlinkCheckpointMetadata:
     """Sinks of other systems are here too: their states have the same names."""
     branches: tuple[FlinkBranch, ...] = ()
     """What the JDBC sinks have prepared: a restore from this checkpoint commits all of it."""
+    files: tuple[FlinkFile, ...] = ()
+    """What the file sinks have written whole: those that are to be made visible at its completion."""
+    buckets: tuple[FlinkBucket, ...] = ()
+    """Where the file sinks' writers write, and what they go on with."""
+    announced: tuple[AnnouncedCommits, ...] = ()
+    """By sink, in the order of the file; without sinks whose committer's state could not be read at all."""
 
     @property
     def to_commit(self) -> tuple[FlinkCommittable, ...]:
@@ -102,7 +122,7 @@ def read_checkpoint_metadata(data: bytes, open_state: OpenState) -> FlinkCheckpo
     if len(data) > METADATA_LIMIT:
         raise MalformedRecord(f"_metadata has more than {METADATA_LIMIT} bytes, which is more than this program reads")
     file = read_structure(data, frozenset({COMMITTER_STATE, WRITER_STATE, FUNCTION_STATE}))
-    states = _SinkStates(data, open_state)
+    states = _SinkStates(data, open_state, file.checkpoint_id)
     for subtask in file.subtasks:
         states.read(subtask)
     states.leave_out_what_cannot_be_told_apart()
@@ -113,6 +133,9 @@ def read_checkpoint_metadata(data: bytes, open_state: OpenState) -> FlinkCheckpo
         committables=tuple(states.committables),
         writer_states=tuple(states.writer_states),
         branches=states.branches,
+        files=tuple(states.files),
+        buckets=tuple(states.buckets),
+        announced=states.announced,
         unread=tuple(states.unread),
     )
 
@@ -120,10 +143,14 @@ def read_checkpoint_metadata(data: bytes, open_state: OpenState) -> FlinkCheckpo
 class _SinkStates:
     """Collects what the sinks' subtasks hold."""
 
-    def __init__(self, data: bytes, open_state: OpenState) -> None:
+    def __init__(self, data: bytes, open_state: OpenState, checkpoint_id: int) -> None:
         self._data, self._open_state, self._bytes_left = data, open_state, STATE_FILE_LIMIT
+        self._checkpoint_id = checkpoint_id
         self._transactions_left = TRANSACTION_LIMIT
         self.committables: list[FlinkCommittable] = []
+        self.files: list[FlinkFile] = []
+        self.buckets: list[FlinkBucket] = []
+        self._counted: dict[tuple[FlinkOperator, SinkKind], int] = {}
         self.writer_states: list[FlinkWriterState] = []
         self._of_functions: list[FlinkBranch] = []
         self._of_sinks: dict[FlinkOperator, list[FlinkBranch]] = {}
@@ -133,6 +160,18 @@ class _SinkStates:
     def branches(self) -> tuple[FlinkBranch, ...]:
         """Return what the JDBC sinks have prepared."""
         return (*self._of_functions, *(branch for branches in self._of_sinks.values() for branch in branches))
+
+    @property
+    def announced(self) -> tuple[AnnouncedCommits, ...]:
+        """Return how many commits each sink announces."""
+        counted = dict(self._counted)
+        for branch in self.branches:
+            of_it = (branch.operator, SinkKind.JDBC)
+            counted[of_it] = counted.get(of_it, 0) + 1
+        return tuple(
+            AnnouncedCommits(operator=operator, kind=kind, commits=commits)
+            for (operator, kind), commits in counted.items()
+        )
 
     def read(self, subtask: Subtask) -> None:
         """Add what one subtask holds."""
@@ -170,16 +209,34 @@ class _SinkStates:
             branches = (branch for element in elements for branch in read_function_state(element, operator))
             self._of_functions += self._within_limit(branches, lambda _: 1)
         elif name == COMMITTER_STATE:
-            found = (committable for element in elements for committable in read_committables(element, operator))
-            self.committables += self._within_limit(found, lambda _: 1)
+            found = (request for element in elements for request in read_requests(element, operator))
+            self._add_requests(operator, self._within_limit(found, lambda _: 1))
         else:
             self._read_writers(operator, elements)
+
+    def _add_requests(self, operator: FlinkOperator, requests: Sequence[ReadRequest]) -> None:
+        """Count all requests of a committer, and add what they commit. Raises MalformedRecord where one was not understood."""
+        for each in requests:
+            is_counted = each.request.is_to_be_committed(self._checkpoint_id) and (each.found or each.why)
+            if is_counted:
+                of_it = (operator, each.kind)
+                self._counted[of_it] = self._counted.get(of_it, 0) + 1
+        if why := next((each.why for each in requests if each.why is not None), None):
+            raise why
+        for each in requests:
+            if isinstance(each.found, FlinkCommittable):
+                self.committables.append(each.found)
+            elif each.found is not None and each.request.is_to_be_committed(self._checkpoint_id):
+                self.files.append(each.found)
 
     def _read_writers(self, operator: FlinkOperator, elements: Iterator[BigEndianReader]) -> None:
         """Add what writers keep, of the Kafka sink or of the JDBC sink."""
         writers: list[FlinkWriterState] = []
         branches: list[FlinkBranch] | None = None
         for element in elements:
+            if (bucket := read_bucket(element, operator)) is not None:
+                self.buckets += self._within_limit(iter([bucket]), lambda _: 1)
+                continue
             found = read_branches(element, operator)
             if found is None:
                 writers += self._within_limit(

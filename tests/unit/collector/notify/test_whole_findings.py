@@ -18,12 +18,13 @@ from indoubt.collector.assess.rules.sources import UnreadCheckpoints
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.observe.source import ObserverState, ObserverStatus
 from indoubt.collector.records.facts import CheckpointFacts
-from indoubt.collector.records.formats.flink_records import UnreadCheckpoint
+from indoubt.collector.records.formats.flink_records import SinkCommits, UnreadCheckpoint
 from indoubt.collector.records.log_settings import LogSettings
 from indoubt.collector.records.standing_orders import HeldBack, OrderReport, StandingAct
 from indoubt.collector.runtime.clock_offsets import ClockOffset
 from indoubt.collector.verdicts.data_loss import Loss, LossVerdict
 from indoubt.collector.verdicts.driver_state import DriverCondition
+from indoubt.collector.verdicts.flink_announced import CommitsInDoubt
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.attention import Remedy
@@ -40,6 +41,19 @@ KEY, PAGE = f"kafka:ip-count-0-1:0:4@{T0}", f"/transaction?key=kafka%3Aip-count-
 FLINK_KEY, FLINK_PAGE = f"kafka:flink-orders-3:0:4@{T0}", f"/transaction?key=kafka%3Aflink-orders-3%3A0%3A4%40{T0}"
 OURS = {"pipeline": PREFIX, "resource_manager": "kafka", "transaction": "ip-count-0-1", "batch": "41"}
 FLINKS = {"pipeline": "flink-orders", "resource_manager": "kafka", "transaction": "flink-orders-3"}
+
+JOB = "a" * 32
+LEFT = CommitsInDoubt(
+    pipeline="eu/orders",
+    job=JOB,
+    job_state="FAILED",
+    number=41,
+    completed_ms=T0,
+    job_ended_ms=T0 + 2_000,
+    sinks=(SinkCommits("ledger", "unknown", 12),),
+    path="/c/chk-41",
+    is_seen=True,
+)
 
 
 def only(rule: str, snapshot: Situation) -> Finding:
@@ -303,6 +317,18 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
                 for_ms=5_000,
             ),
         ),
+        (
+            seen(announced_commits=(LEFT,)),
+            of(
+                "A17",
+                f"{JOB}|41",
+                "application eu/orders",
+                WARNING,
+                "/batch?pipeline=eu%2Forders&number=41",
+                labels={"pipeline": "eu/orders", "batch": "41"},
+                for_ms=60_000,
+            ),
+        ),
     ],
     ids=lambda value: value.rule if isinstance(value, Finding) else "",
 )
@@ -353,3 +379,14 @@ def test_how_many_readers_wait_and_behind_what_is_told() -> None:
         only("A4", seen(blocked=(two,))).summary
         == "2 readers of my-topic-12 blocked for 50 s behind transaction ip-count-0-1"
     )
+
+
+def test_commits_left_are_named_with_their_sink_and_held_while_flink_does_not_answer() -> None:
+    finding = only("A17", seen(announced_commits=(LEFT,)))
+    assert finding.summary == (
+        "checkpoint 41 of eu/orders completed, 12 commits of sink ledger that nobody will do if they are not done: the job is over "
+        "(FAILED)"
+    )
+    away = seen(announced_commits=(replace(LEFT, is_seen=False),))
+    assert not [one for one in rules.findings(away) if one.rule == "A17"]
+    assert f"A17|{JOB}|41" in rules.held(away)

@@ -12,6 +12,7 @@ import pytest
 from indoubt.collector.records.formats.flink_metadata import checkpoint_metadata
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
+from indoubt.collector.records.formats.flink_metadata.commit_requests import WRITER_STATE
 from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import read_function_state
 from indoubt.collector.records.formats.flink_metadata.metadata_file import (
     FlinkOperator,
@@ -20,7 +21,7 @@ from indoubt.collector.records.formats.flink_metadata.metadata_file import (
     Subtask,
 )
 from indoubt.collector.records.formats.flink_metadata.operator_state import read_elements
-from indoubt.collector.records.formats.flink_metadata.sink_states import WRITER_STATE, read_branches, read_committables
+from indoubt.collector.records.formats.flink_metadata.sink_states import SinkKind, read_branches, read_requests
 from indoubt.collector.records.formats.flink_metadata.state_handles import StateBytes
 from indoubt.collector.records.xids import as_listed, xid_of
 from indoubt.lifecycle.errors import MalformedRecord
@@ -130,7 +131,8 @@ def test_what_the_newer_sinks_committer_holds_is_passed_over() -> None:
     writer = struct.pack(">i", 0) + members(0, request) + struct.pack(">ii", 1, 0)
     checkpoint = struct.pack(">qi", 3, 1) + members(2, writer)
     collector = struct.pack(">I", 0xB91F252C) + members(1, checkpoint)
-    assert list(read_committables(BigEndianReader(versioned(2, collector), "a state"), OPERATOR)) == []
+    (found,) = read_requests(BigEndianReader(versioned(2, collector), "a state"), OPERATOR)
+    assert (found.kind, found.found, found.why) == (SinkKind.JDBC, None, None)
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,9 @@ from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import
     FlinkCheckpointMetadata,
     read_checkpoint_metadata,
 )
-from indoubt.collector.records.formats.flink_metadata.sink_states import (
-    COMMITTER_STATE,
-    WRITER_STATE,
-    CommitState,
-    TransactionOwnership,
-)
+from indoubt.collector.records.formats.flink_metadata.commit_requests import CommitState
+from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import TransactionOwnership
+from indoubt.collector.records.formats.flink_metadata.sink_states import SinkKind
 from indoubt.collector.records.formats.flink_metadata.state_handles import HandleKind
 from indoubt.collector.records.formats.flink_records import FlinkKind
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
@@ -179,18 +176,32 @@ def test_committables_on_the_way_to_the_committer_are_named_as_unread() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "2.3-file-sink"])
-def test_the_states_of_kafka_sinks_are_all_read(name: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_the_states_of_known_sinks_are_all_read(name: str) -> None:
     assert read(name).unread == ()
 
 
-def test_the_states_of_a_sink_of_another_system_are_named_as_unread() -> None:
-    unread = read("2.3-file-sink").unread
-    assert [(one.operator.name, one.state) for one in unread] == [
-        ("files: Committer", COMMITTER_STATE),
-        ("files: Writer", WRITER_STATE),
-    ]
-    assert unread[0].reason == "_metadata, byte 1124: the version of a committable is 2; this program knows 1"
+@pytest.mark.parametrize(
+    ("name", "sinks"),
+    [
+        ("2.3-unknown-sink", [("ledger: Committer", SinkKind.UNKNOWN, 6)]),
+        ("2.3-file-sink", [("files: Committer", SinkKind.FILES, 1), ("sink0: Committer", SinkKind.KAFKA, 1)]),
+        ("2.3-two-sinks", [("sink0: Committer", SinkKind.KAFKA, 2), ("sink1: Committer", SinkKind.KAFKA, 2)]),
+        ("1.20-file-sink-pending", [("", SinkKind.FILES, 2)]),
+        ("1.20-jdbc-function-postgres", [("", SinkKind.JDBC, 1)]),
+        ("1.20-jdbc-sink-postgres", []),
+        ("2.3-after-savepoint", [("sink0: Committer", SinkKind.KAFKA, 4)]),
+    ],
+)
+def test_the_commits_of_every_sink_are_counted(name: str, sinks: list[tuple[str, SinkKind, int]]) -> None:
+    found = [(each.operator.name, each.kind, each.commits) for each in read(name).announced]
+    assert sorted(found, key=lambda sink: sink[0]) == sinks
+
+
+def test_what_no_decoder_knows_is_named_as_unread() -> None:
+    unread = read("2.3-unknown-sink").unread
+    assert [(one.operator.name, one.subtask) for one in unread] == [("ledger: Committer", 0), ("ledger: Committer", 1)]
+    assert unread[0].reason == "_metadata, byte 789: the version of a committable is 7; this program knows 1"
 
 
 @pytest.mark.parametrize("name", ["2.3-state-files", "2.3-file-merging"])

@@ -12,14 +12,14 @@ import pytest
 from indoubt.collector.records.formats.flink_metadata import operator_state
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import FlinkCheckpointMetadata
-from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
-from indoubt.collector.records.formats.flink_metadata.operator_state import read_elements
-from indoubt.collector.records.formats.flink_metadata.sink_states import (
-    CommitState,
+from indoubt.collector.records.formats.flink_metadata.commit_requests import CommitState
+from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import (
     FlinkCommittable,
-    read_committables,
     read_writer_state,
 )
+from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
+from indoubt.collector.records.formats.flink_metadata.operator_state import read_elements
+from indoubt.collector.records.formats.flink_metadata.sink_states import read_requests
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 
 OPERATOR = FlinkOperator(operator_id="0" * 32, name="sink: Committer", uid="sink")
@@ -124,7 +124,13 @@ def collector(*requests: bytes, checkpoint_id: int = 3, versions: tuple[int, int
 
 
 def committables(stored: bytes) -> list[FlinkCommittable]:
-    return list(read_committables(BigEndianReader(stored, "a state"), OPERATOR))
+    found = []
+    for each in read_requests(BigEndianReader(stored, "a state"), OPERATOR):
+        if each.why is not None:
+            raise each.why
+        assert isinstance(each.found, FlinkCommittable)
+        found.append(each.found)
+    return found
 
 
 @pytest.mark.parametrize("versions", [(2, 0, 0, 0), (2, 1, 1, 0), (2, 1, 2, 0)])

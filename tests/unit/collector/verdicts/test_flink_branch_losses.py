@@ -55,7 +55,7 @@ CASES = [
     ("rolled back, set back itself", "abort", [itself(2), *COMPLETED[1:]], HARMLESS, CERTAIN, "set back to checkpoint 2"),
     ("rolled back, its end not seen", "abort", [LISTS], UNKNOWN, GUESS, "anna ordered it"),
     ("rolled back, a job of its name since", "abort", [*COMPLETED, STARTED_ANEW], UNKNOWN, GUESS, "is not known"),
-    ("rolled back, no list", "abort", [FAILED, checkpoint(3)], UNKNOWN, GUESS, "no checkpoint that was read lists its xid"),
+    ("rolled back, no list", "abort", [FAILED, checkpoint(3)], UNKNOWN, GUESS, "no checkpoint that was read lists it"),
     ("committed", "commit", COMPLETED, NOT_LOST, CERTAIN, "readers see its records"),
     ("committed, restored from it", "commit", [*COMPLETED, FROM_3], NOT_LOST, CERTAIN, "readers see its records"),
     ("committed, set back", "commit", [*COMPLETED, FROM_2], TWICE, LIKELY, "set back to checkpoint 2"),

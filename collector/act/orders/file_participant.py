@@ -1,0 +1,100 @@
+"""How orders act on files of Flink's FileSink: each is looked for again in its store, and only what is hidden there is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.records.formats.pending_files import PendingFile, Standing
+from indoubt.collector.views.current_flink import CurrentFlink
+from indoubt.lifecycle.errors import ResourceManagerError
+from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.outcomes import CommitOutcome, RollbackOutcome, Unknown
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
+from indoubt.resource_managers.protocol import OpenTransactionView, Readiness
+
+NOT_OURS = "no pipeline of ours writes files of a FileSink"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenFile(OpenTransactionView):
+    """A file that its store holds hidden now, as the checkpoint that was read lists it."""
+
+    file: PendingFile
+
+
+class FileParticipant:
+    """Files that checkpoints list. No decision of ours is ever about one."""
+
+    def __init__(self, flink: CurrentFlink) -> None:
+        # Imported here: its filesystems are loaded only where there is a Flink.
+        from indoubt.collector.observe.flink_file_store import FileStore
+
+        self._flink, self._files = flink, FileStore()
+
+    def description(self, action: Action, target: Handle | OpenTransactionView) -> str:
+        """Return what is done in words."""
+        file = target.file if isinstance(target, HiddenFile) else PendingFile(target=target.transaction, size=None)
+        if action is not Action.COMMIT:
+            return f"abort of the upload to {file.target}" if file.upload else f"removal of {file.temporary}"
+        if file.upload:
+            return f"completion of the upload to {file.target} ({len(file.parts)} parts, {file.size} bytes)"
+        return f"rename of {file.temporary} to {file.target} ({file.size} bytes)"
+
+    def check(self, handles: Sequence[Handle]) -> list[Readiness]:
+        """Say that none is ready."""
+        return [Readiness(handle=handle, ready=False, time_left_ms=0, reason=NOT_OURS) for handle in handles]
+
+    def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
+        """Do nothing."""
+        return [Unknown(handle=handle, reason=NOT_OURS) for handle in handles]
+
+    def complete(self, handle: Handle) -> None:
+        """Do nothing."""
+
+    def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
+        """Do nothing."""
+        return [Unknown(handle=handle, reason=NOT_OURS) for handle in handles]
+
+    def find_open(self, seen: Sequence[TransactionView]) -> list[OpenTransactionView | None]:
+        """Return each that is hidden in its store now. Raises ResourceManagerError."""
+        return [self._hidden(view) for view in seen]
+
+    def _hidden(self, view: TransactionView) -> HiddenFile | None:
+        file = self._flink.file_listed(view.transaction) or self._flink.unnamed_file(view.transaction)
+        if file is None:
+            raise ResourceManagerError(
+                f"no checkpoint that was read lists {view.transaction}, and none that would is known"
+            )
+        if self._files.look(file).standing is not Standing.HIDDEN:
+            return None
+        return HiddenFile(
+            resource_manager=FILE_SINK.name,
+            transaction=file.target,
+            producer_id=None,
+            producer_epoch=None,
+            state="Prepared",
+            started_at_ms=None,
+            timeout_ms=None,
+            file=file,
+        )
+
+    def commit_open(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
+        """Make each visible; an error text each, empty: it is."""
+        return [_done(self._files.make_visible, target) for target in targets]
+
+    def fence(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
+        """Remove each; an error text each, empty: it is gone."""
+        return [_done(self._files.remove, target) for target in transactions]
+
+
+def _done(act: Callable[[PendingFile], None], target: OpenTransactionView) -> str:
+    if not isinstance(target, HiddenFile):
+        return f"{target.transaction}: no store holds it hidden"
+    try:
+        act(target.file)
+    except ResourceManagerError as error:
+        return str(error)
+    return ""
