@@ -108,7 +108,7 @@ class TunableSettings:
     connect_offsets_topics: Name = CONNECT_OFFSETS
     kubernetes_url: Address = ""
     kubernetes_credentials: Name = "/var/run/secrets/kubernetes.io/serviceaccount"
-    kubernetes_polling_ms: Whole = 10_000
+    kubernetes_polling_ms: Whole = 5_000
     standby_name: StandbyName = ""
     standby_peer: Address = ""
 

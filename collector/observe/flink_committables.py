@@ -81,7 +81,8 @@ class FlinkCommittablesReader(Observer):
             next_s = min((reader.next_s for reader in self._readers.values()), default=self._interval_s)
             looks_s = sum(reader.cost_s for reader in self._readers.values())
             self._pace.spent(time.thread_time() - began_s + looks_s)
-            self.stopping.wait(self._pace.rest_s(next_s))
+            self.rest_s = self._pace.rest_s(next_s)
+            self.stopping.wait(self.rest_s)
 
     def read_new(self) -> None:
         """Have every store read what is new, and wait for those that answer soon.

@@ -141,7 +141,7 @@ class FlinkRest(Observer):
 
     def _wait(self, http: FlinkHttp) -> None:
         """Wait for the next poll, and ask meanwhile about jobs with a new ``_metadata``. Raises what ``poll`` raises."""
-        rest_s = self._pace.rest_s(self._interval_s)
+        rest_s = self.rest_s = self._pace.rest_s(self._interval_s)
         ends_s, every_s = time.monotonic() + rest_s, max(AWAITED_EVERY_S, rest_s * AWAITED_SHARE)
         while (left_s := ends_s - time.monotonic()) > 0 and not self.stopping.wait(min(left_s, every_s)):
             awaiting = self.current.flink.awaiting_end(self._cluster, now_ms() - AWAITED_FOR_MS)

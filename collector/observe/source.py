@@ -45,6 +45,8 @@ class ObserverStatus:
     """It has read everything that its source held when it began, and has not fallen behind since."""
     source_is_missing: bool = False
     """Its source does not exist."""
+    rest_ms: int = 0
+    """So long it rests between two polls, where it is one of very many."""
     instance: str = ""
     """Which of several: the name of the database, of the Flink cluster, or of the pipeline whose directory it is."""
 
@@ -73,6 +75,8 @@ class Observer(ABC):
         self._error = ""
         self._is_missing = False
         self._records = 0
+        self.rest_s = 0.0
+        """So long it rests between two polls, where that is longer than usual."""
 
     @abstractmethod
     def observe(self) -> None:
@@ -115,6 +119,7 @@ class Observer(ABC):
             records=self._records,
             has_caught_up=self.has_caught_up,
             source_is_missing=self._is_missing,
+            rest_ms=round(self.rest_s * 1000),
         )
 
     def start(self) -> None:

@@ -59,7 +59,7 @@ def _is_silent(observer: ObserverStatus, situation: Situation) -> bool:
         return False
     is_up = observer.state is ObserverState.UP
     unseen_ms = (observer.delay_ms or 0) if is_up else situation.now_ms - observer.since_ms
-    return unseen_ms >= situation.limits.observer_down_ms
+    return unseen_ms >= max(situation.limits.observer_down_ms, 2 * observer.rest_ms if is_up else 0)
 
 
 def _severity(observer: ObserverStatus) -> Severity:

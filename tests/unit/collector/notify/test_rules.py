@@ -176,6 +176,8 @@ def observer(
         (observer(ObserverState.STARTING), Severity.WARNING),
         (observer(ObserverState.UP, delay=14_999), None),
         (observer(ObserverState.UP, delay=15_000), Severity.WARNING),
+        (replace(observer(ObserverState.UP, delay=39_999), rest_ms=20_000), None),
+        (replace(observer(ObserverState.UP, delay=40_000), rest_ms=20_000), Severity.WARNING),
         (observer(ObserverState.UP, delay=None), None),
         (observer(ObserverState.DOWN, name="decision log"), Severity.CRITICAL),
         (observer(ObserverState.DOWN, name="transaction log"), Severity.CRITICAL),
