@@ -44,6 +44,7 @@ from indoubt.collector.act.standing_orders.service import StandingOrderService
 from indoubt.collector.assess.assessment import Surroundings
 from indoubt.collector.assess.assessor import Assessor
 from indoubt.collector.assess.rules.losses import RecentLosses
+from indoubt.collector.config import files
 from indoubt.collector.config.databases import managers
 from indoubt.collector.config.settings import Settings
 from indoubt.collector.config.variables import TransactionSource
@@ -75,6 +76,7 @@ from indoubt.collector.standby.leadership import Leadership, Part
 from indoubt.collector.views import aborts_and_losses
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.loading import Loading
+from indoubt.resource_managers.database.watched import WatchedResourceManager
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.kafka.group_questions import members
 from indoubt.resource_managers.kafka.partitions import KafkaPartitions
@@ -116,7 +118,16 @@ def serve(
         store.add_maintenance(lean_process.MallocTrimmer())
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])
-        observers.extend(database_observers(current, store, settings.databases, databases, tunable.database_polling_ms))
+        observers.extend(
+            database_observers(
+                current,
+                store,
+                settings.databases,
+                databases,
+                interval_ms=tunable.database_polling_ms,
+                files_interval_ms=tunable.files_polling_ms,
+            )
+        )
         acting = [leadership] if leadership is not None else acts
         return [cluster, *observers, assessor, alerts.evaluator, *acting, samples, dependencies.refresher]
 
@@ -150,7 +161,7 @@ def serve(
     )
     current.listen(changes.tell)
     decision_log = DecisionLog(connection, tunable.decision_topic)
-    databases = managers(settings.databases)
+    databases: dict[str, WatchedResourceManager] = {**managers(settings.databases), **files.managers(settings.files)}
     participants = Participants(
         {
             broker.name: KafkaParticipant(broker),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from indoubt.collector.config import named_locations, receivers, standing_orders, tokens, variables
+from indoubt.collector.config import files, named_locations, receivers, standing_orders, tokens, variables
 from indoubt.collector.config.databases import OPTION, read_databases
 from indoubt.collector.config.flink_access import OPTION as FLINK_OPTION
 from indoubt.collector.config.flink_access import FlinkAccess, read_flink_access
@@ -63,6 +63,8 @@ class Settings:
     flink_writes_here: Mapping[str, bool]
     """Whether a Flink cluster's jobs write to this Kafka cluster only, by its name; without those of which nothing is said."""
     databases: Mapping[str, DatabaseConnection]
+    files: Mapping[str, str]
+    """Path or URI of each directory of a files sink, by the name of its instance."""
     read_only: bool
     tunable: TunableSettings
     tls: TlsFiles | None
@@ -111,6 +113,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         flink_checkpoints=checkpoints_of_flink,
         flink_writes_here=named_locations.flink_kafka(given.flink_kafka, {*flink, *checkpoints_of_flink}),
         databases=read_databases(given.database_properties, environment),
+        files=files.read_files(given.files),
         read_only=given.read_only,
         tunable=_with_standby(variables.read(environment, origins), given),
         tls=_tls(given),
@@ -218,6 +221,13 @@ def command_line() -> argparse.ArgumentParser:
         help="whether the jobs of a Flink cluster write to this Kafka cluster only, or to others, too",
     )
     parser.add_argument(OPTION, action="append", default=[], metavar="[NAME=]FILE", help="databases to watch")
+    parser.add_argument(
+        files.OPTION,
+        action="append",
+        default=[],
+        metavar="[NAME=]DIR",
+        help="directory of a files sink to watch, path or URI",
+    )
     _add_tls(parser)
     parser.add_argument(
         standing_orders.OPTION, default="", metavar="FILE", help="TOML file: what may be done without a person"

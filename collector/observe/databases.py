@@ -1,4 +1,4 @@
-"""Observes one database: its prepared branches (XA RECOVER, pg_prepared_xacts), and the markers of those that are gone."""
+"""Observes one database, or directory of files: its prepared branches, and the markers of those that are gone."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreac
 from indoubt.resource_managers.database.branches import BranchListing
 from indoubt.resource_managers.database.connection import DatabaseConnection
 from indoubt.resource_managers.database.markers import MarkerState
-from indoubt.resource_managers.database.resource_manager import WATCH_LIMIT_S, DatabaseResourceManager
+from indoubt.resource_managers.database.resource_manager import WATCH_LIMIT_S
 from indoubt.resource_managers.database.servers import Silence, silence
 from indoubt.resource_managers.database.session import BranchLocks
+from indoubt.resource_managers.database.watched import WatchedResourceManager
 
 MAX_ASKED = 500
 """So many markers are asked for at one poll; the others at the next."""
@@ -46,7 +47,7 @@ class Databases(Observer):
         current: CurrentState,
         store: Store,
         instance: str,
-        manager: DatabaseResourceManager,
+        manager: WatchedResourceManager,
         *,
         lists: bool,
         interval_ms: int,
@@ -96,7 +97,8 @@ class Databases(Observer):
 
     def _poll(self) -> None:
         asked_ms = CLOCK.steady_ms()
-        self.current.clocks.saw(self.name, self._watch.clock_ms(), after_ms=asked_ms, before_ms=CLOCK.steady_ms())
+        if (clock_ms := self._watch.clock_ms()) is not None:
+            self.current.clocks.saw(self.name, clock_ms, after_ms=asked_ms, before_ms=CLOCK.steady_ms())
         listing = self._watch.list_branches() if self._lists else BranchListing(server="", branches=())
         at_ms = now_ms()
         listed = {branch.transaction for branch in listing.branches}
@@ -183,19 +185,21 @@ def database_observers(
     current: CurrentState,
     store: Store,
     connections: Mapping[str, DatabaseConnection],
-    managers: Mapping[str, DatabaseResourceManager],
+    managers: Mapping[str, WatchedResourceManager],
+    *,
     interval_ms: int,
+    files_interval_ms: int,
 ) -> list[Observer]:
-    """Return one observer for each database; of several on one MySQL server the first reads its list."""
-    lists = listing_instances(connections)
+    """Return one observer for each; of several databases on one MySQL server the first reads its list."""
+    listed_by_others = connections.keys() - listing_instances(connections)
     return [
         Databases(
             current,
             store,
             instance,
             manager,
-            lists=instance in lists,
-            interval_ms=interval_ms,
+            lists=instance not in listed_by_others,
+            interval_ms=interval_ms if instance in connections else files_interval_ms,
         )
         for instance, manager in managers.items()
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from indoubt.lifecycle.branch_id import BranchId
-from indoubt.lifecycle.clock import now_ms
 from indoubt.resource_managers.database.branches import BranchListing
 from indoubt.resource_managers.database.markers import MarkerState
 from indoubt.resource_managers.database.session import PreparedBranch
@@ -34,9 +33,9 @@ class FilesWatch:
         ]
         return server, branches
 
-    def clock_ms(self) -> int:
-        """Return this machine's time: no storage tells its own without being written to."""
-        return now_ms()
+    def clock_ms(self) -> None:
+        """Return None: a storage tells its time by what is written to it."""
+        return None
 
     def proofs(self, transactions: Sequence[str]) -> dict[str, MarkerState]:
         """Return what the markers say of these branches, by name; nothing for one that has none."""
