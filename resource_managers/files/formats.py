@@ -79,9 +79,7 @@ def partitions(rows: pa.Table, partition_by: Sequence[str]) -> Iterator[tuple[st
         yield "", rows
         return
     segments = [_segments(name, rows.column(name)) for name in partition_by]
-    directories = pc.binary_join_element_wise(*segments, "/").combine_chunks().dictionary_encode()
-    if isinstance(directories, pa.ChunkedArray):
-        directories = directories.combine_chunks()
+    directories = pc.binary_join_element_wise(*segments, "/").dictionary_encode()
     numbers = directories.indices.to_numpy(zero_copy_only=False)
     order = np.argsort(numbers, kind="stable")
     rest = rows.drop_columns(list(partition_by)).take(pa.array(order))

@@ -163,7 +163,7 @@ def test_a_topic_and_files_in_a_store_have_the_same_rows_over_kills_and_503s(con
                 )
                 store.disturb("503")
                 pipeline.kill_driver()
-                wait_until("the store's answer in the log", lambda: "SLOW_DOWN" in pipeline.log, LIMIT_S)
+                wait_until("the store's answer in the log", lambda: "503" in pipeline.log, LIMIT_S)
                 store.heal()
             expected = Counter(values(0, done * 100 + 100))
             wait_until(
