@@ -45,10 +45,15 @@ class Manifest:
         return json.dumps(asdict(self)).encode()
 
     @classmethod
-    def decode(cls, content: bytes) -> Manifest:
-        """Return the manifest. Raises ValueError, KeyError, TypeError for what is none."""
+    def decode(cls, content: bytes, branch: BranchId) -> Manifest:
+        """Return the manifest of this branch. Raises ValueError, KeyError, TypeError for what is none."""
         fields = json.loads(content)
-        return cls(checkpoint_id=fields["checkpoint_id"], files=tuple(RowFile(**file) for file in fields["files"]))
+        files = tuple(RowFile(**file) for file in fields["files"])
+        for file in files:
+            # It says what is moved where, by whoever commits: nothing but the branch's own files, and not out of the directory.
+            if type(file.number) is not int or not names.is_visible_file(branch, file.number, file.target):
+                raise ValueError(f"a file of it would be {file.target!r}")
+        return cls(checkpoint_id=str(fields["checkpoint_id"]), files=files)
 
 
 @dataclass(slots=True)
@@ -120,7 +125,7 @@ class SinkDirectory:
         if content is None:
             return None
         try:
-            return Manifest.decode(content)
+            return Manifest.decode(content, branch)
         except (ValueError, KeyError, TypeError) as error:
             raise ResourceManagerError(f"{self.where}: {name} is not a manifest: {error!r}") from None
 

@@ -46,6 +46,13 @@ def visible_file(branch: BranchId, number: int, partition: str, suffix: str) -> 
     return f"{partition}/{name}" if partition else name
 
 
+def is_visible_file(branch: BranchId, number: int, target: str) -> bool:
+    """Say whether a name can be one that ``visible_file`` returns."""
+    *folders, name = target.split("/")
+    begin = f"part-{stem(branch)}-{number}."
+    return name.startswith(begin) and name[len(begin) :].isalnum() and all("=" in folder for folder in folders)
+
+
 def marker_folder(prefix: str, slot: int) -> str:
     """Return where the markers of a slot are."""
     return f"{HIDDEN}/markers/{prefix}/{slot}"

@@ -76,9 +76,10 @@ class FilesResourceManager:
         formats.check(columns, self._access)
         directory = self._open()
         try:
-            directory.make()
-            directory.storage.write(_PROBE, b"")
-            directory.storage.delete(_PROBE)
+            # A store may refuse for a while: that is no reason to start again.
+            patiently(directory.make, PATIENCE_S)
+            patiently(lambda: directory.storage.write(_PROBE, b""), PATIENCE_S)
+            patiently(lambda: directory.storage.delete(_PROBE), PATIENCE_S)
         except Unreachable:
             raise
         except ResourceManagerError as error:

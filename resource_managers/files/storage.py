@@ -130,6 +130,8 @@ class LocalStorage:
             for entry in all_:
                 # One may go while the others are listed.
                 with contextlib.suppress(FileNotFoundError):
+                    if not entry.is_file():
+                        continue
                     about = entry.stat()
                     found.append(StoredFile(name=entry.name, size=about.st_size, at_ms=about.st_mtime_ns // 1_000_000))
         return found
@@ -178,8 +180,9 @@ class RemoteStorage:
             folder, _, base = path.rpartition("/")
             draft = f"{folder}/{_draft(base, is_hidden=name.startswith(HIDDEN))}"
             self._write(draft, content)
-            # A rename takes no name that is there.
-            self.delete(name)
+            if self.exists(name):
+                # A rename takes no name that is there.
+                self.delete(name)
             self._filesystem.move(draft, path)
 
     def _write(self, path: str, content: bytes) -> None:

@@ -34,7 +34,7 @@ import indoubt.spark
 
 def orders(spark, settings):
     rows = indoubt.spark.read(spark, settings.source, bootstrap=settings.bootstrap_servers)
-    return rows.selectExpr("cast(value as string) as word", "cast(int(substring(value, 5)) % 3 as string) as day")
+    return rows.selectExpr("cast(value as string) as word", "cast(int(substring(cast(value as string), 5)) % 3 as string) as day")
 """
 SPARK_READER = """
 import sys
