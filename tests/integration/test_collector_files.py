@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 from pyarrow import fs
@@ -14,6 +15,8 @@ from demo.broker import Broker
 from demo.object_store import BUCKET, ObjectStore
 from indoubt.lifecycle.decisions import Ruling, Settled
 from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.resource_managers.files.access import FilesAccess
+from indoubt.resource_managers.files.resource_manager import FilesResourceManager
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.database_branches import decide, start_another_run
@@ -40,6 +43,8 @@ def collector(
     broker: Broker, store: ObjectStore, local: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[CollectorProcess]:
     settings = {"INDOUBT_COMMIT_OVERDUE_MS": "300", "INDOUBT_FILES_POLLING_MS": "200", **store.environment}
+    for where in (str(local), f"s3://{BUCKET}/orders"):
+        FilesResourceManager(where, FilesAccess(properties=store.spark_properties)).verify([("value", pa.binary())])
     given = ["--files", str(local), "--files", f"store=s3://{BUCKET}/orders"]
     with running(broker.bootstrap_servers, tmp_path_factory.mktemp("collector"), given, settings) as process:
         yield process
