@@ -109,12 +109,14 @@ class FilesResourceManager:
         for found in markers:
             if found.state is MarkerState.COMMITTED and _same_batch(found.marker, slot.marker):
                 slot.require_decided(found.marker.attempt, self.name)
+        # The sign first, then the list: of two who begin at once, one sees the other.
+        sign = names.branch_file(mine, names.OPEN)
+        patiently(lambda: directory.storage.write(sign, b""), PATIENCE_S)
         there = [found.branch for found in patiently(directory.branches, PATIENCE_S).values()]
         later = [other for other in there if other.prefix == mine.prefix and other.attempt > mine.attempt]
         if later:
+            patiently(lambda: directory.storage.delete(sign), PATIENCE_S)
             raise ZombieWriter(f"{later[0]} is of a later attempt: this task ({mine}) was superseded")
-        sign = names.branch_file(mine, names.OPEN)
-        patiently(lambda: directory.storage.write(sign, b""), PATIENCE_S)
         orphans = [str(other) for other in there if other.is_superseded_by(mine)]
         for orphan, error in zip(orphans, self._end(orphans, ORPHAN_LIMIT_S), strict=True):
             log.warning("%s, which an earlier attempt left: %s", orphan, error or "removed")
