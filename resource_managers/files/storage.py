@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -249,7 +250,9 @@ def patiently(deed: Callable[[], T], limit_s: float) -> T:
 
 def _draft(name: str, *, is_hidden: bool) -> str:
     # Behind the name of a branch, so that it goes with it; where readers look, one that they skip.
-    return f"{name}.draft" if is_hidden else f"_{name}.draft"
+    # Of several who write the same file at once, each has its own.
+    draft = f"{name}.{secrets.token_hex(4)}.draft"
+    return draft if is_hidden else f"_{draft}"
 
 
 def _make_directory(directory: Path) -> None:

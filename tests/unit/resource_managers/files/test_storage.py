@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyarrow import fs
@@ -58,7 +60,9 @@ def test_files_and_folders_are_synced(tmp_path, monkeypatch):
     )
     storage = LocalStorage(tmp_path)
     storage.write("a/b", b"rows")
-    assert synced == [str(tmp_path), f"{tmp_path}/a/_b.draft", f"{tmp_path}/a"]
+    folder, draft, last = synced
+    assert (folder, last) == (str(tmp_path), f"{tmp_path}/a")
+    assert re.fullmatch(rf"{tmp_path}/a/_b\.[0-9a-f]{{8}}\.draft", draft)
     synced.clear()
     storage.move("a/b", "day=1/part")
     assert synced == [str(tmp_path), f"{tmp_path}/day=1", f"{tmp_path}/a"]
@@ -69,7 +73,7 @@ def test_a_draft_where_readers_look_has_a_name_that_they_skip(tmp_path, monkeypa
     real = os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (seen.extend(os.listdir(tmp_path)), real(handle)))
     LocalStorage(tmp_path).write("part-0.parquet", b"rows")
-    assert seen[0] == "_part-0.parquet.draft"
+    assert re.fullmatch(r"_part-0\.parquet\.[0-9a-f]{8}\.draft", seen[0])
 
 
 def test_patience_is_for_what_may_pass(monkeypatch):
@@ -89,3 +93,10 @@ def test_patience_is_for_what_may_pass(monkeypatch):
     with pytest.raises(ResourceManagerError, match="denied"):
         patiently(lambda: refuse(ResourceManagerError("denied"), 1), 5.0)
     assert len(tries) == 1
+
+
+def test_many_who_write_one_file_at_once_all_succeed(storage):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: storage.write("a/b", b"same"), range(100)))
+    assert [file.name for file in storage.files("a")] == ["b"]
+    assert storage.read("a/b") == b"same"
