@@ -16,8 +16,12 @@ _NAMED = re.compile(r"(?P<name>[A-Za-z0-9._-]+)=(?P<where>.+)")
 
 
 def read_files(given: Sequence[str]) -> dict[str, str]:
-    """Return path or URI of ``DIR`` or ``NAME=DIR`` options by instance: ``files``, or ``NAME-files``. Raises SettingsError."""
+    """Return path or URI of ``DIR`` or ``NAME=DIR`` options by instance: ``files``, or ``NAME-files``.
+
+    Raises SettingsError for two directories of one name, and one directory given twice.
+    """
     found: dict[str, str] = {}
+    places: dict[str, str] = {}
     for text in given:
         named = _NAMED.fullmatch(text)
         instance, where = (f"{named['name']}-{FILES.name}", named["where"]) if named else (FILES.name, text)
@@ -25,8 +29,10 @@ def read_files(given: Sequence[str]) -> dict[str, str]:
             raise SettingsError(
                 f"{OPTION} {text}: there is a directory {instance!r} already; write NAME=DIR to tell them apart"
             )
-        CheckpointLocation.read(where, what=f"{OPTION} directory")
-        found[instance] = where
+        place = CheckpointLocation.read(where, what=f"{OPTION} directory").uri
+        if place in places:
+            raise SettingsError(f"{OPTION} {text}: {place} is {places[place]!r} already")
+        found[instance], places[place] = where, instance
     return found
 
 
