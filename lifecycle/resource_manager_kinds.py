@@ -25,11 +25,13 @@ class ResourceManagerKind:
     abort_sends: str
     listed_in: str
     """Where its server lists prepared transactions."""
-    default_port: int
+    default_port: int = 0
     password_variable: str = ""
     """Environment variable whose password wins over files; empty: not a database, its password is in its own properties."""
     lists_whole_server: bool = False
     """True where one list shows the prepared transactions of all databases on the server."""
+    target: str = "TABLE"
+    """What a sink of this kind names behind the colon."""
     check_prefix: Callable[[str], str] = check_prefix
     """Returns the prefix when a transaction's name here has room for it. Raises SettingsError."""
 
@@ -46,6 +48,7 @@ KAFKA = ResourceManagerKind(
     abort_sends="EndTxn(abort)",
     listed_in="the coordinators' transactions",
     default_port=9092,
+    target="TOPIC",
 )
 MYSQL = ResourceManagerKind(
     name="mysql",
@@ -68,8 +71,17 @@ POSTGRES = ResourceManagerKind(
     default_port=5432,
     password_variable="INDOUBT_POSTGRES_PASSWORD",
 )
+FILES = ResourceManagerKind(
+    name="files",
+    implementation="files.resource_manager:FilesResourceManager",
+    commit_sends="rename of the hidden files",
+    abort_sends="removal of the hidden files",
+    listed_in="_indoubt/branches",
+    target="DIRECTORY",
+)
+"""Parquet or JSON lines below a directory on this machine, in S3, or wherever pyarrow.fs reaches."""
 
-KINDS = {kind.name: kind for kind in (KAFKA, MYSQL, POSTGRES)}
+KINDS = {kind.name: kind for kind in (KAFKA, MYSQL, POSTGRES, FILES)}
 DATABASES = {name: kind for name, kind in KINDS.items() if kind.is_database}
 
 FILE_SINK = ResourceManagerKind(

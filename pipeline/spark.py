@@ -97,7 +97,7 @@ def start(
 ) -> StreamingQuery:
     """Start the streaming query that writes ``rows`` exactly once to ``sink``; return it, as writeStream.start() does.
 
-    ``sink``: a topic, ``mysql:TABLE`` or ``postgres:TABLE``, several comma separated. ``bootstrap``: host:port of the brokers.
+    ``sink``: a topic, ``mysql:TABLE``, ``postgres:TABLE`` or ``files:DIRECTORY``, several comma separated. ``bootstrap``: brokers.
     ``checkpoint``: the query's checkpoint directory. ``prefix``: the name of its transactions, one query each. ``trigger``:
     what DataStreamWriter.trigger takes. ``settings``: others of docs/settings.md that concern the sink.
 

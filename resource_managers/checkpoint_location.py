@@ -1,4 +1,4 @@
-"""Where a checkpoint directory lies: a path or a URI, read the same way by the pipeline and by the collector.
+"""Where a directory lies, of checkpoints or of a sink's files: a path or a URI, read the same way by pipeline and collector.
 
 Spark reads such a text by Hadoop's rules, which take a path without a scheme for one on the cluster's default file system. So
 the pipeline hands Spark ``for_spark``: what was read here, with its scheme.
@@ -22,6 +22,7 @@ LOCAL = "file"
 S3 = ("s3", "s3a")
 OTHERS = ("hdfs", "viewfs", "gs", "abfs", "abfss")
 SCHEMES = (LOCAL, *S3, *OTHERS)
+CHECKPOINTS = "checkpoint directory"
 _SCHEME = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?P<rest>.*)", re.DOTALL)
 _HADOOP = "spark.hadoop.fs.s3a."
 _PASSING = re.compile(
@@ -41,25 +42,29 @@ class CheckpointLocation:
     """What stands behind a ``?`` in the URI: pyarrow's options, which Spark does not read."""
     s3_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Spark's properties, of which spark.hadoop.fs.s3a.* say how to reach the store; they come before the environment."""
+    what: str = CHECKPOINTS
+    """What it is a directory of, for messages."""
 
     @classmethod
-    def read(cls, text: str, spark_properties: Mapping[str, str] | None = None) -> CheckpointLocation:
+    def read(
+        cls, text: str, spark_properties: Mapping[str, str] | None = None, *, what: str = CHECKPOINTS
+    ) -> CheckpointLocation:
         """Return the location that a path or URI names. Raises SettingsError that says what it takes."""
         scheme, rest = _scheme_of(text)
         if not scheme:
-            return cls._local(os.path.abspath(rest))
+            return cls._local(os.path.abspath(rest), what)
         if scheme == LOCAL:
-            return cls._local(_local_path(text, rest))
+            return cls._local(_local_path(text, rest, what), what)
         if scheme not in SCHEMES or not rest.startswith("//"):
             raise SettingsError(
-                f"checkpoint directory {text!r} is not understood: give a path, or a URI that begins with "
+                f"{what} {text!r} is not understood: give a path, or a URI that begins with "
                 f"{', '.join(f'{known}://' for known in SCHEMES)}; a path with a colon in its first part as ./{text}"
             )
         place, _, options = rest.partition("?")
         authority, _, path = place[2:].partition("/")
         parts = [unquote(part) for part in path.split("/") if part]
         if scheme in S3 and not (authority and parts):
-            raise SettingsError(f"checkpoint directory {text!r} needs a bucket and a path: {scheme}://BUCKET/PATH")
+            raise SettingsError(f"{what} {text!r} needs a bucket and a path: {scheme}://BUCKET/PATH")
         place = "/".join([authority, *parts])
         return cls(
             uri=f"{'s3' if scheme in S3 else scheme}://{place}",
@@ -67,11 +72,12 @@ class CheckpointLocation:
             path="",
             options=options,
             s3_properties=dict(spark_properties or {}),
+            what=what,
         )
 
     @classmethod
-    def _local(cls, path: str) -> CheckpointLocation:
-        return cls(uri=f"file://{path}", for_spark=f"file://{path}", path=path)
+    def _local(cls, path: str, what: str) -> CheckpointLocation:
+        return cls(uri=f"file://{path}", for_spark=f"file://{path}", path=path, what=what)
 
     def filesystem(self) -> tuple[fs.FileSystem, str]:
         """Return pyarrow's filesystem and the path on it. Raises SettingsError when it cannot be opened, Unreachable."""
@@ -94,12 +100,17 @@ class CheckpointLocation:
     def refusal(self, error: Exception) -> IndoubtError:
         """Return what to raise for a filesystem's error: Unreachable when the next try may do, else SettingsError."""
         cause = (str(error).splitlines() or [type(error).__name__])[0]
-        if _PASSING.search(cause):
-            return Unreachable(f"checkpoint directory {self.for_spark} cannot be reached now: {cause}")
+        if is_passing(cause):
+            return Unreachable(f"{self.what} {self.for_spark} cannot be reached now: {cause}")
         return SettingsError(
-            f"checkpoint directory {self.for_spark} cannot be opened: {cause}. What its storage needs (a region, "
+            f"{self.what} {self.for_spark} cannot be opened: {cause}. What its storage needs (a region, "
             "credentials, a Hadoop client's libraries) is said in docs/settings.md"
         )
+
+
+def is_passing(cause: str) -> bool:
+    """Say whether what a storage's client says may be over at the next try."""
+    return _PASSING.search(cause) is not None
 
 
 def _scheme_of(text: str) -> tuple[str, str]:
@@ -110,17 +121,17 @@ def _scheme_of(text: str) -> tuple[str, str]:
     return match["scheme"].lower(), match["rest"]
 
 
-def _local_path(text: str, rest: str) -> str:
+def _local_path(text: str, rest: str, what: str) -> str:
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
         if host not in ("", "localhost"):
             raise SettingsError(
-                f"checkpoint directory {text!r} names a host, {host!r}, and a file lies on this machine: write "
+                f"{what} {text!r} names a host, {host!r}, and a file lies on this machine: write "
                 f"file:///{host}/{path} for the path /{host}/{path}"
             )
         rest = slash + path
     if not rest.startswith("/"):
-        raise SettingsError(f"checkpoint directory {text!r} needs the whole path: file:///PATH, or the path alone")
+        raise SettingsError(f"{what} {text!r} needs the whole path: file:///PATH, or the path alone")
     return os.path.abspath(unquote(rest).rstrip("/") or "/")
 
 
@@ -128,7 +139,8 @@ def _s3(bucket: str, properties: Mapping[str, str]) -> fs.FileSystem:
     from pyarrow import fs
 
     given = {name.removeprefix(_HADOOP): value for name, value in properties.items() if name.startswith(_HADOOP)}
-    options: dict[str, Any] = {}
+    # A small file is then one request, where it would be a multipart upload.
+    options: dict[str, Any] = {"allow_delayed_open": True}
     endpoint = given.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
     if endpoint:
         options["endpoint_override"] = endpoint

@@ -10,8 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from indoubt.lifecycle.errors import SettingsError
-from indoubt.lifecycle.resource_manager_kinds import DATABASES, ResourceManagerKind, kind_named
+from indoubt.lifecycle.resource_manager_kinds import DATABASES, FILES, ResourceManagerKind, kind_named
 from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.files.access import FilesAccess
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.protocol import ResourceManager
 
@@ -31,12 +32,15 @@ def make_resource_manager(
     kafka: KafkaConnection,
     databases: Mapping[str, DatabaseConnection],
     kafka_settings: Mapping[str, Any],
+    files: FilesAccess | None = None,
 ) -> ResourceManager:
-    """Return the resource manager of this name for one topic or table (empty: it only finishes what was prepared).
+    """Return the resource manager of this name for one topic, table or directory (empty: it only finishes what was prepared).
 
     Raises SettingsError for an unknown name, and for a database without a connection.
     """
     kind = kind_named(name, f"sink {name}:{target}")
+    if kind is FILES:
+        return cast(ResourceManager, implementation(kind)(target, files))
     if not kind.is_database:
         return cast(ResourceManager, implementation(kind)(kafka, topic=target, **kafka_settings))
     if name not in databases:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from indoubt.collector.config import named_locations, receivers, standing_orders, tokens, variables
+from indoubt.collector.config import files, named_locations, receivers, standing_orders, tokens, variables
 from indoubt.collector.config.databases import OPTION, read_databases
 from indoubt.collector.config.flink_access import OPTION as FLINK_OPTION
 from indoubt.collector.config.flink_access import FlinkAccess, read_flink_access
@@ -58,6 +58,7 @@ RELOADED = {
     "flink_kafka": "flink_writes_here",
     "flink_kubernetes": "flink_kubernetes",
     "database_properties": "databases",
+    "files": "files",
 }
 """What a running collector takes over at SIGHUP: the keys of the settings file, each with its field of the settings."""
 
@@ -85,6 +86,8 @@ class Settings:
     flink_kubernetes: tuple[str, ...]
     """Namespaces in which Flink's operator says which clusters there are; ``*``: all."""
     databases: Mapping[str, DatabaseConnection]
+    files: Mapping[str, str]
+    """Path or URI of each directory of a files sink, by the name of its instance."""
     read_only: bool
     tunable: TunableSettings
     tls: TlsFiles | None
@@ -138,6 +141,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         flink_writes_here=named_locations.flink_kafka(given.flink_kafka, {*flink, *checkpoints_of_flink}, namespaces),
         flink_kubernetes=namespaces,
         databases=read_databases(given.database_properties, environment),
+        files=files.read_files(given.files),
         read_only=given.read_only,
         tunable=_with_archive(_with_standby(variables.read(environment, origins), given)),
         tls=_tls(given),
@@ -288,6 +292,13 @@ def command_line() -> argparse.ArgumentParser:
         help="where Flink's Kubernetes operator says which Flink clusters there are; *: in all namespaces",
     )
     parser.add_argument(OPTION, action="append", default=[], metavar="[NAME=]FILE", help="databases to watch")
+    parser.add_argument(
+        files.OPTION,
+        action="append",
+        default=[],
+        metavar="[NAME=]DIR",
+        help="directory of a files sink to watch, path or URI",
+    )
     _add_tls(parser)
     parser.add_argument(
         standing_orders.OPTION, default="", metavar="FILE", help="TOML file: what may be done without a person"

@@ -94,6 +94,7 @@ class TunableSettings:
     remote_checkpoint_polling_ms: Whole = 5_000
     flink_polling_ms: Whole = 2_000
     database_polling_ms: Whole = 1_000
+    files_polling_ms: Whole = 5_000
     requests_per_second: Whole = 300
     log_level: LogLevel = LogLevel.INFO
     alert: AlertSettings = field(default_factory=AlertSettings)

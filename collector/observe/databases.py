@@ -1,4 +1,4 @@
-"""Observes one database: its prepared branches (XA RECOVER, pg_prepared_xacts), and the markers of those that are gone."""
+"""Observes one database, or directory of files: its prepared branches, and the markers of those that are gone."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 from indoubt.resource_managers.database.branches import BranchListing
 from indoubt.resource_managers.database.markers import MarkerState
-from indoubt.resource_managers.database.resource_manager import WATCH_LIMIT_S, DatabaseResourceManager
+from indoubt.resource_managers.database.resource_manager import WATCH_LIMIT_S
 from indoubt.resource_managers.database.servers import Silence, silence
 from indoubt.resource_managers.database.session import BranchLocks
+from indoubt.resource_managers.database.watched import WatchedResourceManager
 
 MAX_ASKED = 500
 """So many markers are asked for at one poll; the others at the next."""
@@ -44,7 +45,7 @@ class Databases(Observer):
         current: CurrentState,
         store: Store,
         instance: str,
-        manager: DatabaseResourceManager,
+        manager: WatchedResourceManager,
         *,
         lists: bool,
         interval_ms: int,
@@ -94,7 +95,8 @@ class Databases(Observer):
 
     def _poll(self) -> None:
         asked_ms = CLOCK.steady_ms()
-        self.current.clocks.saw(self.name, self._watch.clock_ms(), after_ms=asked_ms, before_ms=CLOCK.steady_ms())
+        if (clock_ms := self._watch.clock_ms()) is not None:
+            self.current.clocks.saw(self.name, clock_ms, after_ms=asked_ms, before_ms=CLOCK.steady_ms())
         listing = self._watch.list_branches() if self._lists else BranchListing(server="", branches=())
         at_ms = now_ms()
         listed = {branch.transaction for branch in listing.branches}

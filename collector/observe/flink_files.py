@@ -31,7 +31,7 @@ LISTED_EVERY_S = 10.0
 
 def instance_of(cluster: str) -> str:
     """Return what the files of a cluster's jobs are listed under: no database has that name."""
-    return f"{cluster}-files"
+    return f"{cluster}-{FILE_SINK.name}"
 
 
 class FlinkFiles(Observer):

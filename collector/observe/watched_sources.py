@@ -17,7 +17,7 @@ from indoubt.collector.observe.databases import Databases
 from indoubt.collector.observe.pace import Pace
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.resource_managers.database.resource_manager import DatabaseResourceManager
+from indoubt.resource_managers.database.watched import WatchedResourceManager
 
 LOCAL_POLLING_MS = 500
 """Of a checkpoint directory on this machine, or mounted: a poll costs nothing."""
@@ -95,7 +95,7 @@ class WatchedSources:
         self,
         settings: Settings,
         flink: Mapping[str, FlinkCluster],
-        databases: Mapping[str, DatabaseResourceManager],
+        databases: Mapping[str, WatchedResourceManager],
     ) -> dict[str, Wanted]:
         """Return them by a key that stays the same while a source is the same."""
         found = [
@@ -203,20 +203,25 @@ class WatchedSources:
             yield f"kubernetes {namespace}", Wanted(spec=namespace, make=make)
 
     def _databases(
-        self, settings: Settings, managers: Mapping[str, DatabaseResourceManager]
+        self, settings: Settings, managers: Mapping[str, WatchedResourceManager]
     ) -> Iterator[tuple[str, Wanted]]:
         # Of several databases on one MySQL server the first reads its list.
         lists = listing_instances(settings.databases)
         for instance, manager in managers.items():
+            is_database = instance in settings.databases
+            is_listing = instance in lists or not is_database
+            where = settings.databases[instance] if is_database else settings.files[instance]
+            tunable = settings.tunable
+            interval_ms = tunable.database_polling_ms if is_database else tunable.files_polling_ms
 
-            def make(instance: str = instance, manager: DatabaseResourceManager = manager) -> Observer:
+            def make(
+                instance: str = instance,
+                manager: WatchedResourceManager = manager,
+                is_listing: bool = is_listing,
+                interval_ms: int = interval_ms,
+            ) -> Observer:
                 return Databases(
-                    self._current,
-                    self._store,
-                    instance,
-                    manager,
-                    lists=instance in lists,
-                    interval_ms=settings.tunable.database_polling_ms,
+                    self._current, self._store, instance, manager, lists=is_listing, interval_ms=interval_ms
                 )
 
-            yield f"database {instance}", Wanted(spec=(settings.databases[instance], instance in lists), make=make)
+            yield f"database {instance}", Wanted(spec=(where, is_listing), make=make)

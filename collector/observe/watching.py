@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 
+from indoubt.collector.config import files
 from indoubt.collector.config.settings import Settings, taken_over
 from indoubt.collector.history.store import Store, StoreFailed
 from indoubt.collector.observe.source import Observer
@@ -19,7 +20,7 @@ from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.hangup import READ_AGAIN
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.errors import SettingsError
-from indoubt.resource_managers.database.resource_manager import DatabaseResourceManager
+from indoubt.resource_managers.database.watched import WatchedResourceManager
 from indoubt.resource_managers.registry import make_database_resource_manager
 
 STOP_LIMIT_S = 10.0
@@ -42,12 +43,12 @@ class Watching:
         store: Store,
         news: SimpleQueue[object],
         read_again: Callable[[], Settings],
-        databases: Callable[[Mapping[str, DatabaseResourceManager]], None],
+        databases: Callable[[Mapping[str, WatchedResourceManager]], None],
     ) -> None:
         self._settings, self._current, self._store = settings, current, store
         self._news, self._read_again, self._tell_databases = news, read_again, databases
         self._sources = WatchedSources(current, store, news)
-        self._managers: dict[str, DatabaseResourceManager] = {}
+        self._managers: dict[str, WatchedResourceManager] = {}
         self._watched: dict[str, tuple[Wanted, Observer]] = {}
         self._ending: dict[str, Observer] = {}
         """Those that are to end, by their key: the next of that key waits for it."""
@@ -119,12 +120,20 @@ class Watching:
 
     def _take(self, settings: Settings) -> None:
         """Note what is to be watched from now on; the managers of databases that did not change stay."""
-        before, self._settings = self._settings.databases, settings
-        self._managers = {
-            instance: self._managers[instance]
-            if instance in self._managers and before.get(instance) == connection
-            else make_database_resource_manager(connection)
+        before, self._settings = self._settings, settings
+        made: dict[str, WatchedResourceManager] = {
+            instance: make_database_resource_manager(connection)
             for instance, connection in settings.databases.items()
+            if not (instance in self._managers and before.databases.get(instance) == connection)
+        }
+        new_files = {
+            name: where
+            for name, where in settings.files.items()
+            if name not in self._managers or before.files.get(name) != where
+        }
+        made |= files.managers(new_files)
+        self._managers = {
+            name: made.get(name) or self._managers[name] for name in (*settings.databases, *settings.files)
         }
         self._tell_databases(self._managers)
         self._found = {each: self._found.get(each, {}) for each in settings.flink_kubernetes}

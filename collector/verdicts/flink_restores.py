@@ -14,9 +14,11 @@ from enum import Enum
 
 from indoubt.collector.records.flink_facts import FlinkState
 from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS
+from indoubt.collector.records.formats.flink_metadata.sink_states import SinkKind
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkStatus, Listed
 from indoubt.collector.runtime.time_format import utc
 from indoubt.collector.verdicts.flink_line import Standing, rivals, several_clusters
+from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.restores import AfterRestore
 
 
@@ -137,6 +139,9 @@ def _doubts(flink: FlinkState, checkpoint: FlinkCommittables, is_all: bool) -> I
     job = checkpoint.job
     if checkpoint.error:
         yield f"its list was not read whole: {checkpoint.error}"
+    for sink in checkpoint.sinks:
+        if sink.kind == SinkKind.UNKNOWN.value and sink.commits:
+            yield f"it announces {counted(sink.commits, 'commit')} of sink {sink.sink}, whose kind is not known here: not counted"
     if not is_all:
         yield "the sinks wrote more transactions behind it than are looked at"
     if shared := several_clusters(flink, job):

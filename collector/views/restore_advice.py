@@ -10,9 +10,10 @@ from indoubt.collector.history.store import Store
 from indoubt.collector.records.application_ids import FlinkId
 from indoubt.collector.records.branches import BranchFacts
 from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction, merged
-from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, Listed
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, Listed, ListedFile
+from indoubt.collector.records.formats.pending_files import Standing
 from indoubt.collector.records.observations import BranchProof
-from indoubt.collector.records.xids import as_listed, xid_of
+from indoubt.collector.records.xids import listed_of
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.flink_cases import flink_xid
 from indoubt.collector.verdicts.flink_restores import End, RestoreOutcome, Written, outcomes
@@ -24,6 +25,7 @@ from indoubt.lifecycle.rows.restores import AfterRestore, RestoreRow
 from indoubt.lifecycle.verdicts import Certainty
 
 KEYS_SHOWN = 100
+_END_OF_FILE = {Standing.VISIBLE: End.COMMITTED, Standing.HIDDEN: End.OPEN, Standing.MISSING: End.UNDONE}
 
 
 def jobs_named(current: CurrentState, job: str) -> list[tuple[str, str]]:
@@ -52,7 +54,7 @@ def restore_rows(current: CurrentState, store: Store, cluster: str, job: str) ->
     since_ms = min(each.written_ms for each in lists) - HOUR_MS
     past, is_all = _past(store, prefixes, since_ms)
     with current.reading() as state:
-        written = list(_written(state, job, lists, prefixes, past))
+        written = list(_written(state, cluster, job, lists, prefixes, past))
         found = outcomes(state.flink, cluster, job, written, is_all=is_all)
         pipeline = state.flink.pipeline_of(job) or f"{cluster}/{job}"
     return [_row(each, pipeline, is_newest=not number) for number, each in enumerate(found)]
@@ -72,6 +74,7 @@ def _past(store: Store, prefixes: frozenset[str], since_ms: int) -> tuple[list[B
 
 def _written(
     state: State,
+    cluster: str,
     job: str,
     lists: Iterable[FlinkCommittables],
     prefixes: frozenset[str],
@@ -99,13 +102,18 @@ def _written(
                 deadline_ms=transaction.identity.start_ms + timeout_ms if timeout_ms is not None else None,
             )
     for branch in state.branches.values():
-        xid, found = xid_of(branch.resource_manager, branch.transaction), flink_xid(branch)
-        one = as_listed(xid) if xid is not None else None
+        one, found = listed_of(branch.resource_manager, branch.transaction), flink_xid(branch)
         if one is not None and (one in missing or (found is not None and found.job == job)):
             missing.discard(one)
             yield Written(key=branch.key, listed=one, start_ms=branch.since_ms or 0, end=_end_of_branch(branch))
+    files = state.flink.files_seen.get(cluster, {})
     for left in missing:
-        yield Written(key=str(left), listed=left, start_ms=0, end=End.UNSEEN)
+        if isinstance(left, ListedFile):
+            seen = files.get(left.target)
+            end = _END_OF_FILE.get(seen.standing, End.UNSEEN) if seen is not None else End.UNSEEN
+            yield Written(key=left.target, listed=left, start_ms=0, end=end)
+        else:
+            yield Written(key=str(left), listed=left, start_ms=0, end=End.UNSEEN)
 
 
 def _committable(transaction: BrokerTransaction) -> Committable | None:
@@ -129,7 +137,11 @@ def _end(transaction: BrokerTransaction) -> End:
 def _end_of_branch(branch: BranchFacts) -> End:
     if branch.is_listed:
         return End.OPEN
-    by_proof = {BranchProof.COMMITTED: End.COMMITTED, BranchProof.TOMBSTONE: End.UNDONE}
+    by_proof = {
+        BranchProof.COMMITTED: End.COMMITTED,
+        BranchProof.TOMBSTONE: End.UNDONE,
+        BranchProof.MISSING: End.UNDONE,
+    }
     return by_proof.get(branch.proof, End.UNSEEN) if branch.proof is not None else End.UNSEEN
 
 

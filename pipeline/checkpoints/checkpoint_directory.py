@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from indoubt.lifecycle.decision_ledger import DecisionLedger
 from indoubt.lifecycle.errors import CheckpointUnwritable, MalformedRecord, SettingsError
 from indoubt.lifecycle.json_record import read_object
-from indoubt.lifecycle.resource_manager_kinds import KAFKA
+from indoubt.lifecycle.resource_manager_kinds import FILES, KAFKA
 from indoubt.pipeline.checkpoints.checkpoint_files import CheckpointFiles, files_of
 from indoubt.pipeline.config.sink_settings import SinkSettings, pairs
 from indoubt.resource_managers import spark_log_file
@@ -212,7 +212,7 @@ def _maps_to(holds: type, value: object) -> bool:
 def refuse_other_topics(
     directory: CheckpointDirectory, kept: CheckpointIdentity, sinks: Mapping[str, str], sources: TopicIds
 ) -> None:
-    """Return unless a topic is another one than when the directory was last used. Raises SettingsError.
+    """Return unless a topic or a directory of files is another one than when the directory was last used. Raises SettingsError.
 
     ``sinks`` are what each sink is, by resource manager.
     """
@@ -228,13 +228,15 @@ def refuse_other_topics(
                 "as well, if the pipeline was running when the topic was made. Only if the new topic holds the same records at "
                 f'the same offsets (it was restored): remove {json.dumps(topic)} from "sources" in {file}, and start'
             )
-    before_, now = kept.sinks.get(KAFKA.name, ""), sinks.get(KAFKA.name, "")
-    if before_ and now and before_ != now:
-        raise SettingsError(
-            f"{_another(f'the topic of sink {kept.sink!r}', [before_], [now])} What was written to the old one is gone with it. "
-            f'To write to the new one what comes next, remove {json.dumps(KAFKA.name)} from "sinks" in {file}, and start. (A new '
-            "checkpoint directory would write every row of the source again, to every sink.)"
-        )
+    for kind in (KAFKA, FILES):
+        before_, now = kept.sinks.get(kind.name, ""), sinks.get(kind.name, "")
+        if before_ and now and before_ != now:
+            what = f"the {kind.target.lower()} of sink {kept.sink!r}"
+            raise SettingsError(
+                f"{_another(what, [before_], [now])} What was written to the old one is gone with it. "
+                f'To write to the new one what comes next, remove {json.dumps(kind.name)} from "sinks" in {file}, and start. (A '
+                "new checkpoint directory would write every row of the source again, to every sink.)"
+            )
 
 
 def keep_sources(directory: CheckpointDirectory, sources: TopicIds) -> None:
@@ -256,6 +258,6 @@ def with_sources(kept: CheckpointIdentity, sources: TopicIds) -> CheckpointIdent
 
 def _another(what: str, before: Collection[str], now: Collection[str]) -> str:
     return (
-        f"{what} is another one than before (topic id {', '.join(sorted(now))}; it was {', '.join(sorted(before))}): it was "
+        f"{what} is another one than before (its id is {', '.join(sorted(now))}; it was {', '.join(sorted(before))}): it was "
         "deleted and made again, or this is another cluster."
     )

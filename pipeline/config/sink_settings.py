@@ -14,9 +14,10 @@ from typing import Any, Self, get_type_hints
 from indoubt.lifecycle.errors import SettingsError
 from indoubt.lifecycle.guarantees import DeliveryGuarantee
 from indoubt.lifecycle.identity import check_prefix
-from indoubt.lifecycle.resource_manager_kinds import DATABASES, KINDS, kind_named
+from indoubt.lifecycle.resource_manager_kinds import DATABASES, FILES, KINDS, kind_named
 from indoubt.lifecycle.resource_manager_kinds import KAFKA as KAFKA_KIND
 from indoubt.resource_managers.database.connection import DatabaseConnection, read_database_properties
+from indoubt.resource_managers.files.access import PARQUET, FilesAccess
 from indoubt.resource_managers.global_transaction import ResourceManagers
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.registry import make_resource_manager
@@ -44,14 +45,19 @@ class SinkSettings:
     )
     prefix: str = setting("transactional id prefix; one pipeline each")
     sink: str = setting(
-        f"where to write: a topic{''.join(f', {name}:TABLE' for name in DATABASES)}; several of them, comma separated, are "
-        "written in one transaction"
+        f"where to write: a topic{''.join(f', {kind.name}:{kind.target}' for kind in KINDS.values() if kind is not KAFKA_KIND)}; "
+        "several of them, comma separated, are written in one transaction"
     )
     kafka_properties: str = setting(
         "file of librdkafka properties (key=value lines) with security settings, for all Kafka clients", default=""
     )
     database_properties: str = setting(
         "file that says how to reach the databases of the sink (mysql.host=, postgres.user=, ... lines)", default=""
+    )
+    files_format: str = setting("format of the files of a sink files:DIRECTORY: parquet or jsonl", default=PARQUET)
+    files_partition_by: str = setting(
+        "columns by whose values files are put into directories (day=2026-11-30), comma separated; empty: none",
+        default="",
     )
     delivery_guarantee: str = setting("exactly_once, at_least_once or none", default="exactly_once")
     transaction_timeout_ms: int = setting(
@@ -95,7 +101,8 @@ class SinkSettings:
             if not getattr(self, name):
                 raise SettingsError(f"{name} is empty: give it with {flag(name)}")
         names = [sink.resource_manager for sink in read_sinks(self.sink)]
-        if set(names) - {KAFKA} and not self.database_properties:
+        files_access(self)
+        if set(names) & DATABASES.keys() and not self.database_properties:
             raise SettingsError(
                 f"sink {self.sink!r} names a database: say in a file how to reach it, and name the file with "
                 "--database-properties"
@@ -190,9 +197,14 @@ def connect_databases(settings: SinkSettings) -> dict[str, DatabaseConnection]:
     return read_database_properties(Path(settings.database_properties)) if settings.database_properties else {}
 
 
+def files_access(settings: SinkSettings) -> FilesAccess:
+    """Return how files are written and their storage is reached. Raises SettingsError."""
+    return FilesAccess.read(settings.files_format, settings.files_partition_by, pairs(settings.spark_properties))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class SinkTarget:
-    """One topic or table, and the resource manager that holds it; empty for one that only finishes what was prepared."""
+    """One topic, table or directory, and the resource manager that holds it; empty for one that only finishes what was prepared."""
 
     resource_manager: str
     target: str
@@ -202,7 +214,7 @@ class SinkTarget:
 
 
 def read_sinks(text: str) -> tuple[SinkTarget, ...]:
-    """Return the targets of ``topic``, ``kafka:topic``, ``mysql:table`` or ``postgres:table``, comma separated, in order.
+    """Return the targets of ``topic``, ``kafka:topic``, ``mysql:table``, ``files:/directory`` …, comma separated, in order.
 
     Raises SettingsError for an unknown resource manager, an empty name, or two targets in one resource manager.
     """
@@ -211,11 +223,15 @@ def read_sinks(text: str) -> tuple[SinkTarget, ...]:
         name, separator, target = part.strip().partition(":")
         if not separator:
             name, target = KAFKA, name
-        kind_named(name, f"sink {part.strip()!r}")
+        kind = kind_named(name, f"sink {part.strip()!r}")
         if not target:
-            forms = ", ".join(f"{kind.name}:{'TABLE' if kind.is_database else 'TOPIC'}" for kind in KINDS.values())
+            forms = ", ".join(f"{kind.name}:{kind.target}" for kind in KINDS.values())
             raise SettingsError(
                 f"sink {part.strip()!r} is not understood: give a topic or one of {forms}, or several, comma separated"
+            )
+        if kind is FILES and "://" not in target and not target.startswith(("/", "file:/")):
+            raise SettingsError(
+                f"sink {part.strip()!r} names a directory that is another one for each process: give its whole path, or a URI"
             )
         if name in found:
             raise SettingsError(
@@ -235,6 +251,7 @@ def make_resource_managers(
     sinks: Sequence[SinkTarget],
     kafka: KafkaConnection,
     databases: Mapping[str, DatabaseConnection],
+    files: FilesAccess,
     **kafka_settings: Any,
 ) -> ResourceManagers:
     """Return the resource managers of these sinks, in their order; ``kafka_settings`` go to KafkaResourceManager.
@@ -244,7 +261,7 @@ def make_resource_managers(
     return ResourceManagers(
         {
             sink.resource_manager: make_resource_manager(
-                sink.resource_manager, sink.target, kafka, databases, kafka_settings
+                sink.resource_manager, sink.target, kafka, databases, kafka_settings, files
             )
             for sink in sinks
         }

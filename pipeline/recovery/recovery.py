@@ -17,6 +17,7 @@ from indoubt.lifecycle.decision_ledger import DecisionLedger
 from indoubt.lifecycle.decisions import Decision, RunStarted, Settled
 from indoubt.lifecycle.errors import DecisionLogUnreadable, SettingsError
 from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.resource_manager_kinds import FILES
 from indoubt.pipeline.checkpoints.checkpoint_directory import (
     CheckpointDirectory,
     CheckpointIdentity,
@@ -24,7 +25,14 @@ from indoubt.pipeline.checkpoints.checkpoint_directory import (
     keep_sources,
     refuse_other_topics,
 )
-from indoubt.pipeline.config.sink_settings import KAFKA, SinkSettings, make_resource_managers, pairs, read_sinks
+from indoubt.pipeline.config.sink_settings import (
+    KAFKA,
+    SinkSettings,
+    files_access,
+    make_resource_managers,
+    pairs,
+    read_sinks,
+)
 from indoubt.pipeline.recovery.run_start import RunStart
 from indoubt.pipeline.recovery.settlement import Settlement, SinkAccess, proven_by_spark
 from indoubt.pipeline.recovery.sweep import Sweep, must_commit
@@ -168,6 +176,7 @@ class Recovery:
             read_sinks(settings.sink),
             self._connection,
             self._databases,
+            files_access(settings),
             transaction_timeout_ms=settings.transaction_timeout_ms,
             decisions_topic=settings.decisions_topic,
             producer_properties=pairs(settings.producer_properties),
@@ -175,6 +184,14 @@ class Recovery:
 
     def _warn_of(self, out_of_reach: Collection[str]) -> None:
         for name in sorted(out_of_reach):
+            if name == FILES.name:
+                log.warning(
+                    "an earlier run of %r wrote files to a directory that is no sink now: what it left below _indoubt/branches "
+                    "there stays, and no reader sees it. Start once with that sink: then it is removed, unless it was decided "
+                    "to be committed",
+                    self._settings.prefix,
+                )
+                continue
             log.warning(
                 "an earlier run of %r wrote to %s, which no setting says how to reach: a branch that it left prepared there keeps "
                 "its rows locked. Start once with %s.host, .user and .database in the file of --database-properties: then it "

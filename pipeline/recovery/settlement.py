@@ -19,6 +19,7 @@ from indoubt.pipeline.config.sink_settings import (
     SinkTarget,
     connect,
     connect_databases,
+    files_access,
     make_resource_managers,
     read_sinks,
 )
@@ -167,6 +168,7 @@ class Settlement:
             [self._targets.get(name, SinkTarget(resource_manager=name, target="")) for name in names],
             self._access.connection,
             self._access.databases,
+            files_access(self._access.settings),
             transaction_timeout_ms=self._access.settings.transaction_timeout_ms,
             decisions_topic=self._log.topic,
         )

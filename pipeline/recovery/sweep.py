@@ -17,7 +17,14 @@ from indoubt.lifecycle.decision_ledger import DecisionLedger
 from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
 from indoubt.lifecycle.errors import DecisionVoid, IndoubtError, ResourceManagerError
 from indoubt.pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
-from indoubt.pipeline.config.sink_settings import KAFKA, SinkSettings, SinkTarget, make_resource_managers, read_sinks
+from indoubt.pipeline.config.sink_settings import (
+    KAFKA,
+    SinkSettings,
+    SinkTarget,
+    files_access,
+    make_resource_managers,
+    read_sinks,
+)
 from indoubt.pipeline.recovery.settlement import Settlement, SinkAccess
 from indoubt.resource_managers.global_transaction import COMMIT_LIMIT_S
 from indoubt.resource_managers.protocol import OpenTransactionView
@@ -44,6 +51,7 @@ class Sweep:
             [*sinks, *(SinkTarget(resource_manager=name, target="") for name in self._others)],
             access.connection,
             access.databases,
+            files_access(settings),
             transaction_timeout_ms=settings.transaction_timeout_ms,
             decisions_topic=settings.decisions_topic,
         )

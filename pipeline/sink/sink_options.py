@@ -10,11 +10,12 @@ from typing import get_type_hints
 
 from indoubt.lifecycle.errors import SettingsError
 from indoubt.lifecycle.guarantees import DeliveryGuarantee
-from indoubt.pipeline.config.sink_settings import SinkSettings, make_resource_managers, pairs, read_sinks
+from indoubt.pipeline.config.sink_settings import SinkSettings, files_access, make_resource_managers, pairs, read_sinks
 from indoubt.pipeline.runtime.crash_points import CrashPoints, Steps
 from indoubt.pipeline.runtime.event_sender import EventSender
 from indoubt.pipeline.sink.replay import ReplayPlan
 from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.files.access import FilesAccess
 from indoubt.resource_managers.global_transaction import ResourceManagers
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 
@@ -26,6 +27,7 @@ class SinkOptions:
     # Spark hides the values of options whose name holds "secret" (spark.redaction.regex), and so does our own repr.
     kafka_secret: str = field(repr=False)
     databases_secret: str = field(repr=False)
+    files_secret: str = field(repr=False)
     sink: str
     prefix: str
     checkpoint_id: str
@@ -58,6 +60,7 @@ class SinkOptions:
             **{name: getattr(settings, name) for name in shared},
             kafka_secret=connection.to_json(),
             databases_secret=json.dumps({name: database.to_json() for name, database in databases.items()}),
+            files_secret=files_access(settings).to_json(),
             checkpoint_id=checkpoint_id,
             attempt=attempt,
             replay=plan.to_json() if plan else "",
@@ -125,6 +128,7 @@ class SinkOptions:
             read_sinks(self.sink),
             self.kafka(),
             databases,
+            FilesAccess.from_json(self.files_secret),
             transaction_timeout_ms=self.transaction_timeout_ms,
             decisions_topic=self.decisions_topic,
             producer_properties=pairs(self.producer_properties),

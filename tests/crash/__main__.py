@@ -18,7 +18,7 @@ import traceback
 from concurrent.futures import as_completed
 from pathlib import Path
 
-from tests.crash.catalogue import FAULTS
+from tests.crash.catalogue import FAULTS, LOCAL, S3
 from tests.crash.checker import Checker
 from tests.crash.schedule import Schedule, schedule_of
 from tests.crash.servers import SharedServers
@@ -50,6 +50,9 @@ def main() -> int:
         action="store_true",
         help="on three brokers, Spark's standalone cluster and an object store, one seed at a time",
     )
+    parser.add_argument(
+        "--files", default="", choices=[LOCAL, S3], help="with sinks of files, on this machine or in a store"
+    )
     parser.add_argument("--at-once", type=int, default=2, help="how many run side by side (default: 2)")
     parser.add_argument(
         "--directory", type=Path, help="directory for data of failed seeds (default: a temporary directory)"
@@ -62,7 +65,10 @@ def main() -> int:
         parser.error("--seeds must be at least 1, and a seed is a number from 1 on")
     only = [name.strip() for name in arguments.faults.split(",") if name.strip()]
     try:
-        schedules = {seed: schedule_of(seed, only, arguments.records, on_cluster=arguments.cluster) for seed in seeds}
+        schedules = {
+            seed: schedule_of(seed, only, arguments.records, on_cluster=arguments.cluster, files=arguments.files)
+            for seed in seeds
+        }
     except ValueError as error:
         parser.error(str(error))
     at_once = 1 if arguments.cluster else arguments.at_once

@@ -15,6 +15,7 @@ from confluent_kafka.admin import NewTopic
 from demo.checkpoint_directory import CheckpointDirectory
 from demo.readers import LiveReader
 from tests.crash.catalogue import Sink
+from tests.crash.files import Files
 from tests.crash.full_disk import DISK, small_disk
 from tests.crash.judge import Record
 from tests.crash.processes import CrashPipeline
@@ -36,7 +37,7 @@ def running(schedule: Schedule, servers: Servers, directory: Path, given_up: thr
     """Yield a run whose pipeline has been started; at the end of the context all of its processes end."""
     dice = random.Random(f"run {schedule.seed}")
     prefix = f"crash-{schedule.seed}"
-    source, sink, words = f"in-{prefix}", f"out-{prefix}", not schedule.sink.has_topic
+    source, sink, words = f"in-{prefix}", f"out-{prefix}", schedule.sink is Sink.COUNTS_IN_MYSQL
     # Never expires, even where other segments do: the final readers need these records.
     kept = {"max.message.bytes": str(LARGEST_MESSAGE_BYTES), "retention.ms": "-1"}
     topics = [NewTopic(source, schedule.partitions, config=kept), NewTopic(sink, 2, config=kept)]
@@ -70,7 +71,7 @@ def running(schedule: Schedule, servers: Servers, directory: Path, given_up: thr
         settings |= servers.whole.pipeline_settings(**quick)
     if schedule.trims_log:
         settings |= TRIMS_LOG
-    table = _table(schedule, servers, directory, settings)
+    table = _files(schedule, servers, directory, settings) or _table(schedule, servers, directory, settings)
     disk = directory / DISK
     checkpoint = CheckpointDirectory(schedule.checkpoint_setting(disk / "checkpoint"))
     if servers.whole is not None:
@@ -107,6 +108,19 @@ def running(schedule: Schedule, servers: Servers, directory: Path, given_up: thr
         pipeline.start()
         stack.callback(lambda: run.pipeline.stop())
         yield run
+
+
+def _files(schedule: Schedule, servers: Servers, directory: Path, settings: dict[str, Any]) -> Files | None:
+    """Name the schedule's directory of files in the pipeline's settings."""
+    if not schedule.files:
+        return None
+    files = Files(directory / f"files-{schedule.seed}", servers.store)
+    written = f"files:{files.name}"
+    settings["sink"] = f"{settings['sink']},{written}" if schedule.sink.has_topic else written
+    if servers.store is not None:
+        given = [settings["spark_properties"], *map("=".join, servers.store.spark_properties.items())]
+        settings["spark_properties"] = ",".join(given)
+    return files
 
 
 def _table(schedule: Schedule, servers: Servers, directory: Path, settings: dict[str, Any]) -> Table | None:

@@ -13,16 +13,25 @@ class Sink(Enum):
     TOPIC_AND_MYSQL = "topic and MariaDB table, one global transaction"
     TOPIC_AND_POSTGRES = "topic and PostgreSQL table, one global transaction"
     COUNTS_IN_MYSQL = "running counts in a MariaDB table (upserts)"
+    FILES = "Parquet files"
+    TOPIC_AND_FILES = "topic and Parquet files, one global transaction"
 
     @property
     def has_topic(self) -> bool:
         """Return whether the pipeline writes to a topic."""
-        return self is not Sink.COUNTS_IN_MYSQL
+        return self not in (Sink.COUNTS_IN_MYSQL, Sink.FILES)
+
+    @property
+    def has_files(self) -> bool:
+        """Return whether the pipeline writes files: only seeds that are asked for files have such a sink."""
+        return self in (Sink.FILES, Sink.TOPIC_AND_FILES)
 
     @property
     def database(self) -> str:
         """Return the kind of the database, empty for none."""
-        return {Sink.TOPIC: "", Sink.TOPIC_AND_POSTGRES: "postgres"}.get(self, "mysql")
+        return {Sink.TOPIC_AND_POSTGRES: "postgres", Sink.TOPIC_AND_MYSQL: "mysql", Sink.COUNTS_IN_MYSQL: "mysql"}.get(
+            self, ""
+        )
 
 
 TASK_POINTS = ("before-begin", "while-writing", "after-flush", "slot-prepared")
@@ -35,6 +44,10 @@ OPEN_POINTS = ("after-flush", "slot-prepared", "after-prepare", "before-decision
 """The points at which a transaction is open, so that it can time out."""
 
 
+LOCAL, S3 = "local", "s3"
+"""Where a sink's files are."""
+
+
 class Own(Enum):
     """A server that a seed does not share, because a fault affects it; the value is the description."""
 
@@ -43,6 +56,7 @@ class Own(Enum):
     CLUSTER = "two brokers"
     WHOLE_CLUSTER = "three brokers, Spark's standalone cluster, checkpoints in an object store"
     DATABASE = "a database"
+    STORE = "an object store for its files"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +81,14 @@ class Fault:
         """Return whether the whole cluster has what it takes: no server of another kind, and no disk of the driver's."""
         return self.own in (None, Own.DATABASE, Own.WHOLE_CLUSTER) and self.name != "disk-full"
 
+    def goes_with_files(self, where: str) -> bool:
+        """Return whether it makes sense for files that are LOCAL or in S3, beside a broker that others share."""
+        return self.own is None or (self.own is Own.STORE and where == S3)
+
 
 _WITH_TOPIC = frozenset(sink for sink in Sink if sink.has_topic)
 _WITH_DATABASE = frozenset(sink for sink in Sink if sink.database)
+_WITH_FILES = frozenset(sink for sink in Sink if sink.has_files)
 _TOPIC_ALONE = frozenset({Sink.TOPIC})
 HITS = 3
 PIPELINE_PROCESSES = ("supervisor", "driver", "jvm", "worker")
@@ -130,6 +149,8 @@ FAULTS: dict[str, Fault] = {
         Fault(name="replicas-missing", points=OPEN_POINTS, own=Own.WHOLE_CLUSTER, two_ways=True),
         Fault(name="store-unavailable", points=WORKER_POINTS, own=Own.WHOLE_CLUSTER, two_ways=True),
         Fault(name="store-late", points=WORKER_POINTS, own=Own.WHOLE_CLUSTER),
+        Fault(name="files-unavailable", points=WORKER_POINTS, sinks=_WITH_FILES, own=Own.STORE, two_ways=True),
+        Fault(name="files-late", points=WORKER_POINTS, sinks=_WITH_FILES, own=Own.STORE),
     )
 }
 """Every fault by name; docs/faults.md describes what each does and the expected outcome."""

@@ -18,7 +18,7 @@ from tests.crash.processes import send, stands_still
 from tests.crash.random_hits import Traffic
 from tests.crash.run import BUSY, Run
 from tests.crash.schedule import Strike
-from tests.crash.steps import REACH_LIMIT_S, decided, let_pass, reach_point, require_superseded
+from tests.crash.steps import REACH_LIMIT_S, decided, disturb, let_pass, reach_point, require_superseded
 
 ANOTHER_MACHINE = "127.0.0.4"
 MOVE_LIMIT_S = 60.0
@@ -169,15 +169,7 @@ def store_late(run: Run, planned: Strike) -> None:
 
 
 def _disturb_store(run: Run, planned: Strike, fault: str) -> None:
-    reach_point(run, planned, "freeze", planned.point)
-    store = _whole(run).store
-    store.disturb(fault)
-    try:
-        run.pipeline.wake()
-        let_pass(run, 45 if planned.hard else 10)
-    finally:
-        store.heal()
-    run.signals[f"store {fault}"] += 1
+    disturb(run, planned, _whole(run).store, fault)
 
 
 def _standing_task(run: Run, planned: Strike) -> tuple[SparkNode, int]:

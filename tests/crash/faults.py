@@ -22,7 +22,14 @@ from tests.crash.processes import Part
 from tests.crash.random_hits import random_broker, random_database, random_process
 from tests.crash.run import Run
 from tests.crash.schedule import Strike
-from tests.crash.server_faults import broker_away, broker_of_two_lost, broker_restart, database_restart
+from tests.crash.server_faults import (
+    broker_away,
+    broker_of_two_lost,
+    broker_restart,
+    database_restart,
+    files_late,
+    files_unavailable,
+)
 from tests.crash.steps import (
     REACH_LIMIT_S,
     WHO,
@@ -235,6 +242,8 @@ _OTHERS: dict[str, Callable[[Run, Strike], None]] = {
     "broker-of-two-lost": broker_of_two_lost,
     "database-restart": database_restart,
     **{f"random-{part.value}": partial(random_process, part=part) for part in Part},
+    "files-unavailable": files_unavailable,
+    "files-late": files_late,
     "random-broker": random_broker,
     "random-brokers": random_broker,
     "random-database": random_database,

@@ -22,6 +22,7 @@ from indoubt.lifecycle.identity import TransactionalId
 from indoubt.resource_managers.kafka.answers import AnswerKind
 from indoubt.resource_managers.kafka.wire import wire
 from tests.crash import judge
+from tests.crash.files import Files
 from tests.crash.judge import Anomaly, Produced, Record, Reread, TopicRead
 from tests.crash.processes import CrashPipeline
 from tests.crash.schedule import Schedule
@@ -51,7 +52,7 @@ class Run:
     workload: Workload
     source: str
     sink: str
-    table: Table | None
+    table: Table | Files | None
     live: LiveReader | None
     watch: TableWatch | None
     dice: random.Random
@@ -209,6 +210,8 @@ class Run:
         return [id_ for id_, state in self.transactional_ids().items() if state in BUSY - {"Ongoing"}]
 
     def _branches(self) -> list[str]:
+        if isinstance(self.table, Files):
+            return self.table.in_doubt()
         database = self.servers.database
         return [] if database is None else branches_in_doubt(database.administrator, self.prefix)
 
@@ -220,16 +223,19 @@ class Run:
             self.rows_checked = len(final)
             counts = judge.judge_counts(self.table.name, produced.counts, final, self.watch.values)
             return [*self.anomalies, *counts, *judge.judge_end([], self._pending_markers())]
-        reads = self.read_sink()
-        self.rows_checked = len(reads)
-        assert self.live is not None
-        anomalies = judge.judge_topic(self.sink, produced, reads, self._reads(self.live.records()))
+        anomalies: list[Anomaly] = []
+        reads: list[TopicRead] = []
+        if self.live is not None:
+            reads = self.read_sink()
+            self.rows_checked = len(reads)
+            anomalies += judge.judge_topic(self.sink, produced, reads, self._reads(self.live.records()))
         if self.table is not None and self.watch is not None:
             rows = Counter(self._row(key, value) for key, value in self.table.final())
             self.rows_checked += rows.total()
             anomalies += judge.judge_table(f"table {self.table.name}", produced, rows, self.watch.most)
-            topic: Counter[Record | bytes] = Counter(read.record or read.value for read in reads)
-            anomalies += judge.judge_sides((self.sink, f"table {self.table.name}"), topic, rows)
+            if self.live is not None:
+                topic: Counter[Record | bytes] = Counter(read.record or read.value for read in reads)
+                anomalies += judge.judge_sides((self.sink, f"table {self.table.name}"), topic, rows)
         return [*self.anomalies, *anomalies, *judge.judge_end([], [*self._blocked(), *self._pending_markers()])]
 
     def _row(self, key: bytes, value: bytes) -> Record | bytes:

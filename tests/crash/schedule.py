@@ -11,9 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tests.crash.catalogue import FAULTS, TASK_POINTS, Fault, Own, Sink
+from tests.crash.catalogue import FAULTS, S3, TASK_POINTS, Fault, Own, Sink
 
 SEEDS_OF_A_DEAL = 10
+FAULTS_WITH_FILES = 4
+"""Of a seed with files, besides one of its store."""
 
 _HANDS = (
     (Sink.TOPIC, ("broker-restart", "broker-away", "random-broker")),
@@ -85,6 +87,8 @@ class Schedule:
     min_isr: int
     strikes: tuple[Strike, ...] = field(default_factory=tuple)
     on_cluster: bool = False
+    files: str = ""
+    """Where the sink's files are; empty: it has none."""
 
     @property
     def owns(self) -> frozenset[Own]:
@@ -96,15 +100,16 @@ class Schedule:
         """Return the kind of the seed's own broker, or None for the shared broker."""
         if self.on_cluster:
             return Own.WHOLE_CLUSTER
-        return next(iter(self.owns - {Own.DATABASE}), None)
+        return next(iter(self.owns - {Own.DATABASE, Own.STORE}), None)
 
     def checkpoint_setting(self, directory: Path) -> str:
         """Return the pipeline's setting for a checkpoint directory on this machine: its path, or a URI."""
         return directory.as_uri() if self.checkpoint_is_uri else str(directory)
 
     def __str__(self) -> str:
+        where = f" ({self.files})" if self.files else ""
         head = (
-            f"seed {self.seed}: {self.sink.value}; {self.partitions} source partitions, {self.keys} keys, trigger "
+            f"seed {self.seed}: {self.sink.value}{where}; {self.partitions} source partitions, {self.keys} keys, trigger "
             f"{self.trigger_ms} ms, transaction timeout {self.timeout_ms} ms, {self.first_records} records, checkpoint as "
             f"{'URI' if self.checkpoint_is_uri else 'path'}{', decision log kept short' if self.trims_log else ''}"
             ", then"
@@ -121,15 +126,19 @@ SHORT_TIMEOUT_MS, LONG_TIMEOUT_MS = 30_000, 60_000
 
 
 def schedule_of(
-    seed: int, only: Sequence[str] = (), records: int | None = None, *, on_cluster: bool = False
+    seed: int, only: Sequence[str] = (), records: int | None = None, *, on_cluster: bool = False, files: str = ""
 ) -> Schedule:
     """Return the schedule of a seed; ``only`` replaces its faults, in this order, and ``records`` sets the records per fault.
+
+    ``files``: the sink is one of files, which are LOCAL or in S3.
 
     Raises ValueError for an unknown fault, or for faults without a common sink or another place to run.
     """
     dice = random.Random(f"seed {seed}")
     if only:
-        sink, faults = _chosen(only, dice, on_cluster)
+        sink, faults = _chosen(only, dice, on_cluster, files)
+    elif files:
+        sink, faults = _dealt_with_files(seed, files)
     else:
         sink, faults = _dealt_on_cluster(seed) if on_cluster else _dealt(seed)
     strikes = tuple(_drawn(FAULTS[name], dice) for name in faults)
@@ -150,6 +159,7 @@ def schedule_of(
         min_isr=2 if on_cluster else dice.randint(1, 2),
         strikes=strikes,
         on_cluster=on_cluster,
+        files=files,
     )
 
 
@@ -178,17 +188,21 @@ def _drawn_hits(hits: int, dice: random.Random) -> tuple[Hit, ...]:
     )
 
 
-def _chosen(only: Sequence[str], dice: random.Random, on_cluster: bool) -> tuple[Sink, list[str]]:
+def _chosen(only: Sequence[str], dice: random.Random, on_cluster: bool, files: str) -> tuple[Sink, list[str]]:
     unknown = [name for name in only if name not in FAULTS]
     if unknown:
         raise ValueError(f"unknown fault {unknown[0]!r}; the faults are: {', '.join(FAULTS)}")
-    astray = [name for name in only if not _goes(FAULTS[name], on_cluster)]
+    if files and (strange := [name for name in only if not FAULTS[name].goes_with_files(files)]):
+        raise ValueError(f"{strange[0]} does not run with --files {files}")
+    if not files and (strange := [name for name in only if FAULTS[name].own is Own.STORE]):
+        raise ValueError(f"{strange[0]} runs only with --files {S3}")
+    astray = [name for name in only if not files and not _goes(FAULTS[name], on_cluster)]
     if astray:
         raise ValueError(f"{astray[0]} {'does not run' if on_cluster else 'runs only'} with --cluster")
-    sinks = [sink for sink in Sink if all(sink in FAULTS[name].sinks for name in only)]
+    sinks = [sink for sink in _sinks(bool(files)) if all(sink in FAULTS[name].sinks for name in only)]
     if not sinks:
         raise ValueError(f"no sink allows all of {', '.join(only)}: give them to separate runs")
-    brokers = _owned(only) - {Own.DATABASE, Own.WHOLE_CLUSTER}
+    brokers = _owned(only) - {Own.DATABASE, Own.WHOLE_CLUSTER, Own.STORE}
     if len(brokers) > 1:
         needed = " and ".join(sorted(own.value for own in brokers))
         raise ValueError(f"{', '.join(only)} need {needed}: give them to separate runs")
@@ -222,13 +236,28 @@ def _dealt_on_cluster(seed: int) -> tuple[Sink, list[str]]:
     own = sorted(name for name, fault in FAULTS.items() if fault.own is Own.WHOLE_CLUSTER)
     others = sorted(name for name, fault in FAULTS.items() if fault.goes_on_cluster and name not in own)
     first, second = dice.sample(own, len(own))[place], dice.sample(others, SEEDS_OF_A_DEAL)[place]
-    sinks = [sink for sink in Sink if sink in FAULTS[first].sinks & FAULTS[second].sinks]
+    sinks = [sink for sink in _sinks(False) if sink in FAULTS[first].sinks & FAULTS[second].sinks]
     dice = random.Random(f"seed {seed}")
     return dice.choice(sinks), dice.sample([first, second], 2)
 
 
+def _dealt_with_files(seed: int, where: str) -> tuple[Sink, list[str]]:
+    """Return sink and faults of a seed with files: in turns alone and with a topic; in a store one of the store's faults."""
+    dice = random.Random(f"files in {where} {seed}")
+    sink = (Sink.TOPIC_AND_FILES, Sink.FILES)[seed % 2]
+    fit = sorted(name for name, fault in FAULTS.items() if sink in fault.sinks and fault.goes_with_files(where))
+    of_store = [name for name in fit if FAULTS[name].own is Own.STORE]
+    others = [name for name in fit if name not in of_store]
+    faults = [*dice.sample(of_store, min(1, len(of_store))), *dice.sample(others, FAULTS_WITH_FILES)]
+    return sink, dice.sample(faults, len(faults))
+
+
+def _sinks(with_files: bool) -> list[Sink]:
+    return [sink for sink in Sink if sink.has_files is with_files]
+
+
 def _goes(fault: Fault, on_cluster: bool) -> bool:
-    return fault.goes_on_cluster if on_cluster else fault.own is not Own.WHOLE_CLUSTER
+    return fault.goes_on_cluster if on_cluster else fault.own not in (Own.WHOLE_CLUSTER, Own.STORE)
 
 
 def _seconds(hand: Sequence[str]) -> float:

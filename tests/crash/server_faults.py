@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from demo.object_store import UNAVAILABLE
 from tests.crash.run import Run
 from tests.crash.schedule import Strike
-from tests.crash.steps import let_pass, reach_point
+from tests.crash.steps import disturb, let_pass, reach_point
 
 AWAY_S = 5.0
+FILES_LATE_S = "1"
+"""A commit of a file asks the store some ten times, one after another."""
 
 
 class Server(Protocol):
@@ -74,6 +77,18 @@ def database_restart(run: Run, planned: Strike) -> None:
     _end(run, database, "database", planned.hard)
     database.start()
     run.pipeline.wake()
+
+
+def files_unavailable(run: Run, planned: Strike) -> None:
+    """The store of the files answers 503 for some seconds (hard: for longer than its client tries)."""
+    assert run.servers.store is not None
+    disturb(run, planned, run.servers.store, UNAVAILABLE)
+
+
+def files_late(run: Run, planned: Strike) -> None:
+    """Each answer of the store comes seconds late."""
+    assert run.servers.store is not None
+    disturb(run, planned, run.servers.store, FILES_LATE_S)
 
 
 def _end(run: Run, server: Server, name: str, hard: bool) -> None:

@@ -15,10 +15,11 @@ from demo.broker import Broker
 from demo.database_server import DatabaseServer
 from demo.kafka_cluster import KafkaCluster
 from demo.mariadb_server import MariaDbServer
+from demo.object_store import ObjectStore
 from demo.postgres_server import PostgresServer
 from demo.whole_cluster import WholeCluster
 from indoubt.resource_managers.kafka.connection import KafkaConnection
-from tests.crash.catalogue import Own
+from tests.crash.catalogue import S3, Own
 from tests.crash.schedule import Schedule
 from tests.integration.pipeline_process import make_topics, wait_until
 
@@ -51,6 +52,8 @@ class Servers:
     cluster: KafkaCluster | None
     database: DatabaseServer | None
     whole: WholeCluster | None
+    store: ObjectStore | None = None
+    """Where the sink's files are; None: on this machine, or there are none."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -137,6 +140,7 @@ class SharedServers:
                 cluster=cluster,
                 database=database if kind else None,
                 whole=self._whole if schedule.on_cluster else None,
+                store=own.enter_context(ObjectStore(directory / "store")) if schedule.files == S3 else None,
             )
             servers.await_broker()
             with self._making_topics:

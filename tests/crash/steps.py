@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from demo.object_store import ObjectStore
 from indoubt.lifecycle.decisions import Decision, Settled
 from indoubt.lifecycle.identity import Handle
 from indoubt.pipeline.runtime.status_file import SUPERSEDED
@@ -52,6 +53,18 @@ def let_pass(run: Run, seconds: float) -> None:
     """Let time pass; the length is part of the fault, not a wait for a condition."""
     until = time.monotonic() + seconds
     run.wait_until("time to pass", lambda: time.monotonic() >= until, seconds + 1)
+
+
+def disturb(run: Run, planned: Strike, store: ObjectStore, fault: str) -> None:
+    """Have a store answer ``503``, or late by so many seconds, for a time that begins at the point."""
+    reach_point(run, planned, "freeze", planned.point)
+    store.disturb(fault)
+    try:
+        run.pipeline.wake()
+        let_pass(run, 45 if planned.hard else 10)
+    finally:
+        store.heal()
+    run.signals[f"store {fault}"] += 1
 
 
 def await_running_query(run: Run) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 import pymysql
@@ -30,7 +30,8 @@ _CREATE = {
     ("postgres", "rows"): "create table {} ({key} bytea, {value} bytea)",
     ("postgres", "counts"): "create table {} ({word} varchar(64) primary key, {count} bigint not null)",
 }
-Lost = (pymysql.MySQLError, psycopg.Error)
+Lost = (pymysql.MySQLError, psycopg.Error, OSError)
+"""What a reader of a table or of files gets while its server is away."""
 
 
 def connect(connection: DatabaseConnection) -> Any:
@@ -118,13 +119,26 @@ class Table:
         return text.format(f"`{self.name}`", **{name: f"`{name}`" for name in columns})
 
 
+class Rows(Protocol):
+    """What is watched: a table, or files."""
+
+    name: str
+    counts: bool
+
+    def open(self) -> Any:
+        """Return a client."""
+
+    def read(self, opened: Any, *, whole: bool) -> list[tuple[Any, Any]]:
+        """Return every committed row."""
+
+
 class TableWatch:
     """Reads a table repeatedly in a thread of its own, and keeps what it saw; a context manager.
 
     ``record_of`` turns a row into its record, or into the row's bytes if it is not a record.
     """
 
-    def __init__(self, table: Table, record_of: Callable[[bytes, bytes], Record | bytes]) -> None:
+    def __init__(self, table: Rows, record_of: Callable[[bytes, bytes], Record | bytes]) -> None:
         self._table, self._record_of = table, record_of
         self._stop = threading.Event()
         self._failure = ""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.catalogue import FAULTS, Own, Sink
+from tests.crash.catalogue import FAULTS, LOCAL, S3, Own, Sink
 from tests.crash.faults import IMPLEMENTED
 from tests.crash.schedule import SEEDS_OF_A_DEAL, schedule_of
 
@@ -21,9 +21,9 @@ def test_every_fault_is_implemented():
 @pytest.mark.parametrize("deal", [0, 1, 2, 77])
 def test_ten_seeds_hold_every_fault_and_every_sink(deal):
     ten = [schedule_of(deal * SEEDS_OF_A_DEAL + place) for place in range(1, SEEDS_OF_A_DEAL + 1)]
-    on_one_machine = {name for name, fault in FAULTS.items() if fault.own is not Own.WHOLE_CLUSTER}
+    on_one_machine = {name for name, fault in FAULTS.items() if fault.own not in (Own.WHOLE_CLUSTER, Own.STORE)}
     assert {strike.fault for schedule in ten for strike in schedule.strikes} == on_one_machine
-    assert {schedule.sink for schedule in ten} == set(Sink)
+    assert {schedule.sink for schedule in ten} == {sink for sink in Sink if not sink.has_files}
 
 
 @pytest.mark.parametrize("deal", [0, 1, 2, 77])
@@ -45,6 +45,25 @@ def test_a_seed_is_always_the_same_schedule_and_one_that_its_sink_allows(seed, o
         assert schedule.sink in fault.sinks
         assert strike.point in fault.points
         assert strike.point != "mid-commit" or schedule.partitions > 1
+
+
+@pytest.mark.parametrize("where", [LOCAL, S3])
+@pytest.mark.parametrize("seed", range(1, 31))
+def test_a_seed_with_files_has_a_sink_of_files_and_faults_that_it_allows(seed, where):
+    schedule = schedule_of(seed, files=where)
+    assert schedule == schedule_of(seed, files=where)
+    assert (schedule.files, schedule.broker) == (where, None)
+    assert schedule.sink is (Sink.FILES if seed % 2 else Sink.TOPIC_AND_FILES)
+    faults = [FAULTS[strike.fault] for strike in schedule.strikes]
+    assert all(schedule.sink in fault.sinks and fault.goes_with_files(where) for fault in faults)
+    assert sum(fault.own is Own.STORE for fault in faults) == (where == S3)
+
+
+def test_a_fault_of_the_files_store_needs_it():
+    with pytest.raises(ValueError, match="runs only with --files s3"):
+        schedule_of(1, ["files-late"])
+    with pytest.raises(ValueError, match="does not run with --files local"):
+        schedule_of(1, ["files-late"], files=LOCAL)
 
 
 def test_seeds_differ():

@@ -61,10 +61,11 @@ def again(schedule: Schedule) -> str:
     """Return the command that runs a schedule again."""
     faults = [strike.fault for strike in schedule.strikes]
     command = f".venv/bin/python -m tests.crash --seed {schedule.seed}{' --cluster' if schedule.on_cluster else ''}"
-    if schedule == schedule_of(schedule.seed, on_cluster=schedule.on_cluster):
+    command += f" --files {schedule.files}" if schedule.files else ""
+    if schedule == schedule_of(schedule.seed, on_cluster=schedule.on_cluster, files=schedule.files):
         return command
     command += f" --faults {','.join(faults)}"
-    if schedule == schedule_of(schedule.seed, faults, on_cluster=schedule.on_cluster):
+    if schedule == schedule_of(schedule.seed, faults, on_cluster=schedule.on_cluster, files=schedule.files):
         return command
     return f"{command} --records {schedule.strikes[0].records}"
 

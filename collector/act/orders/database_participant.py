@@ -1,4 +1,7 @@
-"""How orders act on branches in databases of one kind: always in the database that lists the branch at that moment."""
+"""How orders act on branches in databases of one kind: always in the database that lists the branch at that moment.
+
+A directory of files is a database here.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ from indoubt.resource_managers.database.markers import MarkerState
 from indoubt.resource_managers.database.resource_manager import (
     NO_TIMEOUT_LEFT_MS,
     WATCH_LIMIT_S,
-    DatabaseResourceManager,
 )
 from indoubt.resource_managers.database.servers import Silence, silence
 from indoubt.resource_managers.database.session import PreparedBranch
 from indoubt.resource_managers.database.settlement import outcome_of
+from indoubt.resource_managers.database.watched import WatchedResourceManager
 from indoubt.resource_managers.protocol import OpenTransactionView, Readiness
 
 NOT_PROVEN = "no database that is watched here lists it, and no marker names it: its pipeline's next start finds out"
@@ -59,7 +62,7 @@ class DatabaseParticipant:
     A database that does not say within WATCH_LIMIT_S what it lists is left out of an order.
     """
 
-    def __init__(self, kind: str, managers: Mapping[str, DatabaseResourceManager]) -> None:
+    def __init__(self, kind: str, managers: Mapping[str, WatchedResourceManager]) -> None:
         self._kind, self._managers = kind, dict(managers)
 
     def description(self, action: Action, target: Handle | OpenTransactionView) -> str:
@@ -142,7 +145,7 @@ class DatabaseParticipant:
     def _end_open(
         self,
         targets: Sequence[OpenTransactionView],
-        end: Callable[[DatabaseResourceManager, list[OpenTransactionView]], list[str]],
+        end: Callable[[WatchedResourceManager, list[OpenTransactionView]], list[str]],
     ) -> list[str]:
         """Return an error text per target, empty = it is ended."""
         errors: dict[int, str] = {}
@@ -156,7 +159,7 @@ class DatabaseParticipant:
         ]
 
     def _where_listed(
-        self, handles: Sequence[Handle], act: Callable[[DatabaseResourceManager, list[Handle]], list[T]]
+        self, handles: Sequence[Handle], act: Callable[[WatchedResourceManager, list[Handle]], list[T]]
     ) -> tuple[dict[str, T | RetryLater], list[Handle]]:
         """Act on each handle at the server that lists it; return the answers by key, and the handles that none lists."""
         places, errors = self._places_of_prepared()
@@ -185,7 +188,7 @@ class DatabaseParticipant:
                 places.setdefault(branch.transaction, Place(instance, server))
         return places, errors
 
-    def _listed(self, manager: DatabaseResourceManager) -> tuple[str, list[PreparedBranch]]:
+    def _listed(self, manager: WatchedResourceManager) -> tuple[str, list[PreparedBranch]]:
         watch = manager.watch(WATCH_LIMIT_S)
         try:
             return watch.listing()
@@ -207,7 +210,7 @@ class DatabaseParticipant:
         return found, "; ".join(errors)
 
 
-def participants(managers: Mapping[str, DatabaseResourceManager]) -> dict[str, DatabaseParticipant]:
+def participants(managers: Mapping[str, WatchedResourceManager]) -> dict[str, DatabaseParticipant]:
     """Return what acts on the branches of each kind of database, by the name that handles carry."""
     kinds = {manager.name for manager in managers.values()}
     return {

@@ -11,7 +11,7 @@ from indoubt.collector.assess.situation import Situation
 from indoubt.collector.assess.transaction_groups import TransactionGroup
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import PIPELINE_KEY
-from indoubt.lifecycle.resource_manager_kinds import DATABASES
+from indoubt.lifecycle.resource_manager_kinds import DATABASES, FILES
 from indoubt.lifecycle.rows.attention import Attention, AttentionKind, Remedy
 from indoubt.lifecycle.verdicts import Verdict
 
@@ -104,9 +104,12 @@ def consequence(group: TransactionGroup) -> str:
     rows = "the rows" if group.rows is None else counted(group.rows, "row")
     these = "these rows" if group.rows is None else "this row" if group.rows == 1 else f"these {group.rows:,} rows"
     it = "it" if group.rows == 1 else "them"
+    # Files are no rows that others could wait for.
+    are_files = all(key.partition(":")[0] == FILES.name for key in group.keys)
+    held, holds = ("", "") if are_files else (" and its locks are held", " and holds its locks")
     match group.verdict:
         case Verdict.COMMIT_IT if not has_timeout:
-            return "It stays prepared: its rows are invisible and its locks are held until it is committed."
+            return f"It stays prepared: its rows are invisible{held} until it is committed."
         case Verdict.COMMIT_IT if group.managed:
             return f"Kafka throws {these} away. A restart can write {it} again."
         case Verdict.COMMIT_IT:
@@ -118,13 +121,13 @@ def consequence(group: TransactionGroup) -> str:
         case Verdict.ABORT_IT if has_timeout:
             return "Readers wait until Kafka aborts it. Nothing is lost."
         case Verdict.ABORT_IT:
-            return "It stays prepared and holds its locks until it is ended. Nothing is lost."
+            return f"It stays prepared{holds} until it is ended. Nothing is lost."
         case Verdict.AT_RISK:
             return "If its driver stops now, Kafka aborts it before a restart can finish it."
         case Verdict.UNKNOWN if has_timeout:
             return "Kafka aborts it, which may lose rows. No order is advised until the evidence is back."
         case Verdict.UNKNOWN:
-            return "It stays prepared and holds its locks. No order is advised until the evidence is back."
+            return f"It stays prepared{holds}. No order is advised until the evidence is back."
         case Verdict.FOREIGN if has_timeout:
             return "Readers wait until Kafka aborts it; only its owner knows what that loses."
         case Verdict.FOREIGN if all(key.partition(":")[0] in DATABASES for key in group.keys):

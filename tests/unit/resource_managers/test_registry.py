@@ -42,7 +42,7 @@ def test_a_prefix_is_as_long_as_the_narrowest_name_takes():
 
 def test_an_unknown_kind_is_refused_with_place_and_known_kinds():
     with pytest.raises(
-        SettingsError, match=r"sink oracle:counts: .*'oracle' is unknown; known are: kafka, mysql, postgres"
+        SettingsError, match=r"sink oracle:counts: .*'oracle' is unknown; known are: kafka, mysql, postgres, files"
     ):
         make_resource_manager("oracle", "counts", BROKER, CONNECTIONS, {})
     with pytest.raises(SettingsError, match=r"connection to db\.example: .*'oracle'.*known are: mysql, postgres$"):

@@ -69,7 +69,7 @@ class Watched:
     def seen(self, file: PendingFile) -> Judged | None:
         """Return what is known of a file after a look."""
         self.files.look()
-        return self.current.transactions.find(f"file_sink:{file.target}@{CLUSTER}-files")
+        return self.current.transactions.find(f"file_sink:{file.target}@{CLUSTER}-file_sink")
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_file_that_stays_hidden_is_told_of_and_one_that_is_made_visible_at_onc
     assert (row.commits, row.visible, row.hidden, row.missing) == (2, 1, 1, 0)
     assert watched.files.status.records == 1, "it is told of once"
     (metrics,) = branch_metrics.see(watched.current)
-    assert (metrics.instance, metrics.prepared) == (f"{CLUSTER}-files", 1)
+    assert (metrics.instance, metrics.prepared) == (f"{CLUSTER}-file_sink", 1)
 
 
 def test_its_end_is_seen(watched: Watched) -> None:
@@ -103,7 +103,7 @@ def test_its_end_is_seen(watched: Watched) -> None:
     found = watched.seen(made)
     assert found is not None
     assert found.view.state is TransactionState.COMMITTED
-    found = watched.current.transactions.find(f"file_sink:{lost.target}@{CLUSTER}-files")
+    found = watched.current.transactions.find(f"file_sink:{lost.target}@{CLUSTER}-file_sink")
     assert found is not None
     assert found.view.state is TransactionState.PREPARED, "two looks must miss it"
     found = watched.seen(lost)

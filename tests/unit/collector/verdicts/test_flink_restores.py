@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from indoubt.collector.records.formats.flink_records import Committable, FlinkCheckpoint, FlinkStatus
+from indoubt.collector.records.formats.flink_metadata.sink_states import SinkKind
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCheckpoint, FlinkStatus, SinkCommits
 from indoubt.collector.verdicts.flink_restores import End, RestoreOutcome, Written, outcomes
 from tests.unit.collector.flink_observations import job
 from tests.unit.collector.flink_recordings import CLUSTER
@@ -169,6 +170,10 @@ def test_without_rest_the_list_before_tells(lists: list[Any], transaction: Writt
 NOT_COMPLETED = [FAILED, COMPLETED_2, COMPLETED_3, *LISTS]
 DOUBTS = [
     ("a list in part", [*TOLD, replace(LISTS[2], error="byte 17: damaged")], True, ["not read whole: byte 17: damaged"]),
+    ("a sink of an unknown kind", [*TOLD, replace(LISTS[2], sinks=(SinkCommits("lake", SinkKind.UNKNOWN.value, 12),))],
+     True, ["announces 12 commits of sink lake, whose kind is not known here"]),
+    ("a sink whose kind is known", [*TOLD, replace(LISTS[2], sinks=(SinkCommits("orders", SinkKind.KAFKA.value, 2),))],
+     True, []),
     ("too many", TOLD, False, ["more transactions behind it"]),
     ("set back since", [*TOLD, itself(2)], True, ["was set back to checkpoint 2"]),
     ("set back as it was written", [*TOLD, itself(2, at=40_100)], True, ["was set back to checkpoint 2"]),

@@ -13,6 +13,7 @@ from indoubt.pipeline.config.settings import PipelineSettings, add_file
 from indoubt.pipeline.config.sink_settings import make_resource_managers, pairs, read_sinks, same_sinks
 from indoubt.pipeline.sink.sink_options import SinkOptions
 from indoubt.resource_managers.database.connection import DatabaseConnection
+from indoubt.resource_managers.files.access import FilesAccess
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.unit.settings_page import PAGE, documented
 
@@ -81,7 +82,7 @@ def test_sinks_are_the_same_in_any_order_and_spelling():
 
 def test_a_database_nobody_said_how_to_reach_is_named():
     with pytest.raises(SettingsError, match=r"reach 'mysql' \(sink mysql:t\).*--database-properties"):
-        make_resource_managers(read_sinks("mysql:t"), KafkaConnection("127.0.0.1:9092"), {})
+        make_resource_managers(read_sinks("mysql:t"), KafkaConnection("127.0.0.1:9092"), {}, FilesAccess())
 
 
 def test_connections_have_names_that_spark_redacts():
