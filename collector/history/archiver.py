@@ -119,6 +119,8 @@ class Archiver:
         store.past.is_archived = True
         self._offsets_at_start: dict[tuple[str, int], int] | None = None
         self._has_begun = False
+        self._looked_until_ms = 0
+        """The end of the last hour that was looked at: once an hour is enough."""
 
     def start(self) -> None:
         """Start before anything is observed, in a thread; returns once the archive is read, or after 5 s. Raises StoreFailed."""
@@ -155,6 +157,7 @@ class Archiver:
                     log.error("history cannot be archived, and is kept until it can: %s", error)
                 self.error = str(error)
                 self._manifest = None  # as it is there now: another list may be in its place
+                self._looked_until_ms = 0
             except Exception as error:
                 self.error = f"history is not archived: {error!r}"
                 log.exception("history is not archived any more, and is kept")
@@ -181,18 +184,23 @@ class Archiver:
             if not noted or any(self._offset_at_start(end) < end.next_offset for end in manifest.ends):
                 # This file is new, or was restored: what the archive has is read there, whatever a topic brings once more.
                 left_before_ms = max(left_before_ms, manifest.until_ms)
-            manifest = replace(manifest, ends=tuple(self._with_start(end) for end in manifest.ends))
+            ends = tuple(self._with_start(end, is_new=not noted) for end in manifest.ends)
+            if ends != manifest.ends:
+                manifest = archive.publish(replace(manifest, ends=ends))
             self._store.transact([(past.LEAVE, [cluster, left_before_ms])])
             self._has_begun = True
         self._archive, self._manifest = archive, manifest
         self._store.past.begin(archive, manifest, left_before_ms)
         return True
 
-    def _with_start(self, end: SourceEnd) -> SourceEnd:
-        """Return how far a source is archived as its offsets are counted now: where no topic counts them, they may begin anew."""
+    def _with_start(self, end: SourceEnd, *, is_new: bool) -> SourceEnd:
+        """Return how far a source is archived as its offsets are counted now: where no topic counts them, they may begin anew.
+
+        ``is_new``: nothing of this file was ever archived.
+        """
         if end.is_topic:
             return end
-        return replace(end, next_offset=min(end.next_offset, self._offset_at_start(end)))
+        return replace(end, next_offset=0 if is_new else min(end.next_offset, self._offset_at_start(end)))
 
     def _offset_at_start(self, end: SourceEnd) -> int:
         return (self._offsets_at_start or {}).get((end.source, end.partition), 0)
@@ -204,10 +212,11 @@ class Archiver:
         if unexplained_ms is not None:
             closed_ms = min(closed_ms, unexplained_ms)
         hour_ms, day_ms = closed_ms // HOUR_MS * HOUR_MS, closed_ms // DAY_MS * DAY_MS
-        if self._manifest is None or hour_ms <= self._manifest.until_ms:
+        if self._manifest is None or hour_ms <= max(self._manifest.until_ms, self._looked_until_ms):
             return 0
         past.register_ends(cursor, self._manifest)
         waiting = sum(rows for table in TABLES for _, rows in _hours(cursor, table, hour_ms))
+        self._looked_until_ms = hour_ms
         until_ms = hour_ms if waiting >= self._hour_rows else day_ms
         return until_ms if until_ms > self._manifest.until_ms else 0
 

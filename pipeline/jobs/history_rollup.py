@@ -192,6 +192,7 @@ def session(master: str, properties: Iterable[tuple[str, str]]) -> SparkSession:
     builder = SparkSession.builder.appName("indoubt history rollup")
     given = {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         **({"spark.master": master} if master else {}),
         **dict(properties),
