@@ -17,8 +17,12 @@ from tests.crash.verdict import Verdict
 # The first test also waits for earlier seeds.
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(1800)]
 LIMIT_S = 1700.0
-SEEDS = {1: S3, 2: S3, 3: LOCAL, 4: LOCAL}
-"""In turns files alone, and with a topic under one decision."""
+SCHEDULES = [
+    schedule_of(1, ["kill-driver-after-decision", "files-late"], files=S3),
+    schedule_of(2, ["files-unavailable", "kill-driver-mid-commit"], files=S3),
+    schedule_of(3, files=LOCAL),
+    schedule_of(4, files=LOCAL),
+]
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +30,10 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, Fut
     """Return the futures of the verdicts by seed."""
     directory = Path(tmp_path_factory.mktemp("crash"))
     with SharedServers(directory) as shared, Checker(directory, shared, print) as checker:
-        yield checker.start(schedule_of(seed, files=where) for seed, where in SEEDS.items())
+        yield checker.start(SCHEDULES)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [schedule.seed for schedule in SCHEDULES])
 def test_of_files_nothing_is_lost_doubled_shown_too_early_or_left(verdicts, seed):
     verdict = verdicts[seed].result(LIMIT_S)
     assert verdict.clean, verdict.report()

@@ -143,3 +143,9 @@ def test_what_only_the_topic_lost_is_replayed_only_into_the_topic(start, directo
     following.commit(again)
     sinks.expect(b"0", pending=0)
     assert seen(directory) == Counter([b"0"])
+
+
+def test_json_lines_are_what_the_settings_say(start, directory, sinks):
+    finish(sinks, start(files_format="jsonl"), b"0", batch=0)
+    (file,) = directory.glob("*.jsonl")
+    assert file.read_text() == '{"value": "MA=="}\n'
