@@ -213,7 +213,7 @@ def transactions_of_beginnings(beginnings: int) -> str:
 def records_of_beginnings(beginnings: int) -> str:
     """Return the query of how many records these are. Bound: the same without how many records."""
     begins = _begins_so("$1", beginnings)
-    return f"select count(*) from transaction_records where ({begins}) and start_ms >= $2 and start_ms <= $3"
+    return f"select count(*) from past.transaction_records where ({begins}) and start_ms >= $2 and start_ms <= $3"
 
 
 # Bound: ids, producer ids, starts, of the same length; the first and the last start.

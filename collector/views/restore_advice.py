@@ -67,8 +67,8 @@ def _past(store: Store, prefixes: frozenset[str], since_ms: int) -> tuple[list[B
     store.catch_up()
     stems = [f"{prefix}-" for prefix in sorted(prefixes)]
     wanted = (stems, since_ms, now_ms(), MOST_RECORDS)
-    ((records,),) = store.rows(transaction_sql.records_of_beginnings(len(stems)), *wanted[:3])
-    rows = store.rows(transaction_sql.transactions_of_beginnings(len(stems)), *wanted)
+    ((records,),) = store.rows(transaction_sql.records_of_beginnings(len(stems)), *wanted[:3], since_ms=since_ms)
+    rows = store.rows(transaction_sql.transactions_of_beginnings(len(stems)), *wanted, since_ms=since_ms)
     return list(row_decoding.transactions(rows)), records <= MOST_RECORDS
 
 

@@ -112,7 +112,7 @@ def test_what_was_seen_is_in_history_before_the_next_begins(
     watched.news.put(told)
     assert not told.is_watched.wait(0.2), "nobody can follow yet"
     is_written.set()
-    names = ["checkpoints of a", "flink checkpoints of streams.a", "kubernetes streams"]
+    names = ["checkpoints of a", "flink checkpoints of streams.a", "flink files of streams.a", "kubernetes streams"]
     wait_until("it is watched again", lambda: watched.names() == names)
     assert told.is_watched.wait(10.0)
 
@@ -126,11 +126,13 @@ def test_what_kubernetes_tells_is_watched_but_not_what_the_settings_name(watched
     )
     watched.news.put(told)
     assert told.is_watched.wait(10.0)
-    names = {"kubernetes streams", "flink own", "flink checkpoints of own", "flink checkpoints of streams.b"}
-    assert set(watched.names()) == names | {"flink streams.c", "flink checkpoints of streams.c"}
+    names = {"kubernetes streams", "flink own", "flink streams.c"}
+    names |= {f"flink {what} of {of}" for what in ("checkpoints", "files") for of in ("own", "streams.b", "streams.c")}
+    assert set(watched.names()) == names
     assert watched.watching.flink["streams.b"].directories == (str(tmp_path),)
     watched.change(f"--flink=own={url}/")
-    wait_until("they are gone with the namespace", lambda: watched.names() == ["flink checkpoints of own", "flink own"])
+    left = ["flink checkpoints of own", "flink files of own", "flink own"]
+    wait_until("they are gone with the namespace", lambda: watched.names() == left)
 
 
 def test_databases_are_told_and_one_that_did_not_change_stays(watched: Watched, tmp_path: Path) -> None:

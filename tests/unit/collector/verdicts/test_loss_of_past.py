@@ -331,10 +331,10 @@ def test_how_often_memory_saw_an_id_tells_in_how_much_time_its_earlier_ones_are(
         asked: list[int] = []
         rows = kept.rows
 
-        def noted(query: str, *values: Any) -> list[tuple[Any, ...]]:
+        def noted(query: str, *values: Any, **times: int) -> list[tuple[Any, ...]]:
             if query == transaction_sql.OF_ID_BEFORE:
                 asked.append(values[3])
-            return rows(query, *values)
+            return rows(query, *values, **times)
 
         monkeypatch.setattr(kept, "rows", noted)
         found, more = past_transactions.earlier(current, kept, newest, before=None, most=20)
