@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.formats.pending_files import PendingFile, Standing
@@ -14,6 +16,9 @@ from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.outcomes import CommitOutcome, RollbackOutcome, Unknown
 from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
 from indoubt.resource_managers.protocol import OpenTransactionView, Readiness
+
+if TYPE_CHECKING:
+    from indoubt.collector.observe.flink_file_store import FileStore
 
 NOT_OURS = "no pipeline of ours writes files of a FileSink"
 
@@ -29,10 +34,14 @@ class FileParticipant:
     """Files that checkpoints list. No decision of ours is ever about one."""
 
     def __init__(self, flink: CurrentFlink) -> None:
-        # Imported here: its filesystems are loaded only where there is a Flink.
+        self._flink = flink
+
+    @functools.cached_property
+    def _files(self) -> FileStore:
+        # Imported here: its filesystems are loaded only where there is such a file.
         from indoubt.collector.observe.flink_file_store import FileStore
 
-        self._flink, self._files = flink, FileStore()
+        return FileStore()
 
     def description(self, action: Action, target: Handle | OpenTransactionView) -> str:
         """Return what is done in words."""
