@@ -52,7 +52,7 @@ def run_job(archive: Path, *words: str) -> list[str]:
 def results(archive: Path) -> list[dict[str, Any]]:
     with duckdb.connect() as reader:
         reader.execute(
-            f"select * from read_parquet('{archive}/v1/trends/**/*.parquet', hive_partitioning = true, "  # noqa: S608
+            f"select * exclude (made_at_ms) from read_parquet('{archive}/v1/trends/**/*.parquet', hive_partitioning = true, "  # noqa: S608
             "hive_types_autocast = false) order by cluster, day, application"
         )
         return reader.to_arrow_table().to_pylist()
