@@ -18,10 +18,8 @@ from tests.crash.verdict import Verdict
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(1800)]
 LIMIT_S = 1700.0
 SCHEDULES = [
-    schedule_of(1, ["kill-driver-after-decision", "files-late"], files=S3),
     schedule_of(2, ["files-unavailable", "kill-driver-mid-commit"], files=S3),
     schedule_of(3, files=LOCAL),
-    schedule_of(4, files=LOCAL),
 ]
 
 

@@ -19,7 +19,7 @@ from tests.integration.flink_files_job import LAST, PARALLELISM, FilesJob
 from tests.integration.kafka_fixtures import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
-ORDERS, LONG_ORDERS = 400, 2_600
+ORDERS, LONG_ORDERS = 400, 4_400
 NAME = f"chk-{LAST}"
 SETTINGS = {
     "INDOUBT_FLINK_POLLING_MS": "200",

@@ -240,7 +240,7 @@ def test_no_certain_answer_about_a_client_is_wrong(
 
 @pytest.mark.long
 @pytest.mark.slow
-@settings(max_examples=10_000)
+@settings(max_examples=3_000)
 @given(CLIENTS, HISTORY, SKEWS_MS)
 def test_no_certain_answer_about_a_client_is_wrong_in_many_histories(
     kinds: list[Kind], steps: list[tuple[str, int, int]], skew_ms: int
