@@ -13,7 +13,7 @@ from indoubt.collector.observe.flink_file_store import FileStore
 from indoubt.collector.observe.pace import Pace
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.records.branches import BranchDetail, BranchFacts, DatabaseSnapshot
-from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing, UnnamedFile
+from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing, UnnamedFile, instance_of
 from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof, Observed, Position
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
@@ -27,11 +27,6 @@ _PROOFS = {Standing.VISIBLE: BranchProof.COMMITTED, Standing.MISSING: BranchProo
 
 LISTED_EVERY_S = 10.0
 """So often the directories of file sinks are looked through for what no checkpoint names."""
-
-
-def instance_of(cluster: str) -> str:
-    """Return what the files of a cluster's jobs are listed under: no database has that name."""
-    return f"{cluster}-{FILE_SINK.name}"
 
 
 class FlinkFiles(Observer):

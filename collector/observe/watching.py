@@ -16,6 +16,7 @@ from indoubt.collector.config.settings import Settings, taken_over
 from indoubt.collector.history.store import Store, StoreFailed
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.observe.watched_sources import FlinkCluster, Found, Wanted, WatchedSources, flink_clusters
+from indoubt.collector.records.formats.pending_files import instance_of
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.hangup import READ_AGAIN
 from indoubt.collector.views.current_state import CurrentState
@@ -185,5 +186,8 @@ class Watching:
                 self._current.flink.forget_polls(observer.instance)
             case ObserverKind.FLINK_CHECKPOINTS:
                 self._current.flink.see_out_of_reach(observer.instance, {})
+            case ObserverKind.FLINK_FILES:
+                self._current.flink.see_unnamed_files(observer.instance, {})
+                self._current.forget_branches_of(instance_of(observer.instance))
             case ObserverKind.DATABASE:
                 self._current.forget_branches_of(observer.instance)

@@ -56,10 +56,9 @@ def test_a_deployment_is_watched_until_it_is_deleted(broker: Broker, tmp_path: P
             assert collector.observer("kubernetes streams")["state"] == "up"
 
             kubernetes.resources["flinkdeployments"].append(deployment("second", job=JOB, lifecycle="CREATED"))
-            names = {
-                "flink streams.orders",
-                "flink checkpoints of streams.orders",
-                "flink checkpoints of streams.second",
+            names = {"flink streams.orders"}
+            names |= {
+                f"flink {what} of streams.{of}" for what in ("checkpoints", "files") for of in ("orders", "second")
             }
             wait_until("one that has not begun is not asked", lambda: set(watched(collector)) == names, LIMIT_S)
 

@@ -47,6 +47,11 @@ def watched(collector: CollectorProcess) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in collector.get("status")["observers"] if each["name"].startswith(kinds)}
 
 
+def of_flink(cluster: str) -> set[str]:
+    """Return the names of the observers of a Flink cluster."""
+    return {f"flink {cluster}", f"flink checkpoints of {cluster}", f"flink files of {cluster}"}
+
+
 def jobs(collector: CollectorProcess) -> set[str]:
     return {row["job"] for row in collector.rows("jobs")}
 
@@ -61,7 +66,7 @@ def test_what_is_watched_changes_and_what_is_known_stays(
     file.write_text(f'[collector]\nflink = {{ eu = "{addresses["eu"]}" }}\ncheckpoint = {{ orders = "{spark}" }}\n')
     with running(broker.bootstrap_servers, tmp_path / "collector", ["--settings-file", str(file)]) as collector:
         wait_until("the job of eu is known", lambda: FIRST_JOB in jobs(collector), LIMIT_S)
-        assert set(watched(collector)) == {"flink eu", "flink checkpoints of eu", "checkpoints of orders"}
+        assert set(watched(collector)) == {*of_flink("eu"), "checkpoints of orders"}
         before = watched(collector)["checkpoints of orders"]
 
         file.write_text("[collector")
@@ -74,7 +79,7 @@ def test_what_is_watched_changes_and_what_is_known_stays(
             f'database_properties = "{database}"\nread_only = true\n'
         )
         collector.send(signal.SIGHUP)
-        names = {"flink us", "flink checkpoints of us", "checkpoints of orders", "database postgres"}
+        names = {*of_flink("us"), "checkpoints of orders", "database postgres"}
         wait_until("others are watched", lambda: set(watched(collector)) == names, LIMIT_S)
         wait_until("the job of us is known", lambda: SECOND_JOB in jobs(collector), LIMIT_S)
         assert FIRST_JOB in jobs(collector), "what is known stays"
@@ -86,8 +91,7 @@ def test_what_is_watched_changes_and_what_is_known_stays(
 
         file.write_text(f'[collector]\nflink = {{ eu = "{addresses["us"]}" }}\n')
         collector.send(signal.SIGHUP)
-        names = {"flink eu", "flink checkpoints of eu"}
-        wait_until("one has another address", lambda: set(watched(collector)) == names, LIMIT_S)
+        wait_until("one has another address", lambda: set(watched(collector)) == of_flink("eu"), LIMIT_S)
         wait_until("it answers", lambda: watched(collector)["flink eu"]["state"] == "up", LIMIT_S)
         known = {row["job"]: row["state"] for row in collector.rows("jobs")}
     with running(broker.bootstrap_servers, tmp_path / "collector", ["--settings-file", str(file)]) as collector:

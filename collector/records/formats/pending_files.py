@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingFile:
@@ -56,3 +58,8 @@ class FileSeen:
 
     standing: Standing
     why: str = ""
+
+
+def instance_of(cluster: str) -> str:
+    """Return what the files of a Flink cluster's jobs are listed under: no database has that name."""
+    return f"{cluster}-{FILE_SINK.name}"

@@ -98,7 +98,8 @@ def asked_for(request: Callable[[CollectorClient], Any], monkeypatch: pytest.Mon
 def test_every_request_of_the_pages_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     methods = {name for part in (CollectorClient, OrderClient) for name in vars(part) if not name.startswith("_")}
     others = {"check", "begin_run", "begin_filter_run", "run", "stop_run", "preview", "answer"}
-    others |= {"silence", "end_silence", "switch_standing_orders"}
+    # The history that is asked has no Flink job.
+    others |= {"silence", "end_silence", "switch_standing_orders", "restores"}
     assert methods - others == set(REQUESTS)
     asked = {asked_for(request, monkeypatch) for requests in REQUESTS.values() for request in requests}
     assert asked == {question.path.replace("{key}", quote(KEY, safe="")) for question in collector_requests.PAGES}

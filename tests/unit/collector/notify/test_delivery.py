@@ -143,7 +143,8 @@ def test_one_that_hangs_or_answers_drop_by_drop_keeps_no_other_waiting(outbox: O
             slow.trickles = False
             slow.release()
             wait_until("the slow one has all", lambda: outbox.status("webhook").waiting == 0)
-        assert len(quick.received) == 3
+        # On a machine that stands still for 0.4 s one comes a second time.
+        assert len({received.body for received in quick.received}) == 3
 
 
 def test_nothing_is_lost_or_reported_again_over_a_restart(outbox: Outbox) -> None:
