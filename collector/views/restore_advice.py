@@ -176,6 +176,8 @@ def _row(outcome: RestoreOutcome, pipeline: str, *, is_newest: bool) -> RestoreR
 def _advice(count: dict[AfterRestore, int]) -> str:
     """Return what a restore from here does, and what to do before it."""
     said = []
+    if not (count[AfterRestore.LOST] or count[AfterRestore.TWICE] or count[AfterRestore.UNKNOWN]):
+        said.append("Nothing is lost or written twice.")
     if lost := count[AfterRestore.LOST]:
         said.append(
             f"Loses {counted(lost, 'transaction')}: listed, but undone. A restore from before them writes them again."
@@ -193,4 +195,4 @@ def _advice(count: dict[AfterRestore, int]) -> str:
         )
     if unknown := count[AfterRestore.UNKNOWN]:
         said.append(f"Of {counted(unknown, 'transaction')} the end is not known: look in the sink.")
-    return " ".join(said) or "Nothing is lost or written twice."
+    return " ".join(said)
