@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from demo.flink_job import SOURCES as LOGGING
 from demo.flink_job import missing
 from demo.ports import free_port
@@ -24,13 +26,17 @@ LAST = 3
 
 
 def build() -> None:
-    """Fetch what the job needs and compile it, unless that was done. Raises AssertionError that says what is missing."""
-    assert not missing(), f"{missing()} is missing on this machine"
+    """Fetch what the job needs and compile it, unless that was done. Skips the tests where Flink cannot be had, and says why."""
+    if absent := missing():
+        pytest.skip(f"no Flink is run: {absent} is missing on this machine")
     if not (BUILD / "libraries").is_dir():
         draft = BUILD / "libraries.draft"
         shutil.rmtree(draft, ignore_errors=True)
         command = ["mvn", "-q", "-B", "-f", str(SOURCES / "pom.xml"), "dependency:copy-dependencies"]
-        _run([*command, "-DincludeScope=runtime", f"-DoutputDirectory={draft}"])
+        fetch = [*command, "-DincludeScope=runtime", f"-DoutputDirectory={draft}"]
+        ended = subprocess.run(fetch, capture_output=True, text=True, timeout=BUILD_LIMIT_S)
+        if ended.returncode:
+            pytest.skip(f"no Flink is run: Maven cannot fetch it: {(ended.stdout + ended.stderr)[-500:]}")
         draft.rename(BUILD / "libraries")
     (BUILD / "classes").mkdir(exist_ok=True)
     source = str(SOURCES / f"{CLASS}.java")
