@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 IMAGES = ROOT / "deploy" / "images"
-SITE_PACKAGES_MB = 405
+SITE_PACKAGES_MB = 410
 """Of the watcher, with the clients of databases and MSK, and with compiled modules."""
 
 WATCH = """
