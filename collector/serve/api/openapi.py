@@ -27,6 +27,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("post", "/api/v1/standing-orders"): SwitchRequest,
 }
 """Bodies that are read by hand, so that their errors can be kind."""
+NAMED_IN_QUERY = frozenset({"/api/v1/restores"})
+"""Routes whose query names the one thing that they are about."""
 _DESCRIPTIONS = {
     400: "The body is not JSON.",
     401: "No valid token was sent.",
@@ -102,7 +104,7 @@ def _statuses(method: str, path: str, operation: Json) -> list[int]:
         found += [401, 429]
     if operation.get("parameters") or "requestBody" in operation:
         found.append(422)
-    if "{" in path:
+    if "{" in path or path in NAMED_IN_QUERY:
         found.append(404)
     if method != "get":
         found += [403, 409]
