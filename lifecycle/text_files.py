@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from indoubt.lifecycle.errors import SettingsError
@@ -38,3 +38,15 @@ def key_values(file: Path | str, what: str) -> Iterator[tuple[str, str, str]]:
         if not separator:
             raise SettingsError(f"{where}: not key=value")
         yield where, key.strip(), value.strip()
+
+
+def known_properties(file: Path | str, what: str, known: Collection[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the same of a file whose keys are all ``known``, each given once. Raises SettingsError, which never shows a value."""
+    seen: set[str] = set()
+    for where, key, value in key_values(file, what):
+        if key not in known:
+            raise SettingsError(f"{where}: property {key!r} is unknown; known are: {', '.join(known)}")
+        if key in seen:
+            raise SettingsError(f"{where}: {key} is given twice")
+        seen.add(key)
+        yield where, key, value

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from indoubt.collector.config.named_locations import may_be_found
 from indoubt.lifecycle.errors import SettingsError
-from indoubt.lifecycle.text_files import key_values
+from indoubt.lifecycle.text_files import known_properties
 
 OPTION = "--flink-properties"
 CA, CERTIFICATE, KEY, KEY_PASSWORD = "ca.location", "certificate.location", "key.location", "key.password"
@@ -115,11 +115,7 @@ def read_flink_access(
 
 def _properties(file: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for where, key, value in key_values(file, OPTION):
-        if key not in KEYS:
-            raise SettingsError(f"{where}: property {key!r} is unknown; known are: {', '.join(KEYS)}")
-        if key in found:
-            raise SettingsError(f"{where}: {key} is given twice")
+    for where, key, value in known_properties(file, OPTION, KEYS):
         if not value or not (value.isascii() or key in (CA, CERTIFICATE, KEY)) or not value.isprintable():
             raise SettingsError(f"{where}: {key} is empty, or has characters that cannot be sent")
         found[key] = value

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from indoubt.collector.config.named_locations import may_be_found
 from indoubt.lifecycle.errors import SettingsError
-from indoubt.lifecycle.text_files import key_values
+from indoubt.lifecycle.text_files import known_properties
 
 OPTION, PROPERTIES_OPTION = "--flink-store", "--flink-store-properties"
 CA, CERTIFICATE, KEY, KEY_PASSWORD = "ca.location", "certificate.location", "key.location", "key.password"
@@ -98,11 +98,7 @@ def _access(given: Sequence[str]) -> dict[str, StoreAccess]:
 
 def _properties(file: str) -> dict[str, str]:
     found: dict[str, str] = {}
-    for where, key, value in key_values(file, PROPERTIES_OPTION):
-        if key not in KEYS:
-            raise SettingsError(f"{where}: property {key!r} is unknown; known are: {', '.join(KEYS)}")
-        if key in found:
-            raise SettingsError(f"{where}: {key} is given twice")
+    for where, key, value in known_properties(file, PROPERTIES_OPTION, KEYS):
         if not value:
             raise SettingsError(f"{where}: {key} is empty")
         if key in _FILES and not Path(value).is_file():
