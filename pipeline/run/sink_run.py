@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark import StatusTracker
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -34,6 +36,8 @@ from indoubt.pipeline.sink.data_source import TwoPhaseCommitSink, write_updates
 log = logging.getLogger(__name__)
 
 EVENT_LIMIT_S = 5.0
+TASKS_END_LIMIT_S = 30.0
+"""How long the last sweep waits for tasks that were killed with the query."""
 ALIVE_S = 10.0
 """How often the event pipeline.alive is sent: a query without input gives no other sign."""
 REPORTED = ("transaction_timeout_ms", "restart_delay_ms", "sink", "source", "delivery_guarantee")
@@ -57,6 +61,7 @@ class SinkRun:
         self._source_ids: Callable[[], TopicIds] = dict
         """Asks for the ids of the topics that are read."""
         self._found: SourceTopics | None = None
+        self._tracker: StatusTracker | None = None
 
     def recover(self, columns: Sequence[tuple[str, pa.DataType]], topics: Collection[str] = ()) -> Recovered:
         """Settle what earlier runs left and start a new one in the log, once the sinks take ``columns``.
@@ -108,6 +113,7 @@ class SinkRun:
                 self._report_end(_first_line(str(error)))
                 raise
         spark = rows.sparkSession
+        self._tracker = spark.sparkContext.statusTracker()
         spark.dataSource.register(TwoPhaseCommitSink)
         options = self._recovery.options(self._recovered).to_spark()
         if crash_points_directory():
@@ -156,8 +162,10 @@ class SinkRun:
                     recovery.keep_log_short(attempt)
                     next_sweep = self._next_sweep()
             query.stop()
+            self._await_tasks(query)
         except (StreamingQueryException, SettingsError) as error:
             query.stop()
+            self._await_tasks(query)
             newer = recovery.superseded_by(attempt)
             if newer is not None:
                 log.error(
@@ -173,6 +181,20 @@ class SinkRun:
             return WRONG_SETTINGS if isinstance(error, SettingsError) else FAILED, _first_line(str(error))
         self._sweep(recovery.sweep)
         return STOPPED, STOPPED_ON_REQUEST
+
+    def _await_tasks(self, query: StreamingQuery) -> None:
+        """Wait until the tasks of its last job are over: one that was killed may still be opening a transaction."""
+        assert self._tracker is not None, "start() comes first"
+        limit = time.monotonic() + TASKS_END_LIMIT_S
+        try:
+            while running := tasks_of(self._tracker, query):
+                if time.monotonic() > limit:
+                    log.warning("%d tasks of the last batch did not end in %.0f s", running, TASKS_END_LIMIT_S)
+                    return
+                time.sleep(0.05)
+        except Py4JError as error:
+            # The session was stopped, and its tasks with it.
+            log.info("Spark does not say which tasks run: %s", _first_line(str(error)))
 
     def _next_sweep(self) -> float:
         return time.monotonic() + self._settings.sweep_interval_ms / 1000
@@ -202,6 +224,14 @@ class SinkRun:
             "alive_ms": round(ALIVE_S * 1000),
             **{name: getattr(self._settings, name) for name in REPORTED if hasattr(self._settings, name)},
         }
+
+
+def tasks_of(tracker: StatusTracker, query: StreamingQuery) -> int:
+    """Return how many tasks of the last job of a query run, also after the job itself was cancelled."""
+    jobs = tracker.getJobIdsForGroup(str(query.runId))
+    job = tracker.getJobInfo(max(jobs)) if jobs else None
+    stages = (tracker.getStageInfo(stage) for stage in (job.stageIds if job else ()))
+    return sum(stage.numActiveTasks for stage in stages if stage is not None)
 
 
 def jvm_pid(spark: Any) -> int:
