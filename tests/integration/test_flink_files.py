@@ -42,17 +42,18 @@ class Written:
         """Return the rows of the files that the killed job left hidden, once they are all there and have these values."""
 
         def found() -> list[dict[str, Any]] | None:
-            rows = [
-                row for row in self.collector.rows("transactions?all=true") if row["resource_manager"] == "file_sink"
-            ]
-            fits = [row for row in rows if all(row[name] == value for name, value in fields.items())]
+            fits = [row for row in self.rows() if all(row[name] == value for name, value in fields.items())]
             return fits if len(fits) == PARALLELISM else None
 
         try:
             rows: list[dict[str, Any]] = wait_until(f"files with {fields}", found, LIMIT_S)
         except AssertionError as error:
-            raise AssertionError(f"{error}; there is {self.collector.rows('transactions?all=true')}") from None
+            raise AssertionError(f"{error}; there is {self.rows()}") from None
         return rows
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the rows of all files: the broker may have a thousand transactions of other tests, more than a page."""
+        return self.collector.rows("transactions?all=true&resource_manager=file_sink")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -230,5 +231,6 @@ def test_what_a_killed_job_left_open_is_removed_once_no_checkpoint_names_it(loca
 
 
 def unnamed(written: Written) -> list[dict[str, Any]]:
-    rows = written.collector.rows("transactions?all=true")
-    return [row for row in rows if (row["rule"], row["verdict"], row["certainty"]) == (38, "abort it", "likely")]
+    return [
+        row for row in written.rows() if (row["rule"], row["verdict"], row["certainty"]) == (38, "abort it", "likely")
+    ]

@@ -16,7 +16,7 @@ from tests.integration.spark_job import environment
 pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(1200)]
 KEPT = ROOT / ".run" / "sparks"
 INSTALL_LIMIT_S, RUN_LIMIT_S = 600, 400
-ROWS_OF_A_BATCH = 100
+RUNS, BATCHES, ROWS_OF_A_BATCH = 2, 2, 100
 JOB = """
 import sys
 
@@ -25,18 +25,13 @@ from pyspark.sql import SparkSession
 import indoubt.spark
 from indoubt.lifecycle.errors import SettingsError
 
-bootstrap, sink, checkpoint = sys.argv[1:]
+bootstrap, sink, checkpoint, lines = sys.argv[1:]
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 100).option("numPartitions", 2).load()
+rows = spark.readStream.option("maxFilesPerTrigger", 1).text(lines)
 query = indoubt.spark.start(
-    rows.selectExpr("cast(value as string) as value"),
-    sink=sink, bootstrap=bootstrap, checkpoint=checkpoint, prefix=sink, trigger={"processingTime": "1 second"},
+    rows, sink=sink, bootstrap=bootstrap, checkpoint=checkpoint, prefix=sink, trigger={"availableNow": True}
 )
-while query.isActive and len({batch["batchId"] for batch in query.recentProgress}) < 2:
-    query.awaitTermination(0.2)
-query.stop()
-if query.exception():
-    raise query.exception()
+query.awaitTermination()
 try:
     indoubt.spark.read(spark, sink, bootstrap=bootstrap)
     print("READS")
@@ -60,17 +55,20 @@ def test_each_row_of_two_runs_is_written_once(connection: KafkaConnection, relea
     sink = f"spark-{release.replace('.', '-')}"
     make_topics(connection, sink, "transaction_lifecycle")
     (tmp_path / "job.py").write_text(JOB)
-    said = []
-    for _ in range(2):
-        command = [sys.executable, "job.py", connection.bootstrap_servers, sink, f"{tmp_path}/checkpoint"]
+    (tmp_path / "lines").mkdir()
+    said, rows = [], []
+    for run in range(RUNS):
+        for batch in range(BATCHES):
+            lines = [f"{run}-{batch}-{number}" for number in range(ROWS_OF_A_BATCH)]
+            (tmp_path / "lines" / f"{run}-{batch}.txt").write_text("\n".join(lines))
+            rows += lines
+        command = [sys.executable, "job.py", connection.bootstrap_servers, sink, f"{tmp_path}/checkpoint", "lines"]
         spark = {"SPARK_HOME": str(KEPT / release / "pyspark"), "PYTHONPATH": f"{KEPT / release}:{ROOT}"}
         done = subprocess.run(
             command, cwd=tmp_path, env=environment(**spark), capture_output=True, text=True, timeout=RUN_LIMIT_S
         )
         assert done.returncode == 0, done.stderr[-4000:]
         said.append(done.stdout)
-    written = read_committed(connection, sink)
-    assert written == dict.fromkeys((b"%d" % number for number in range(len(written))), 1)
-    assert len(written) >= 2 * ROWS_OF_A_BATCH
+    assert read_committed(connection, sink) == dict.fromkeys((row.encode() for row in rows), 1)
     assert open_transactions(connection, sink) == []
     assert all(("needs 4.2" in text) if release.startswith("4.1") else ("READS" in text) for text in said)
