@@ -1,11 +1,13 @@
 """Named points at which the pipeline can be made to die or stand still: how crash tests hit the step they mean.
 
 A file named like the point, in the directory that the environment names, arms it. Its text is the deed (see Deed). A point
-strikes once: the file is renamed to ``<point>.reached`` first, so of several tasks that get there one is hit.
+strikes once: the file is renamed first, so of several tasks that get there one is hit. ``<point>.reached`` then holds the
+process id of that one, which is hit last: once it stands still or has ended, all others were hit.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -101,19 +103,19 @@ class CrashPoints(Steps):
         file = Path(self.directory) / point.value
         try:
             text = file.read_text().strip()
-            file.rename(file.with_suffix(".reached"))
+            taken = file.rename(file.with_suffix(".taken"))
         except FileNotFoundError:
             # Another task got here first.
             return
         deed = Deed(text) if text in {known.value for known in Deed} else Deed.KILL
+        taken.write_text(str(os.getpid()))
+        taken.rename(file.with_suffix(".reached"))
         # This process last: POSIX has the signal delivered before kill() to oneself returns, so nothing goes on meanwhile.
         hit = [] if deed.is_for_one else [pid for pid in with_descendants(self.pids) if pid != os.getpid()]
         for pid in (*hit, os.getpid()):
-            try:
+            # A worker may end by itself meanwhile, or with the JVM.
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, deed.signal)
-            except ProcessLookupError:
-                # A worker that ended by itself meanwhile, or with the JVM.
-                continue
 
     def in_parts(self, point: CrashPoint, items: Sequence[T], manager_of: Callable[[T], str]) -> Iterator[Sequence[T]]:
         """Yield all at once unless the point is armed; else those of the first item's resource manager, then the others.

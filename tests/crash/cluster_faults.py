@@ -14,7 +14,7 @@ from demo.spark_cluster import SparkNode
 from demo.whole_cluster import WholeCluster
 from indoubt.lifecycle.child_processes import with_descendants
 from indoubt.resource_managers.kafka.wire import wire
-from tests.crash.processes import send, stands_still
+from tests.crash.processes import send
 from tests.crash.random_hits import Traffic
 from tests.crash.run import BUSY, Run
 from tests.crash.schedule import Strike
@@ -174,16 +174,9 @@ def _disturb_store(run: Run, planned: Strike, fault: str) -> None:
 
 def _standing_task(run: Run, planned: Strike) -> tuple[SparkNode, int]:
     """Freeze the Python process of a task at the point; return its machine and its id."""
-    spark = _whole(run).spark
-    reach_point(run, planned, "freeze-worker", planned.point)
-
-    def standing() -> tuple[SparkNode, int] | None:
-        # Only this pipeline's: of others a dead process may be left, which stands still, too.
-        frozen = [pid for pid in run.pipeline.executor_pids if stands_still(pid)]
-        return next(((node, pid) for node in spark.workers for pid in node.pids if pid in frozen), None)
-
-    answer: tuple[SparkNode, int] = run.wait_until("a task that stands still", standing, REACH_LIMIT_S)
-    return answer
+    standing = reach_point(run, planned, "freeze-worker", planned.point)
+    node = next(node for node in _whole(run).spark.workers if standing in node.pids)
+    return node, standing
 
 
 def _whole(run: Run) -> WholeCluster:

@@ -55,7 +55,7 @@ class CrashPipeline(PipelineProcess):
 
     def forget(self, point: str) -> None:
         """Disarm a point and forget that it was reached."""
-        for name in (point, f"{point}.reached"):
+        for name in (point, f"{point}.taken", f"{point}.reached"):
             (self.crash_points / name).unlink(missing_ok=True)
 
     @property
@@ -133,15 +133,6 @@ def send(number: signal.Signals, pids: Iterable[int]) -> int:
             os.kill(pid, number)
             reached += 1
     return reached
-
-
-def stands_still(pid: int) -> bool:
-    """Say whether each thread of a process is stopped; one that has ended runs no more either."""
-    states = set()
-    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
-        with contextlib.suppress(OSError):
-            states.add(stat.read_text().rpartition(")")[2].split()[0])
-    return states <= {"T", "X", "Z"}
 
 
 def _part_of(pid: int) -> Part | None:

@@ -29,18 +29,20 @@ class FaultMissed(Exception):
     """A fault had no effect; the message says what did not happen."""
 
 
-def reach_point(run: Run, planned: Strike, deed: str, point: str) -> None:
-    """Arm the point, produce, and wait until the pipeline reaches it."""
+def reach_point(run: Run, planned: Strike, deed: str, point: str) -> int:
+    """Arm the point, produce, and wait until the pipeline reaches it; return the process that did."""
     run.pipeline.arm(point, deed)
     run.workload.produce(planned.records)
-    await_reached(run, point)
+    struck = await_reached(run, point)
     run.signals[_SENT[deed]] += 1
+    return struck
 
 
-def await_reached(run: Run, point: str) -> None:
-    """Wait until the pipeline has reached an armed point; then it can be armed again."""
-    run.wait_until(f"the pipeline at {point}", lambda: run.pipeline.reached(point), REACH_LIMIT_S)
+def await_reached(run: Run, point: str) -> int:
+    """Wait until the pipeline has reached an armed point; then it can be armed again. Return the process that did."""
+    struck: int = run.wait_until(f"the pipeline at {point}", lambda: run.pipeline.struck_at(point), REACH_LIMIT_S)
     run.pipeline.forget(point)
+    return struck
 
 
 def await_timeout(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -100,6 +101,15 @@ def abort_by_taking_ids(connection: KafkaConnection, ids: Sequence[str]) -> None
         Producer(connection.for_librdkafka(**{"transactional.id": id_})).init_transactions(30)
 
 
+def stands_still(pid: int) -> bool:
+    """Say whether each thread of a process is stopped; one that has ended runs no more either."""
+    states = set()
+    for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            states.add(stat.read_text().rpartition(")")[2].split()[0])
+    return states <= {"T", "X", "Z"}
+
+
 class PipelineProcess:
     """``indoubt pipeline run``: a context manager that leaves no process behind."""
 
@@ -148,8 +158,14 @@ class PipelineProcess:
         (self.crash_points / point).write_text(deed)
 
     def reached(self, point: str) -> bool:
-        """Say whether an armed crash point struck."""
-        return (self.crash_points / f"{point}.reached").exists()
+        """Say whether an armed crash point struck, and every process that it concerns stands still or has ended."""
+        return self.struck_at(point) is not None
+
+    def struck_at(self, point: str) -> int | None:
+        """Return the process that came to an armed crash point, once it stands still or has ended."""
+        file = self.crash_points / f"{point}.reached"
+        pid = int(file.read_text()) if file.exists() else None
+        return pid if pid is not None and stands_still(pid) else None
 
     @property
     def status(self) -> dict[str, Any]:

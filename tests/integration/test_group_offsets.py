@@ -15,9 +15,9 @@ from indoubt.lifecycle.errors import SettingsError
 from indoubt.lifecycle.identity import Marker
 from indoubt.pipeline.run.group_offsets import GroupOffsets, refuse_foreign_group
 from indoubt.resource_managers.kafka.connection import KafkaConnection
-from tests.crash.processes import send, stands_still
+from tests.crash.processes import send
 from tests.integration.kafka_fixtures import wait_until
-from tests.integration.pipeline_process import make_topics, produce
+from tests.integration.pipeline_process import make_topics, produce, stands_still
 
 # A close without a limit hangs for as long as the broker is frozen.
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]

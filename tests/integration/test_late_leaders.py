@@ -13,8 +13,9 @@ from indoubt.lifecycle.child_processes import with_descendants
 from indoubt.lifecycle.errors import Unreachable
 from indoubt.resource_managers.kafka.partitions import KafkaPartitions, Layout
 from indoubt.resource_managers.kafka.row_sender import find_leaders
-from tests.crash.processes import send, stands_still
+from tests.crash.processes import send
 from tests.integration.kafka_fixtures import LIMIT_S, connection_to, make_sink, wait_until
+from tests.integration.pipeline_process import stands_still
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 

@@ -73,6 +73,7 @@ def test_a_deed_hits_whom_it_says(tmp_path, deed, expected):
     try:
         wait_for(family, expected)
         assert [file.name for file in tmp_path.iterdir()] == ["mid-commit.reached"]
+        assert (tmp_path / "mid-commit.reached").read_text() == str(family[2])
     finally:
         for pid in family:
             if state_of(pid) not in "ZX":
