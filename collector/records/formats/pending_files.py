@@ -1,11 +1,53 @@
-"""A file that Flink's FileSink has written whole and not yet made visible, as a checkpoint lists it, and how the store has it."""
+"""What a sink of Flink has written whole and not yet made visible, as a checkpoint lists it, and how its store has it.
+
+A file of the FileSink, or the files of one commit to an Iceberg table.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
+
+
+class IcebergManifest(NamedTuple):
+    """A manifest that Flink wrote for one commit: which files it adds. ``size``: bytes; ``rows``: of all its files."""
+
+    path: str
+    size: int
+    spec: int
+    files: int
+    rows: int
+    holds_deletes: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergCommit:
+    """What one checkpoint adds to an Iceberg table: by a snapshot whose summary bears these three (SinkUtil of Iceberg).
+
+    ``job``: flink.job-id, ``operator``: flink.operator-id, ``checkpoint_id``: at most flink.max-committed-checkpoint-id. ``table``,
+    ``branch``: as the dynamic sink tells them; empty where the sink's committables do not.
+    """
+
+    job: str
+    operator: str
+    checkpoint_id: int
+    manifests: tuple[IcebergManifest, ...]
+    table: str = ""
+    branch: str = ""
+
+    @property
+    def location(self) -> str:
+        """Return the directory of the table, whose metadata the manifests are part of by default."""
+        directory = self.manifests[0].path.rpartition("/")[0]
+        return directory.removesuffix("/metadata")
+
+    @property
+    def target(self) -> str:
+        """Return a name that no other commit has."""
+        return f"iceberg:{self.table or self.location}@{self.job}/{self.operator}/{self.checkpoint_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +55,8 @@ class PendingFile:
     """``target``: its name once it is visible, an absolute path or a URI. ``size``: its bytes; None where that is not told.
 
     A rename makes it visible (``temporary``: what it is called until then), or the end of an upload to S3 (``upload``: its id,
-    ``parts``: number and entity tag of each). Neither: the file system is one whose way is not known here.
+    ``parts``: number and entity tag of each), or a snapshot of an Iceberg table (``commit``). None of these: the file system is
+    one whose way is not known here.
     """
 
     target: str
@@ -21,6 +64,7 @@ class PendingFile:
     temporary: str = ""
     upload: str = ""
     parts: tuple[tuple[int, str], ...] = ()
+    commit: IcebergCommit | None = None
     checkpoint_id: int = 0
     """The first checkpoint that lists it."""
     sink: str = ""
@@ -29,7 +73,7 @@ class PendingFile:
     @property
     def is_understood(self) -> bool:
         """Say whether it is known what makes it visible."""
-        return bool(self.temporary or self.upload)
+        return bool(self.temporary or self.upload or self.commit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
