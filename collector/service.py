@@ -78,7 +78,7 @@ from indoubt.collector.views import aborts_and_losses
 from indoubt.collector.views.archive_knowledge import archive_knowledge
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.loading import Loading
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
+from indoubt.lifecycle.resource_manager_kinds import FLINK_SINKS
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.kafka.group_questions import members
 from indoubt.resource_managers.kafka.partitions import KafkaPartitions
@@ -185,7 +185,7 @@ def serve(
     decision_log = DecisionLog(connection, tunable.decision_topic)
     always: dict[str, Participant] = {
         broker.name: KafkaParticipant(broker),
-        FILE_SINK.name: FileParticipant(current.flink),
+        **dict.fromkeys(FLINK_SINKS, FileParticipant(current.flink)),
     }
     participants = Participants(always)
     watching = Watching(

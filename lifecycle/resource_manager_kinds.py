@@ -92,8 +92,18 @@ FILE_SINK = ResourceManagerKind(
     listed_in="the store",
     default_port=0,
 )
-"""Files of Flink's FileSink: watched, and ended by orders; no pipeline of ours writes to it."""
-WATCHED = {**KINDS, FILE_SINK.name: FILE_SINK}
+"""Files of Flink's FileSink."""
+ICEBERG = ResourceManagerKind(
+    name="iceberg",
+    implementation="",
+    commit_sends="a snapshot that adds the commit's files",
+    abort_sends="",
+    listed_in="the table",
+)
+"""Commits of Flink's sink to Iceberg tables. None is taken back: a restored job would miss its files."""
+FLINK_SINKS = {kind.name: kind for kind in (FILE_SINK, ICEBERG)}
+"""What only checkpoints of Flink list: watched, and ended by orders; no pipeline of ours writes to it."""
+WATCHED = {**KINDS, **FLINK_SINKS}
 
 
 def kind_named(name: str, where: str, among: Iterable[str] = KINDS) -> ResourceManagerKind:

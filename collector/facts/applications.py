@@ -13,9 +13,10 @@ from indoubt.collector.facts.attempts import OurId
 from indoubt.collector.records.application_ids import FlinkId, application_by_id
 from indoubt.collector.records.flink_facts import FlinkState
 from indoubt.collector.records.formats.flink_records import ListedFile
+from indoubt.collector.records.formats.pending_files import ICEBERG_TARGET
 from indoubt.collector.records.xids import owner_of
 from indoubt.lifecycle.application import Application, ApplicationKind
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
+from indoubt.lifecycle.resource_manager_kinds import FLINK_SINKS
 
 
 def application_of(transaction: str, our_id: OurId | None, flink: FlinkState, own: Collection[str]) -> Application:
@@ -38,7 +39,7 @@ def application_of_branch(
     """
     if our_id is not None:
         return _of_pipeline(our_id)
-    if resource_manager == FILE_SINK.name:
+    if resource_manager in FLINK_SINKS:
         return _unlike(own, _of_file(transaction, flink))
     owner = owner_of(resource_manager, transaction)
     if owner is None:
@@ -52,10 +53,13 @@ def application_of_branch(
 
 
 def _of_file(target: str, flink: FlinkState) -> Application:
-    """Return the job of a FileSink whose checkpoint lists a file, else the directory that the sink writes to."""
+    """Return the job whose checkpoint lists a file, or a commit to a table, else where its sink writes to."""
     listing = next(iter(flink.lists.listings(ListedFile(target))), None)
     if listing is None:
-        return Application(kind=ApplicationKind.OTHER, name=f"FileSink {target.rpartition('/')[0]}")
+        place = (
+            target.partition("@")[0] if target.startswith(ICEBERG_TARGET) else f"FileSink {target.rpartition('/')[0]}"
+        )
+        return Application(kind=ApplicationKind.OTHER, name=place)
     name = flink.pipeline_of(listing.job) or f"{listing.cluster}/{listing.job}"
     sink = next((each.sink for each in listing.files if each.target == target), "")
     return Application(kind=ApplicationKind.FLINK, name=name, instance=sink)

@@ -32,7 +32,7 @@ from indoubt.lifecycle.application import Application
 from indoubt.lifecycle.branch_id import BranchId
 from indoubt.lifecycle.decisions import BatchAttempt, Decision, Settled
 from indoubt.lifecycle.identity import TransactionalId, transaction_key
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
+from indoubt.lifecycle.resource_manager_kinds import FLINK_SINKS
 from indoubt.lifecycle.states import TransactionState
 
 PARSED_KEPT = 4_096
@@ -258,7 +258,7 @@ def _flink_checkpoint(state: State, broker: BrokerTransaction | None, branch: Br
     if branch is None or listed is None:
         return None
     # A file has a name of its own, and may have been seen first long after it was listed.
-    since_ms = 0 if branch.resource_manager == FILE_SINK.name else branch.since_ms or 0
+    since_ms = 0 if branch.resource_manager in FLINK_SINKS else branch.since_ms or 0
     return state.flink.lists.checkpoint_of(listed, since_ms)
 
 

@@ -1,4 +1,4 @@
-"""Files of Flink's FileSink where they lie: on this machine, or in S3. Looks for them, makes them visible, removes them.
+"""What checkpoints of Flink list where it lies: looks for it, makes it visible, removes it. Files here or in S3; Iceberg tables.
 
 What makes a file visible is what Flink itself does (LocalRecoverableFsDataOutputStream, S3Committer): a rename, or the end of its
 upload. Elsewhere, as in HDFS, files are looked for and left alone.
@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from pyarrow import fs
 
 from indoubt.collector.observe.flink_metadata_files import filesystem_of
+from indoubt.collector.observe.iceberg_tables import IcebergTables
 from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing
 from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 
@@ -36,9 +37,12 @@ class FileStore:
     def __init__(self) -> None:
         self._filesystems: dict[str, fs.FileSystem] = {}
         self._s3: Any = None
+        self._tables = IcebergTables()
 
     def look(self, file: PendingFile) -> FileSeen:
         """Return how the store has a file. Raises ResourceManagerError where it cannot be asked."""
+        if file.commit is not None:
+            return self._tables.look(file)
         if file.upload:
             return _seen(file, *self._ask(lambda: (self._object_size(file), self._upload_size(file))))
         if not file.target.startswith("/"):
@@ -54,6 +58,8 @@ class FileStore:
 
     def make_visible(self, file: PendingFile) -> None:
         """Make a file visible that is hidden now. Raises ResourceManagerError: nothing was done, or what went wrong."""
+        if file.commit is not None:
+            return self._tables.add(file)
         if file.size is None:
             raise ResourceManagerError(f"no checkpoint says how many bytes {file.target} has: it is not made visible")
         self._require_hidden(file)
@@ -95,6 +101,8 @@ class FileStore:
 
     def remove(self, file: PendingFile) -> None:
         """Remove a file that is hidden now, so that nobody makes it visible. Raises ResourceManagerError, as ``make_visible``."""
+        if file.commit is not None:
+            raise ResourceManagerError("a commit to a table is not taken back: a restored job would miss its files")
         self._require_hidden(file)
         if file.upload:
             self._ask(lambda: self._client().abort_multipart_upload(**_named(file)))

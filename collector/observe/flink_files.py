@@ -1,4 +1,4 @@
-"""Looks for the files that checkpoints of Flink list and that its FileSinks make visible once the checkpoint is completed.
+"""Looks for what checkpoints of Flink list and its sinks make visible once they are completed: files, commits to tables.
 
 A file is told of only once it is still hidden some time after it was listed: a job that runs makes it visible at once.
 """
@@ -13,14 +13,20 @@ from indoubt.collector.observe.flink_file_store import FileStore
 from indoubt.collector.observe.pace import Pace
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.records.branches import BranchDetail, BranchFacts, DatabaseSnapshot
-from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing, UnnamedFile, instance_of
+from indoubt.collector.records.formats.pending_files import (
+    FileSeen,
+    PendingFile,
+    Standing,
+    UnnamedFile,
+    instance_of,
+    resource_manager_of,
+)
 from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof, Observed, Position
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.errors import ResourceManagerError
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
 
 _PROOFS = {Standing.VISIBLE: BranchProof.COMMITTED, Standing.MISSING: BranchProof.MISSING}
 
@@ -172,11 +178,17 @@ class FlinkFiles(Observer):
             self.arrived([self._observed(change) for change in changes])
 
     def _listed(self, target: str, at_ms: int) -> BranchListed:
-        return BranchListed(instance=self._listed_in, resource_manager=FILE_SINK.name, transaction=target, at_ms=at_ms)
+        return BranchListed(
+            instance=self._listed_in, resource_manager=resource_manager_of(target), transaction=target, at_ms=at_ms
+        )
 
     def _gone(self, target: str, at_ms: int, proof: BranchProof) -> BranchGone:
         return BranchGone(
-            instance=self._listed_in, resource_manager=FILE_SINK.name, transaction=target, at_ms=at_ms, proof=proof
+            instance=self._listed_in,
+            resource_manager=resource_manager_of(target),
+            transaction=target,
+            at_ms=at_ms,
+            proof=proof,
         )
 
     def _observed(self, change: BranchListed | BranchGone) -> Observed:

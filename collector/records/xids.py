@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from indoubt.collector.records.formats.flink_records import Listed, ListedFile
 from indoubt.lifecycle.errors import MalformedRecord
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, MYSQL, POSTGRES
+from indoubt.lifecycle.resource_manager_kinds import FLINK_SINKS, MYSQL, POSTGRES
 from indoubt.resource_managers.mysql.xa_xid import XaXid
 
 FLINK_FUNCTION, FLINK_SINK = 201, 202
@@ -121,7 +121,7 @@ def as_listed(xid: XaXid) -> XaXid:
 
 def listed_of(resource_manager: str, transaction: str) -> Listed | None:
     """Return how a checkpoint of Flink lists a branch of this name, or a file; None for what no checkpoint lists."""
-    if resource_manager == FILE_SINK.name:
+    if resource_manager in FLINK_SINKS:
         return ListedFile(transaction)
     xid = xid_of(resource_manager, transaction)
     return as_listed(xid) if xid is not None else None

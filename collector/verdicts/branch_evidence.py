@@ -6,7 +6,7 @@ from indoubt.collector.records.branches import BranchDetail, BranchFacts
 from indoubt.collector.records.observations import BranchProof
 from indoubt.collector.records.xids import owner_of
 from indoubt.lifecycle.counted_nouns import counted
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
+from indoubt.lifecycle.resource_manager_kinds import FLINK_SINKS, ICEBERG
 from indoubt.lifecycle.verdicts import Evidence
 from indoubt.resource_managers.database.session import WaitingSession
 
@@ -21,7 +21,7 @@ def listed(
 
     ``not_asked``: why it is not known whether it still does.
     """
-    if branch.resource_manager == FILE_SINK.name:
+    if branch.resource_manager in FLINK_SINKS:
         return _hidden(branch, polled_ms, not_asked)
     owner = f" by {branch.owner}" if branch.owner else ""
     since = (
@@ -53,7 +53,7 @@ def listed(
 def ended(branch: BranchFacts) -> Evidence:
     """Return what is known of the end of a branch that its server lists no more."""
     fact, source = f"{branch.listed_by} lists it no more, and ", source_of_proof(branch)
-    if branch.resource_manager == FILE_SINK.name:
+    if branch.resource_manager in FLINK_SINKS:
         return _of_file(branch)
     match branch.proof:
         case BranchProof.COMMITTED:
@@ -73,17 +73,24 @@ def ended(branch: BranchFacts) -> Evidence:
 
 def source_of_proof(branch: BranchFacts) -> str:
     """Return what proves the end of a branch: its marker, of a file the store itself."""
-    return branch.listed_by if branch.resource_manager == FILE_SINK.name else f"markers of {branch.instance}"
+    return branch.listed_by if branch.resource_manager in FLINK_SINKS else f"markers of {branch.instance}"
 
 
 def _hidden(branch: BranchFacts, polled_ms: int | None, not_asked: str) -> tuple[Evidence, ...]:
-    """Return the facts about a file that its store holds whole and not under its own name."""
+    """Return the facts about what is written whole and not visible."""
     fact = "it is written whole, and not visible under its name; its age counts from when that was first seen"
+    if branch.resource_manager == ICEBERG.name:
+        fact = "its files are written, and no snapshot of the table adds them; its age counts from when that was first seen"
     found = [Evidence(fact=fact, source=branch.listed_by, at_ms=polled_ms)]
     return (*found, Evidence(fact=not_asked, source=branch.listed_by)) if not_asked else tuple(found)
 
 
 def _of_file(branch: BranchFacts) -> Evidence:
+    if branch.resource_manager == ICEBERG.name:
+        fact = "no snapshot of the table adds it, and its manifests are gone, or the table was rolled back behind it"
+        if branch.proof is BranchProof.COMMITTED:
+            fact = "a snapshot of the table adds it"
+        return Evidence(fact=fact, source=branch.listed_by, at_ms=branch.gone_ms)
     fact = "neither the file nor what would become it is there: removed, or made visible and taken away since"
     if branch.proof is BranchProof.COMMITTED:
         fact = "it is visible under its name, with as many bytes as were written"

@@ -35,7 +35,7 @@ from indoubt.collector.verdicts.flink_unread_lists import (
     unread_list,
     unread_list_of_branch,
 )
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, MYSQL
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, FLINK_SINKS, MYSQL
 
 
 def flink_case(
@@ -142,8 +142,8 @@ def flink_xid(branch: BranchFacts) -> FlinkXid | None:
 
 
 def case_of_branch(state: FlinkState, branch: BranchFacts) -> FlinkCase | None:
-    """Return the same of a foreign branch in a database, or of a file of a FileSink, listed there or gone."""
-    if branch.resource_manager == FILE_SINK.name:
+    """Return the same of a foreign branch in a database, or of what only checkpoints list, there or gone."""
+    if branch.resource_manager in FLINK_SINKS:
         return _case_of_file(state, branch.transaction)
     xid, found = xid_of(branch.resource_manager, branch.transaction), flink_xid(branch)
     if xid is None or found is None or branch.since_ms is None:
@@ -175,7 +175,7 @@ def _case_of_file(state: FlinkState, target: str) -> FlinkCase | None:
         return _case_of_unnamed(state, target)
     start_ms = min(each.written_ms for each in listings)
     case = _listed(state, listings, start_ms, file.checkpoint_id, doubt, held_since_ms=0)
-    return replace(case, is_branch=True, is_file=True)
+    return replace(case, is_branch=True, sink=file.resource_manager)
 
 
 def _case_of_unnamed(state: FlinkState, target: str) -> FlinkCase | None:
@@ -184,12 +184,12 @@ def _case_of_unnamed(state: FlinkState, target: str) -> FlinkCase | None:
         return None
     file, last = unnamed
     case = _case(state, (last.listing.cluster, last.listing.job), (), file.opened_ms)
-    return replace(case, unnamed=unnamed, is_branch=True, is_file=True)
+    return replace(case, unnamed=unnamed, is_branch=True, sink=FILE_SINK.name)
 
 
 def is_flinks(branch: BranchFacts) -> bool:
     """Say whether a sink of Flink made a branch, or wrote a file."""
-    return branch.resource_manager == FILE_SINK.name or flink_xid(branch) is not None
+    return branch.resource_manager in FLINK_SINKS or flink_xid(branch) is not None
 
 
 def _listings(state: FlinkState, listed: Listed, start_ms: int) -> tuple[list[FlinkCommittables], str]:

@@ -18,6 +18,7 @@ from indoubt.collector.records.xids import listed_of
 from indoubt.collector.verdicts.flink_known import Answer, FlinkCase
 from indoubt.collector.verdicts.flink_line import Standing
 from indoubt.collector.verdicts.flink_unread_lists import UnreadList
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, ICEBERG
 from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
 REST = ObserverKind.FLINK.value
@@ -348,7 +349,7 @@ def checkpoint_name(listing: FlinkCommittables) -> str:
 
 
 def _noun(case: FlinkCase) -> str:
-    return "file" if case.is_file else "branch"
+    return {FILE_SINK.name: "file", ICEBERG.name: "commit"}.get(case.sink, "branch")
 
 
 def _runs(case: FlinkCase) -> str:
@@ -357,7 +358,8 @@ def _runs(case: FlinkCase) -> str:
 
 def _listed(case: FlinkCase) -> Evidence:
     listing = case.first
-    what = "file" if case.is_file else "xid" if case.is_branch else "transactional id, producer id and epoch"
+    of_branch = _noun(case) if case.sink else "xid"
+    what = of_branch if case.is_branch else "transactional id, producer id and epoch"
     fact = f"{listing.path}/{METADATA} lists exactly this {what}"
     return Evidence(fact=fact, source=METADATA, at_ms=listing.written_ms)
 
@@ -397,7 +399,13 @@ def _what_follows(case: FlinkCase) -> Evidence:
             "from an earlier one, it writes these rows twice. A rollback loses its rows"
         )
         return Evidence(fact=fact, source=METADATA)
-    if case.is_file:
+    if case.sink == ICEBERG.name:
+        fact = (
+            f"what follows a commit: restored from checkpoint {number}, Flink finds the snapshot of that name and adds nothing. "
+            "Restored from an earlier one, it writes these rows twice"
+        )
+        return Evidence(fact=fact, source=METADATA)
+    if case.sink:
         fact = (
             f"what follows a commit: restored from checkpoint {number}, Flink finds the file visible and goes on. Restored from an "
             "earlier one, it writes these rows twice. Its removal loses them"

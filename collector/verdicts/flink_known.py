@@ -84,8 +84,8 @@ class FlinkCase:
     """Which statement of the settings binds the job's lists to this Kafka cluster; empty: none does."""
     unnamed: tuple[UnnamedFile, LastList] | None = None
     """A hidden file that no list on disk names, and the last checkpoint that would name it."""
-    is_file: bool = False
-    """It is a file of a FileSink, which its store keeps hidden for ever; ``is_branch`` holds of it, too."""
+    sink: str = ""
+    """Its kind (FLINK_SINKS) where only checkpoints list it, and it stays hidden for ever; ``is_branch`` holds of it, too."""
     may_refuse_flink: bool = False
     """Its database may refuse the commit that Flink sends after a restore: MariaDB does, and lists as MySQL does."""
     stored: StoredCheckpoint | None = None

@@ -18,6 +18,7 @@ from indoubt.collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIO
 from indoubt.lifecycle.decisions import Ruling
 from indoubt.lifecycle.durations import duration
 from indoubt.lifecycle.events import sign_in_words
+from indoubt.lifecycle.resource_manager_kinds import WATCHED
 from indoubt.lifecycle.states import TransactionState
 from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
@@ -38,6 +39,8 @@ def judge(case: Case) -> Judgement:
         return replace(found, may_commit=False, may_abort=False)
     listed = branch_evidence.listed(t.branch, t.branch_detail, t.polled_ms, t.not_asked)
     is_open = found.verdict is not Verdict.SETTLED
+    if not WATCHED[t.resource_manager].abort_sends:
+        found = replace(found, may_abort=False)
     still = (Assumption.STILL_LISTED,) if t.not_asked and is_open else ()
     return replace(found, rests_on=(*found.rests_on, *listed), assumes=(*found.assumes, *still))
 

@@ -13,7 +13,7 @@ from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.views.transaction_rows import loss_row, transaction_row
 from indoubt.lifecycle.decisions import Ruling
 from indoubt.lifecycle.events import EventType
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
+from indoubt.lifecycle.resource_manager_kinds import FLINK_SINKS
 from indoubt.lifecycle.rows.row_json import fields_of
 from indoubt.lifecycle.rows.transactions import (
     DecisionSummary,
@@ -155,7 +155,7 @@ def _by_database(view: TransactionView) -> Iterator[_Told]:
     branch = view.branch
     if branch is None:
         return
-    is_file = branch.resource_manager == FILE_SINK.name
+    is_file = branch.resource_manager in FLINK_SINKS
     proof = "file" if is_file else "marker"
     marker = f", {proof}: {branch.proof.value}" if branch.proof is not None else ""
     marks = (

@@ -1,4 +1,4 @@
-"""How orders act on files of Flink's FileSink: each is looked for again in its store, and only what is hidden there is touched."""
+"""How orders act on what only Flink's checkpoints list: each is looked for again, and only what is hidden there is touched."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from indoubt.collector.facts.transaction_view import TransactionView
-from indoubt.collector.records.formats.pending_files import PendingFile, Standing
+from indoubt.collector.records.formats.pending_files import ICEBERG_TARGET, PendingFile, Standing
 from indoubt.collector.views.current_flink import CurrentFlink
 from indoubt.lifecycle.errors import ResourceManagerError
 from indoubt.lifecycle.identity import Handle, Marker
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.outcomes import CommitOutcome, RollbackOutcome, Unknown
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
 from indoubt.resource_managers.protocol import OpenTransactionView, Readiness
 
 if TYPE_CHECKING:
     from indoubt.collector.observe.flink_file_store import FileStore
 
-NOT_OURS = "no pipeline of ours writes files of a FileSink"
+NOT_OURS = "no pipeline of ours writes what only checkpoints of Flink list"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +45,8 @@ class FileParticipant:
     def description(self, action: Action, target: Handle | OpenTransactionView) -> str:
         """Return what is done in words."""
         file = target.file if isinstance(target, HiddenFile) else PendingFile(target=target.transaction, size=None)
+        if file.target.startswith(ICEBERG_TARGET):
+            return f"a snapshot that adds {file.target.removeprefix(ICEBERG_TARGET)}"
         if action is not Action.COMMIT:
             return f"abort of the upload to {file.target}" if file.upload else f"removal of {file.temporary}"
         if file.upload:
@@ -80,7 +81,7 @@ class FileParticipant:
         if self._files.look(file).standing is not Standing.HIDDEN:
             return None
         return HiddenFile(
-            resource_manager=FILE_SINK.name,
+            resource_manager=file.resource_manager,
             transaction=file.target,
             producer_id=None,
             producer_epoch=None,

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, ICEBERG
+
+ICEBERG_TARGET = "iceberg:"
+"""What the targets of commits to Iceberg tables begin with: no file system has that scheme."""
 
 
 class IcebergManifest(NamedTuple):
@@ -47,7 +50,7 @@ class IcebergCommit:
     @property
     def target(self) -> str:
         """Return a name that no other commit has."""
-        return f"iceberg:{self.table or self.location}@{self.job}/{self.operator}/{self.checkpoint_id}"
+        return f"{ICEBERG_TARGET}{self.table or self.location}@{self.job}/{self.operator}/{self.checkpoint_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,11 @@ class PendingFile:
     """The first checkpoint that lists it."""
     sink: str = ""
     """What its job calls the sink."""
+
+    @property
+    def resource_manager(self) -> str:
+        """Return the name of its kind."""
+        return resource_manager_of(self.target)
 
     @property
     def is_understood(self) -> bool:
@@ -102,6 +110,11 @@ class FileSeen:
 
     standing: Standing
     why: str = ""
+
+
+def resource_manager_of(target: str) -> str:
+    """Return the name of the kind of what has this target."""
+    return ICEBERG.name if target.startswith(ICEBERG_TARGET) else FILE_SINK.name
 
 
 def instance_of(cluster: str) -> str:
