@@ -143,7 +143,9 @@ class IcebergTables:
 
     def _catalog(self, name: str) -> Any:
         if name not in self._catalogs:
-            self._catalogs[name] = _pyiceberg("catalog").load_catalog(name)
+            # Its own copy of the configuration is as old as the process.
+            properties = _pyiceberg("utils.config").Config().get_catalog_config(name) or {}
+            self._catalogs[name] = _pyiceberg("catalog").load_catalog(name, **properties)
         return self._catalogs[name]
 
 

@@ -1,0 +1,210 @@
+"""Commits to real Iceberg tables: found in a catalog or by a Hadoop table's hint, looked for, added once, refused otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, write_manifest
+from pyiceberg.table import Table
+
+from indoubt.collector.observe.iceberg_tables import IcebergTables
+from indoubt.collector.records.formats.pending_files import (
+    FileSeen,
+    IcebergCommit,
+    IcebergManifest,
+    PendingFile,
+    Standing,
+)
+from indoubt.lifecycle.errors import ResourceManagerError
+
+JOB, SINK = "a" * 32, "c" * 32
+ROWS = pa.table({"id": ["order 1", "order 2"]})
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
+    """Return a catalog that PyIceberg's configuration names."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    given = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
+    for name, value in given.items():
+        monkeypatch.setenv(f"PYICEBERG_CATALOG__LAKE__{name.upper()}", value)
+    (tmp_path / "lake").mkdir()
+    made = load_catalog("lake", **given)
+    made.create_namespace("db")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def orders(catalog: Catalog) -> Table:
+    return catalog.create_table("db.orders", ROWS.schema)
+
+
+def named(number: int) -> dict[str, str]:
+    return {
+        "flink.job-id": JOB,
+        "flink.operator-id": SINK,
+        "flink.max-committed-checkpoint-id": str(number),
+    }
+
+
+def pending(table: Table, number: int, *, rows: int = ROWS.num_rows) -> PendingFile:
+    """Write a data file and a manifest as Flink's sink does at a checkpoint, and return the commit that it lists."""
+    location = table.location().removeprefix("file://")
+    name = f"{JOB}-{SINK}-{number}"
+    scratch = table.catalog.create_table(f"db.made_{number}_{len(list(Path(location).rglob('*')))}", ROWS.schema)
+    scratch.append(ROWS)
+    (data,) = [task.file for task in scratch.scan().plan_files()]
+    path = f"{location}/metadata/{name}.avro"
+    output = table.io.new_output(path)
+    with write_manifest(2, table.spec(), table.schema(), output, 0, "deflate") as manifest:
+        manifest.add_entry(ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=data, snapshot_id=None))
+    assert isinstance(data, DataFile)
+    listed = IcebergManifest(path=path, size=Path(path).stat().st_size, spec=0, files=1, rows=rows, holds_deletes=False)
+    commit = IcebergCommit(job=JOB, operator=SINK, checkpoint_id=number, manifests=(listed,))
+    return PendingFile(target=commit.target, size=None, commit=commit)
+
+
+def read(table: Table) -> list[str]:
+    """Return the rows that an independent reader of the table sees."""
+    rows: list[Any] = table.catalog.load_table("db.orders").scan().to_arrow()["id"].to_pylist()
+    return sorted(rows)
+
+
+def test_a_commit_that_the_table_lacks_is_hidden_and_added_once_by_an_order(orders: Table) -> None:
+    orders.append(ROWS, snapshot_properties=named(2))
+    file, tables = pending(orders, 3), IcebergTables()
+    assert tables.look(file) == FileSeen(standing=Standing.HIDDEN)
+    assert read(orders) == ["order 1", "order 2"]
+    tables.add(file)
+    assert read(orders) == ["order 1", "order 1", "order 2", "order 2"]
+    assert tables.look(file) == FileSeen(standing=Standing.VISIBLE)
+    snapshot = orders.catalog.load_table("db.orders").current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    assert snapshot.summary.additional_properties.items() >= named(3).items(), "a restored sink finds it"
+    with pytest.raises(ResourceManagerError, match="is visible now"):
+        tables.add(file)
+    assert read(orders) == ["order 1", "order 1", "order 2", "order 2"]
+
+
+def test_what_the_sink_added_itself_is_visible(orders: Table) -> None:
+    file = pending(orders, 3)
+    orders.append(ROWS, snapshot_properties=named(3))
+    assert IcebergTables().look(file).standing is Standing.VISIBLE
+
+
+def test_rows_that_two_snapshots_add_are_told_of(orders: Table) -> None:
+    file = pending(orders, 3)
+    for _ in range(2):
+        orders.append(ROWS, snapshot_properties=named(3))
+    seen = IcebergTables().look(file)
+    assert (seen.standing, "may be there 2 times" in seen.why) == (Standing.VISIBLE, True)
+
+
+def test_a_later_commit_of_the_sink_without_its_files_is_said_and_left_alone(orders: Table) -> None:
+    file, tables = pending(orders, 3), IcebergTables()
+    assert tables.look(file).standing is Standing.HIDDEN
+    orders.append(ROWS, snapshot_properties=named(4))
+    seen = tables.look(file)
+    assert seen.standing is Standing.UNCLEAR
+    assert "names checkpoint 4 of the same job and operator without its files" in seen.why
+    with pytest.raises(ResourceManagerError, match="is unclear now"):
+        tables.add(file)
+    assert IcebergTables().look(pending(orders, 2)).standing is Standing.UNCLEAR
+
+
+def test_a_later_commit_that_adds_its_files_has_it(orders: Table) -> None:
+    file, tables = pending(orders, 3), IcebergTables()
+    assert tables.look(file).standing is Standing.HIDDEN
+    assert file.commit is not None
+    (entry,) = _entries(orders, file.commit)
+    with orders.transaction() as transaction:
+        update = transaction.update_snapshot(snapshot_properties=named(4))
+        with update.fast_append() as append:
+            append.append_data_file(entry)
+    assert tables.look(file).standing is Standing.VISIBLE
+
+
+def test_without_its_manifest_it_is_gone(orders: Table) -> None:
+    file = pending(orders, 3)
+    assert file.commit is not None
+    Path(file.commit.manifests[0].path).unlink()
+    seen = IcebergTables().look(file)
+    assert (seen.standing, seen.why) == (
+        Standing.MISSING,
+        "no snapshot adds it, and the manifests that Flink wrote are gone",
+    )
+
+
+def test_a_writer_in_between_stops_an_order(orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, tables = pending(orders, 3), IcebergTables()
+    look = IcebergTables._seen
+
+    def flink_comes_first(self: IcebergTables, *given: Any) -> FileSeen:
+        seen = look(self, *given)
+        orders.catalog.load_table("db.orders").append(ROWS, snapshot_properties=named(3))
+        return seen
+
+    monkeypatch.setattr(IcebergTables, "_seen", flink_comes_first)
+    with pytest.raises(ResourceManagerError, match="CommitFailedException"):
+        tables.add(file)
+    assert read(orders) == ["order 1", "order 2"], "its rows are there once"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [({"holds_deletes": True}, "it deletes rows besides"), ({"rows": 5}, "its manifests hold 1 file with 2 rows now")],
+)
+def test_what_an_order_would_not_do_right_is_refused(orders: Table, change: dict[str, Any], why: str) -> None:
+    file = pending(orders, 3)
+    assert file.commit is not None
+    manifest = file.commit.manifests[0]._replace(**change)
+    commit = IcebergCommit(job=JOB, operator=SINK, checkpoint_id=3, manifests=(manifest,))
+    with pytest.raises(ResourceManagerError, match=f"{why}.*restore the job from the checkpoint that lists it"):
+        IcebergTables().add(PendingFile(target=commit.target, size=None, commit=commit))
+    assert read(orders) == []
+
+
+def test_a_table_of_the_dynamic_sink_is_found_by_its_name(orders: Table) -> None:
+    file = pending(orders, 3)
+    assert file.commit is not None
+    commit = IcebergCommit(
+        job=JOB, operator=SINK, checkpoint_id=3, manifests=file.commit.manifests, table="db.orders", branch="main"
+    )
+    assert IcebergTables().look(PendingFile(target=commit.target, size=None, commit=commit)).standing is Standing.HIDDEN
+
+
+def test_a_table_that_no_catalog_has_cannot_be_asked(orders: Table) -> None:
+    file = pending(orders, 3)
+    orders.catalog.drop_table("db.orders")
+    with pytest.raises(
+        ResourceManagerError, match=r"no catalog of PyIceberg's configuration \(lake\) has a table at /"
+    ):
+        IcebergTables().look(file)
+
+
+def test_a_hadoop_table_is_read_by_its_hint_and_not_written(orders: Table) -> None:
+    orders.append(ROWS, snapshot_properties=named(2))
+    file = pending(orders, 3)
+    folder = Path(orders.location().removeprefix("file://")) / "metadata"
+    newest = orders.catalog.load_table("db.orders").metadata_location.removeprefix("file://")
+    for number in (1, 2):
+        (folder / f"v{number}.metadata.json").write_bytes(Path(newest).read_bytes())
+    # The hint is one behind, as while a commit is under way.
+    (folder / "version-hint.text").write_text("1")
+    orders.catalog.drop_table("db.orders")
+    assert IcebergTables().look(file).standing is Standing.HIDDEN
+    with pytest.raises(ResourceManagerError, match="no catalog that would refuse a second writer"):
+        IcebergTables().add(file)
+
+
+def _entries(table: Table, commit: IcebergCommit) -> list[DataFile]:
+    from indoubt.collector.observe import iceberg_tables
+
+    return [entry.data_file for entry in iceberg_tables._entries(table, commit)]
