@@ -1,100 +1,18 @@
-"""A real Flink that writes orders to files: stopped between a checkpoint and its commits, and started again from one."""
+"""The job of Flink that writes orders to files, on this machine or in S3."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
+from demo.prerequisites import ROOT
+from tests.integration.flink_orders_job import JobSources, OrdersJob
 
-from demo.flink_job import SOURCES as LOGGING
-from demo.flink_job import missing
-from demo.ports import free_port
-from demo.prerequisites import ROOT, java_home
-from indoubt.lifecycle.child_processes import die_with_parent
-from tests.integration.kafka_fixtures import wait_until
-
-SOURCES = Path(__file__).with_name("flink_files")
-BUILD = ROOT / ".run" / "test-flink"
-CLASS = "FlinkFiles"
-BUILD_LIMIT_S, LIMIT_S = 900.0, 90.0
-PARALLELISM, PER_SECOND = 2, 40
-LAST = 3
-"""The checkpoint after which its tasks stand still."""
+SOURCES = JobSources(Path(__file__).with_name("flink_files"), "FlinkFiles", ROOT / ".run" / "test-flink")
 
 
-def build() -> None:
-    """Fetch what the job needs and compile it, unless that was done. Skips the tests where Flink cannot be had, and says why."""
-    if absent := missing():
-        pytest.skip(f"no Flink is run: {absent} is missing on this machine")
-    if not (BUILD / "libraries").is_dir():
-        draft = BUILD / "libraries.draft"
-        shutil.rmtree(draft, ignore_errors=True)
-        command = ["mvn", "-q", "-B", "-f", str(SOURCES / "pom.xml"), "dependency:copy-dependencies"]
-        fetch = [*command, "-DincludeScope=runtime", f"-DoutputDirectory={draft}"]
-        ended = subprocess.run(fetch, capture_output=True, text=True, timeout=BUILD_LIMIT_S)
-        if ended.returncode:
-            pytest.skip(f"no Flink is run: Maven cannot fetch it: {(ended.stdout + ended.stderr)[-500:]}")
-        draft.rename(BUILD / "libraries")
-    (BUILD / "classes").mkdir(exist_ok=True)
-    source = str(SOURCES / f"{CLASS}.java")
-    _run(["javac", "-nowarn", "-d", str(BUILD / "classes"), "-cp", f"{BUILD / 'libraries'}/*", source])
-
-
-def _run(command: list[str]) -> None:
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_LIMIT_S)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-
-
-class FilesJob:
+class FilesJob(OrdersJob):
     """``files``, ``checkpoints``: a directory each, as Flink names it; ``settings``: of Flink."""
 
     def __init__(self, files: str, checkpoints: Path, log: Path, settings: Mapping[str, str] | None = None) -> None:
-        self._files, self._checkpoints, self._log = files, checkpoints, log
-        self._settings = [f"{name}={value}" for name, value in (settings or {}).items()]
-        self._process: subprocess.Popen[bytes] | None = None
-        self.port = free_port()
-
-    def start(self, orders: int, *, last: int = 0, restore: Path | None = None) -> None:
-        """Start it; ``last``: the checkpoint after which its tasks stand still, ``restore``: the one that it goes on from."""
-        opens = [f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in ("util", "lang")]
-        logging = f"-Dlog4j2.configurationFile={LOGGING / 'log4j2.properties'}"
-        classes = f"{BUILD / 'classes'}:{BUILD / 'libraries'}/*"
-        given = [self._files, f"file:{self._checkpoints}", str(self.port), str(PARALLELISM), str(orders)]
-        given += [str(PER_SECOND), str(last), f"file:{restore}" if restore is not None else "-", *self._settings]
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [f"{java_home()}/bin/java", "-Xmx512m", *opens, logging, "-cp", classes, CLASS, *given],
-                stdout=log,
-                stderr=log,
-                preexec_fn=die_with_parent,
-            )
-
-    def checkpoint(self, number: int) -> Path:
-        """Return the directory of a checkpoint of the newest job that has it, once its ``_metadata`` is there."""
-
-        def found() -> Path | None:
-            assert self._process is not None
-            assert self._process.poll() in (None, 0), self._log.read_text()[-3000:]
-            taken = self._checkpoints.glob(f"*/chk-{number}/_metadata")
-            return max((each.parent for each in taken), key=lambda path: path.stat().st_mtime, default=None)
-
-        return wait_until(f"checkpoint {number}", found, LIMIT_S)
-
-    def newest_checkpoint(self) -> Path:
-        """Return the directory of the checkpoint whose ``_metadata`` was written last."""
-        taken = self._checkpoints.glob("*/chk-*/_metadata")
-        return max(taken, key=lambda path: path.stat().st_mtime_ns).parent
-
-    def kill(self) -> None:
-        """End it by SIGKILL."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait(LIMIT_S)
-
-    def wait_for_end(self) -> None:
-        """Wait until it has written all orders."""
-        assert self._process is not None
-        assert self._process.wait(LIMIT_S) == 0, self._log.read_text()[-3000:]
+        super().__init__(SOURCES, [files], checkpoints, log, settings)

@@ -13,9 +13,9 @@ import pytest
 
 from demo.broker import Broker
 from demo.object_store import BUCKET, KEY, REGION, ObjectStore
-from tests.integration import flink_files_job
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
-from tests.integration.flink_files_job import LAST, PARALLELISM, FilesJob
+from tests.integration.flink_files_job import SOURCES, FilesJob
+from tests.integration.flink_orders_job import LAST, PARALLELISM
 from tests.integration.kafka_fixtures import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
@@ -58,7 +58,7 @@ class Written:
 
 @pytest.fixture(scope="module", autouse=True)
 def build() -> None:
-    flink_files_job.build()
+    SOURCES.compile()
 
 
 def in_directory(files: Path) -> Counter[str]:

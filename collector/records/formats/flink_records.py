@@ -100,7 +100,10 @@ class Committable(NamedTuple):
 
 
 class ListedFile(NamedTuple):
-    """A file as a checkpoint lists it, by its name once it is visible: no writer of a FileSink makes a name twice."""
+    """A file as a checkpoint lists it, by its name once it is visible: no writer of a FileSink makes a name twice.
+
+    Or a commit to an Iceberg table (IcebergCommit.target).
+    """
 
     target: str
 

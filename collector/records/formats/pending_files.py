@@ -50,7 +50,8 @@ class IcebergCommit:
     @property
     def target(self) -> str:
         """Return a name that no other commit has."""
-        return f"{ICEBERG_TARGET}{self.table or self.location}@{self.job}/{self.operator}/{self.checkpoint_id}"
+        branch = f":{self.branch}" if self.branch not in ("", "main") else ""
+        return f"{ICEBERG_TARGET}{self.table or self.location}{branch}@{self.job}/{self.operator}/{self.checkpoint_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.commit_requests import COMMITTER_STATE, WRITER_STATE
 from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkBucket, FlinkFile, read_bucket
+from indoubt.collector.records.formats.flink_metadata.iceberg_sink_states import joined
 from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import (
     FUNCTION_STATE,
     FlinkBranch,
@@ -94,7 +95,7 @@ class FlinkCheckpointMetadata:
     branches: tuple[FlinkBranch, ...] = ()
     """What the JDBC sinks have prepared: a restore from this checkpoint commits all of it."""
     files: tuple[FlinkFile, ...] = ()
-    """What the file sinks have written whole: those that are to be made visible at its completion."""
+    """What the file sinks, and Iceberg's, have written whole: what is to be made visible at its completion."""
     buckets: tuple[FlinkBucket, ...] = ()
     """Where the file sinks' writers write, and what they go on with."""
     announced: tuple[AnnouncedCommits, ...] = ()
@@ -133,7 +134,7 @@ def read_checkpoint_metadata(data: bytes, open_state: OpenState) -> FlinkCheckpo
         committables=tuple(states.committables),
         writer_states=tuple(states.writer_states),
         branches=states.branches,
-        files=tuple(states.files),
+        files=joined(states.files),
         buckets=tuple(states.buckets),
         announced=states.announced,
         unread=tuple(states.unread),

@@ -13,6 +13,7 @@ from indoubt.collector.records.formats.flink_metadata.commit_requests import (
     versioned,
 )
 from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkFile, is_file_committable, read_file
+from indoubt.collector.records.formats.flink_metadata.iceberg_sink_states import iceberg_committable, read_commit
 from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import (
     WRITER_VERSION,
     FlinkBranch,
@@ -32,6 +33,7 @@ class SinkKind(Enum):
     KAFKA = "kafka"
     JDBC = "jdbc"
     FILES = "files"
+    ICEBERG = "iceberg"
     UNKNOWN = "unknown"
     """No decoder knows its committables: only how many there are is known."""
 
@@ -56,13 +58,21 @@ def read_requests(element: BigEndianReader, operator: FlinkOperator) -> Iterator
             # JdbcSink's committer commits nothing: what counts is in the writer's state.
             yield ReadRequest(request=request, kind=SinkKind.JDBC)
             continue
-        is_file = is_file_committable(request)
+        kind, why = SinkKind.UNKNOWN, None
+        found: FlinkCommittable | FlinkFile | None = None
         try:
-            found = read_file(request, operator) if is_file else read_kafka_committable(request, operator)
+            if is_file_committable(request):
+                kind = SinkKind.FILES
+                found = read_file(request, operator)
+            elif (commit := iceberg_committable(request)) is not None:
+                kind = SinkKind.ICEBERG
+                found = read_commit(commit, request, operator)
+            else:
+                found = read_kafka_committable(request, operator)
+                kind = SinkKind.KAFKA
         except MalformedRecord as error:
-            yield ReadRequest(request=request, kind=SinkKind.FILES if is_file else SinkKind.UNKNOWN, why=error)
-        else:
-            yield ReadRequest(request=request, kind=SinkKind.FILES if is_file else SinkKind.KAFKA, found=found)
+            why = error
+        yield ReadRequest(request=request, kind=kind, found=found, why=why)
 
 
 def read_branches(element: BigEndianReader, operator: FlinkOperator) -> list[FlinkBranch] | None:

@@ -1,0 +1,138 @@
+"""A record that Iceberg writes by Avro with its schema before it (AvroEncoderUtil of iceberg-core).
+
+Iceberg gives the fields of a schema numbers that stay when it renames a field: a record is read by these.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+
+_MAGIC = b"\xc2\x01"
+_VARINT_BYTES = 10
+_DEPTH = 16
+"""How deep values lie in one another at most; a manifest's bounds of partitions lie in 5."""
+_FIXED = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+AvroRecord = dict[int | str, Any]
+"""By the field's number, or its name where it has none. Numbers, texts, bytes, lists and records; None: null."""
+
+
+def read_avro_record(encoded: BigEndianReader) -> AvroRecord:
+    """Return the one record that follows, with nothing behind it. Raises MalformedRecord."""
+    # Values may take no bytes: what a schema asks for is bounded by what is there.
+    budget = encoded.left
+    at = encoded.skip(2, "the magic number")
+    if encoded.data[at : at + 2] != _MAGIC:
+        raise encoded.error("this is no record of Iceberg", at)
+    at = encoded.at
+    try:
+        schema = json.loads(encoded.utf("a schema"))
+    except (ValueError, RecursionError) as error:
+        raise encoded.error(f"a schema is no JSON: {error}", at) from None
+    found = _Values(encoded, budget).read(schema)
+    encoded.ends("a record of Iceberg")
+    if not isinstance(found, dict):
+        raise encoded.error("a schema is of no record", at)
+    return found
+
+
+class _Values:
+    """Reads values one after another as their schemas say."""
+
+    def __init__(self, encoded: BigEndianReader, budget: int) -> None:
+        self._encoded, self._left, self._depth = encoded, budget, 0
+        self._named: dict[str, Any] = {}
+        self._readers: dict[str, Callable[[Any], Any]] = {
+            "int": lambda _: self._number("a number"),
+            "long": lambda _: self._number("a number"),
+            "string": lambda _: self._text(),
+            "bytes": lambda _: self._bytes(self._number("the size of bytes")),
+            "fixed": lambda schema: self._bytes(self._size_of(schema)),
+            "record": self._record,
+            "array": self._array,
+        }
+
+    def read(self, schema: Any) -> Any:
+        """Return the next value. Raises MalformedRecord."""
+        self._left -= 1
+        if self._left < 0 or self._depth > _DEPTH:
+            raise self._encoded.error("a schema asks for more values than there can be", self._encoded.at)
+        self._depth += 1
+        try:
+            return self._value(schema)
+        finally:
+            self._depth -= 1
+
+    def _value(self, schema: Any) -> Any:
+        if isinstance(schema, list):
+            branch = self._number("which type a value has")
+            if not 0 <= branch < len(schema):
+                raise self._encoded.error(f"a value has type {branch} of {len(schema)}", self._encoded.at)
+            return self.read(schema[branch])
+        kind = schema.get("type") if isinstance(schema, dict) else schema
+        if isinstance(kind, str) and kind in self._readers:
+            return self._readers[kind](schema)
+        if isinstance(kind, str) and kind in _FIXED:
+            # No caller asks for these: they are passed over, but for null.
+            return self._bytes(_FIXED[kind]) if _FIXED[kind] else None
+        if isinstance(kind, str) and kind in self._named and kind == schema:
+            return self.read(self._named[kind])
+        if isinstance(kind, (dict, list)):
+            return self.read(kind)
+        raise self._encoded.error(f"a schema has the type {str(kind)[:80]}, which is not known", self._encoded.at)
+
+    def _record(self, schema: Any) -> AvroRecord:
+        fields = schema.get("fields") if isinstance(schema, dict) else None
+        if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
+            raise self._encoded.error("a schema's record has no fields", self._encoded.at)
+        if isinstance(name := schema.get("name"), str):
+            self._named[name] = schema
+        return {_key(field): self.read(field.get("type")) for field in fields}
+
+    def _array(self, schema: Any) -> list[Any]:
+        items = schema.get("items") if isinstance(schema, dict) else None
+        found: list[Any] = []
+        while count := self._number("how many values follow"):
+            if count < 0:
+                count = -count
+                self._number("the size of values")
+            for _ in range(count):
+                found.append(self.read(items))
+        return found
+
+    def _number(self, field: str) -> int:
+        """Return a number as Avro writes it: 7 bits a byte, the lowest first, and the sign in the lowest bit."""
+        value, at = 0, self._encoded.at
+        for place in range(_VARINT_BYTES):
+            byte = self._encoded.int8(field)
+            value |= (byte & 0x7F) << 7 * place
+            if byte < 0x80:
+                break
+        if byte >= 0x80 or value >= 2**64:
+            raise self._encoded.error(f"{field} has more than 64 bits", at)
+        return (value >> 1) ^ -(value & 1)
+
+    def _bytes(self, size: int) -> bytes:
+        at = self._encoded.skip(size, "bytes")
+        return self._encoded.data[at : at + size]
+
+    def _text(self) -> str:
+        raw = self._bytes(self._number("the size of a text"))
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise self._encoded.error("a text is not UTF-8", self._encoded.at - len(raw)) from None
+
+    def _size_of(self, schema: Any) -> int:
+        size = schema.get("size") if isinstance(schema, dict) else None
+        if not isinstance(size, int):
+            raise self._encoded.error("a schema has bytes without a size", self._encoded.at)
+        return size
+
+
+def _key(field: dict[str, Any]) -> int | str:
+    number = field.get("field-id")
+    return number if isinstance(number, int) else str(field.get("name"))

@@ -1,0 +1,169 @@
+"""What Iceberg's sinks for Flink keep: the commits to tables that a checkpoint announces.
+
+Source: IcebergCommittableSerializer, DynamicCommittableSerializer, TableKey, WriteTarget, DeltaManifestsSerializer (iceberg-flink),
+ManifestFile (iceberg-api). A committable has no magic number: it is known by the ids of job and operator in it and by its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.collector.records.formats.flink_metadata.commit_requests import CommitRequest, versioned
+from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkFile, plain_name
+from indoubt.collector.records.formats.flink_metadata.iceberg_avro import AvroRecord, read_avro_record
+from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
+from indoubt.collector.records.formats.pending_files import IcebergCommit, IcebergManifest, PendingFile
+from indoubt.lifecycle.errors import MalformedRecord
+
+_MANIFESTS_VERSIONS = (1, 2)
+_ID = re.compile("[0-9a-f]{32}")
+_PATH, _LENGTH, _SPEC, _CONTENT, _ADDED_FILES, _ADDED_ROWS = 500, 501, 502, 517, 504, 512
+"""Numbers of the fields of ManifestFile."""
+_DATA, _DELETES = 0, 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergCommittable:
+    """A committable of one of Iceberg's sinks, but for what its manifests say. ``table``: empty where the sink has only one."""
+
+    job: str
+    operator: str
+    checkpoint_id: int
+    manifests: tuple[BigEndianReader, ...]
+    table: str = ""
+    branch: str = ""
+
+
+def iceberg_committable(request: CommitRequest) -> IcebergCommittable | None:
+    """Return the committable of a request where one of Iceberg's sinks wrote it, in a version that is known, else None."""
+    for read in _FORMS.get(request.version, ()):
+        given = request.committable
+        try:
+            return read(BigEndianReader(given.data, given.source, given.at, given.end))
+        except MalformedRecord:
+            continue
+    return None
+
+
+def read_commit(found: IcebergCommittable, request: CommitRequest, operator: FlinkOperator) -> FlinkFile | None:
+    """Return what a committable adds to its table; None: nothing was written. Raises UnknownVersion, MalformedRecord."""
+    manifests = tuple(manifest for part in found.manifests if part.left for manifest in _manifests(part))
+    if not manifests:
+        return None
+    commit = IcebergCommit(
+        job=found.job,
+        operator=found.operator,
+        checkpoint_id=found.checkpoint_id,
+        manifests=manifests,
+        table=found.table,
+        branch=found.branch,
+    )
+    file = PendingFile(target=commit.target, size=None, commit=commit)
+    return FlinkFile(operator=operator, subtask=request.subtask, checkpoint_id=request.checkpoint_id, file=file)
+
+
+def joined(files: Iterable[FlinkFile]) -> tuple[FlinkFile, ...]:
+    """Return the files, with one commit of all that Iceberg commits as one: its dynamic sink announced several up to 1.10."""
+    alone: list[FlinkFile] = []
+    commits: dict[str, list[tuple[FlinkFile, IcebergCommit]]] = {}
+    for each in files:
+        if each.file.commit is None:
+            alone.append(each)
+        else:
+            commits.setdefault(each.file.target, []).append((each, each.file.commit))
+    for (first, commit), *others in commits.values():
+        manifests = commit.manifests + tuple(manifest for _, other in others for manifest in other.manifests)
+        alone.append(replace(first, file=replace(first.file, commit=replace(commit, manifests=manifests))))
+    return tuple(alone)
+
+
+def _of_one_table(committable: BigEndianReader, table: str = "", branch: str = "") -> IcebergCommittable:
+    """Read IcebergCommittable, or the rest of DynamicCommittable's version 1, which is the same."""
+    job, operator, checkpoint_id = _whose(committable)
+    manifests = (_sized(committable),)
+    committable.ends("a committable")
+    return IcebergCommittable(
+        job=job, operator=operator, checkpoint_id=checkpoint_id, manifests=manifests, table=table, branch=branch
+    )
+
+
+def _of_a_target(committable: BigEndianReader) -> IcebergCommittable:
+    """Read version 1 of DynamicCommittable."""
+    table, branch = _table(committable)
+    committable.skip(8, "the ids of schema and partition spec")
+    committable.skip(1, "whether rows are replaced")
+    committable.skip(4 * committable.count("the number of equality fields", 4), "the equality fields")
+    return _of_one_table(committable, table, branch)
+
+
+def _of_a_table(committable: BigEndianReader) -> IcebergCommittable:
+    """Read version 2 of DynamicCommittable."""
+    table, branch = _table(committable)
+    job, operator, checkpoint_id = _whose(committable)
+    manifests = tuple(_sized(committable) for _ in range(committable.count("how many manifests there are", 4)))
+    committable.ends("a committable")
+    return IcebergCommittable(
+        job=job, operator=operator, checkpoint_id=checkpoint_id, manifests=manifests, table=table, branch=branch
+    )
+
+
+_FORMS: dict[int, tuple[Callable[[BigEndianReader], IcebergCommittable], ...]] = {
+    1: (_of_one_table, _of_a_target),
+    2: (_of_a_table,),
+}
+"""Both sinks number their versions from 1 on."""
+
+
+def _table(committable: BigEndianReader) -> tuple[str, str]:
+    table, branch = committable.utf("a table's name"), committable.utf("a branch's name")
+    if not table or not branch:
+        raise committable.error("a table or a branch without a name", committable.at)
+    return table, branch
+
+
+def _whose(committable: BigEndianReader) -> tuple[str, str, int]:
+    job, operator = committable.utf("a job's id"), committable.utf("an operator's id")
+    checkpoint_id = committable.int64("a checkpoint's id")
+    if not _ID.fullmatch(job) or not _ID.fullmatch(operator) or checkpoint_id < 1:
+        raise committable.error("this is no committable of Iceberg", committable.at)
+    return job, operator, checkpoint_id
+
+
+def _sized(reader: BigEndianReader) -> BigEndianReader:
+    return reader.part(reader.int32("the size of manifests"), "manifests")
+
+
+def _manifests(part: BigEndianReader) -> list[IcebergManifest]:
+    """Return the manifests that DeltaManifests names: one of data, one of deletes, either of them or none."""
+    version, delta = versioned(part, "the manifests", _MANIFESTS_VERSIONS)
+    if version == 1:
+        return [_manifest(delta)]
+    found = [_manifest(encoded) for encoded in (_sized(delta), _sized(delta)) if encoded.left]
+    for _ in range(delta.count("how many files deletes refer to", 2)):
+        delta.utf("a file that deletes refer to")
+    delta.ends("the manifests")
+    return found
+
+
+def _manifest(encoded: BigEndianReader) -> IcebergManifest:
+    record = read_avro_record(encoded)
+    path, content = record.get(_PATH), record.get(_CONTENT)
+    size, spec, files, rows = (_count(record, number) for number in (_LENGTH, _SPEC, _ADDED_FILES, _ADDED_ROWS))
+    if (
+        not isinstance(path, str)
+        or not path
+        or content not in (None, _DATA, _DELETES)
+        or min(size, spec, files, rows) < 0
+    ):
+        raise encoded.error("a manifest without a path, a size, or what it adds", encoded.at)
+    return IcebergManifest(
+        path=plain_name(path), size=size, spec=spec, files=files, rows=rows, holds_deletes=content == _DELETES
+    )
+
+
+def _count(record: AvroRecord, number: int) -> int:
+    value = record.get(number)
+    return value if isinstance(value, int) else -1
