@@ -19,6 +19,7 @@ from indoubt.collector.records.formats.pending_files import (
     Standing,
     UnnamedFile,
     instance_of,
+    named_commit,
     resource_manager_of,
 )
 from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof, Observed, Position
@@ -65,7 +66,7 @@ class FlinkFiles(Observer):
         self._first_seen_ms: dict[str, int] = {}
         """Temporary name or upload -> when it was seen first (epoch ms), of all that is hidden."""
         self._kept: dict[str, PendingFile] = {}
-        """The same as long as its end was not seen."""
+        """What was listed, or seen hidden, as long as its end was not seen: its list may be deleted before."""
         self._unasked: dict[str, str] = {}
         """Target -> why it could not be looked for at the last try."""
 
@@ -95,10 +96,10 @@ class FlinkFiles(Observer):
         listed, at_ms = self.current.flink.files_listed(self._cluster), now_ms()
         before = self.current.listed_branches(self._listed_in)
         unnamed = self._unnamed()
+        self._kept |= {name: file for name, (file, _) in listed.items()}
         self._kept = {name: file for name, file in self._kept.items() if name in before}
         self._kept |= {name: each.file for name, each in unnamed.items() if name not in listed}
-        # One whose list is forgotten is only known by its name.
-        unlisted = {name: (self._kept.get(name) or PendingFile(target=name, size=None), at_ms) for name in before}
+        unlisted = {name: (self._kept.get(name) or _by_name(name), at_ms) for name in before}
         looked = self._look({**unlisted, **listed})
         self._tell(listed, before, looked, at_ms)
         new = [name for name in unnamed if name not in before and name not in listed]
@@ -195,3 +196,8 @@ class FlinkFiles(Observer):
         position = Position(source=self.name, partition=0, offset=self._next_offset)
         self._next_offset += 1
         return Observed(position=position, observation=change)
+
+
+def _by_name(target: str) -> PendingFile:
+    """Return what the target alone tells of one whose list was deleted before the collector's start."""
+    return PendingFile(target=target, size=None, commit=named_commit(target))

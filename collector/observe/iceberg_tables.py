@@ -30,6 +30,8 @@ from indoubt.lifecycle.errors import ResourceManagerError
 LISTED_EVERY_S = 60.0
 """So often at most the catalogs are listed again for a table that none of them had."""
 
+_LACKED = FileSeen(standing=Standing.HIDDEN)
+
 
 class IcebergTables:
     """Keeps its catalogs and where their tables lie; what a table has is read anew each time. For one thread."""
@@ -56,7 +58,7 @@ class IcebergTables:
             table = self._table(commit)
             placed = place_of(commit, _history(table))
             seen = self._seen(file, commit, table, placed)
-            if seen.standing is not Standing.HIDDEN:
+            if seen != _LACKED:
                 raise ResourceManagerError(f"{file.target} is {seen.standing.value} now{_because(seen.why)}")
             _append(table, commit, placed)
             after = place_of(commit, _history(self._table(commit)))
@@ -65,7 +67,9 @@ class IcebergTables:
 
     def _seen(self, file: PendingFile, commit: IcebergCommit, table: Any, placed: Placed) -> FileSeen:
         """Return the standing of a commit; what its manifests list is kept, for when they are gone."""
-        there = all(table.io.new_input(manifest.path).exists() for manifest in commit.manifests)
+        there = bool(commit.manifests) and all(
+            table.io.new_input(manifest.path).exists() for manifest in commit.manifests
+        )
         if there and file.target not in self._added:
             self._added[file.target] = frozenset(each.data_file.file_path for each in _entries(table, commit))
         ids = ", ".join(str(each.id) for each in placed.snapshots)
@@ -82,7 +86,11 @@ class IcebergTables:
                     standing=Standing.MISSING, why=f"snapshot {ids} added it, and the table was rolled back behind it"
                 )
             case Place.ABSENT if there:
-                return FileSeen(standing=Standing.HIDDEN)
+                return _LACKED
+            case Place.ABSENT if not commit.manifests:
+                return FileSeen(
+                    standing=Standing.UNCLEAR, why="no checkpoint that is left lists it: its files are not known"
+                )
             case Place.ABSENT:
                 return FileSeen(
                     standing=Standing.MISSING, why="no snapshot adds it, and the manifests that Flink wrote are gone"
@@ -105,11 +113,10 @@ class IcebergTables:
             if added == files:
                 return FileSeen(standing=Standing.VISIBLE)
             if not added and there:
-                why = (
-                    f"snapshot {later.id} names checkpoint {later.checkpoint} of the same job and operator without its files: "
-                    "a restored sink takes it for added and leaves it out"
+                return FileSeen(
+                    standing=Standing.HIDDEN,
+                    why=f"snapshot {later.id} names checkpoint {later.checkpoint} of the same job and sink, without its files",
                 )
-                return FileSeen(standing=Standing.UNCLEAR, why=why)
         return FileSeen(
             standing=Standing.UNCLEAR,
             why=f"snapshot {later.id} names a later checkpoint, {later.checkpoint}: whether it adds this one is not known",

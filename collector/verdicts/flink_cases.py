@@ -17,6 +17,7 @@ from indoubt.collector.records.formats.flink_records import (
     Listed,
     ListedFile,
 )
+from indoubt.collector.records.formats.pending_files import Standing as FileStanding
 from indoubt.collector.records.xids import FlinkXid, as_listed, owner_of, xid_of
 from indoubt.collector.runtime.time_format import utc
 from indoubt.collector.verdicts.flink_known import FlinkCase
@@ -175,7 +176,9 @@ def _case_of_file(state: FlinkState, target: str) -> FlinkCase | None:
         return _case_of_unnamed(state, target)
     start_ms = min(each.written_ms for each in listings)
     case = _listed(state, listings, start_ms, file.checkpoint_id, doubt, held_since_ms=0)
-    return replace(case, is_branch=True, sink=file.resource_manager)
+    seen = next((files[target] for files in state.files_seen.values() if target in files), None)
+    left_out = seen.why if seen is not None and seen.standing is FileStanding.HIDDEN else ""
+    return replace(case, is_branch=True, sink=file.resource_manager, left_out=left_out)
 
 
 def _case_of_unnamed(state: FlinkState, target: str) -> FlinkCase | None:

@@ -57,6 +57,26 @@ def rule_22_set_back(case: FlinkCase) -> Judgement | None:
     )
 
 
+def rule_39_left_out(case: FlinkCase) -> Judgement | None:
+    """Its table has a later commit of the same job and sink without its files: Flink takes it for done, whenever it looks."""
+    if not case.listings or not case.left_out:
+        return None
+    follows = (
+        "restored, its sink takes every checkpoint up to that number for added, and leaves this one out (apache/iceberg#10892). "
+        "Restore from an earlier checkpoint under a new job id, or add its files by hand: its manifest names them"
+    )
+    return Judgement(
+        verdict=Verdict.UNKNOWN,
+        rule=39,
+        rests_on=(
+            _listed(case),
+            Evidence(fact=case.left_out, source=FILES),
+            Evidence(fact=follows, source=METADATA),
+        ),
+        loses_data=True,
+    )
+
+
 def rule_23_completed(case: FlinkCase) -> Judgement | None:
     """A checkpoint that holds it counts, and it is still open: commit it. Before flink_commit_overdue_ms its job commits it."""
     known = case.known() if case.listings and not case.is_list_gone else None
@@ -321,6 +341,7 @@ def rule_31_list_not_read(case: FlinkCase) -> Judgement | None:
 RULES: tuple[Callable[[FlinkCase], Judgement | None], ...] = (
     rule_21_restore_not_known,
     rule_22_set_back,
+    rule_39_left_out,
     rule_23_completed,
     rule_24_not_over,
     rule_36_list_gone,

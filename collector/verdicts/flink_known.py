@@ -86,6 +86,8 @@ class FlinkCase:
     """A hidden file that no list on disk names, and the last checkpoint that would name it."""
     sink: str = ""
     """Its kind (FLINK_SINKS) where only checkpoints list it, and it stays hidden for ever; ``is_branch`` holds of it, too."""
+    left_out: str = ""
+    """Why its sink leaves it out for ever, as its table says; empty: it does not."""
     may_refuse_flink: bool = False
     """Its database may refuse the commit that Flink sends after a restore: MariaDB does, and lists as MySQL does."""
     stored: StoredCheckpoint | None = None

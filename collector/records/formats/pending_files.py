@@ -5,6 +5,7 @@ A file of the FileSink, or the files of one commit to an Iceberg table.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -40,11 +41,13 @@ class IcebergCommit:
     manifests: tuple[IcebergManifest, ...]
     table: str = ""
     branch: str = ""
+    directory: str = ""
+    """Where its table lies, if no manifest is known that says it."""
 
     @property
     def location(self) -> str:
         """Return the directory of the table, whose metadata the manifests are part of by default."""
-        directory = self.manifests[0].path.rpartition("/")[0]
+        directory = self.manifests[0].path.rpartition("/")[0] if self.manifests else self.directory
         return directory.removesuffix("/metadata")
 
     @property
@@ -52,6 +55,28 @@ class IcebergCommit:
         """Return a name that no other commit has."""
         branch = f":{self.branch}" if self.branch not in ("", "main") else ""
         return f"{ICEBERG_TARGET}{self.table or self.location}{branch}@{self.job}/{self.operator}/{self.checkpoint_id}"
+
+
+_TARGET = re.compile(
+    rf"{ICEBERG_TARGET}(?P<place>.+?)(:(?P<branch>[^/:@]+))?@(?P<job>[^/@]+)/(?P<operator>[^/@]+)/(?P<number>\d+)"
+)
+
+
+def named_commit(target: str) -> IcebergCommit | None:
+    """Return what the target of a commit tells: all but its manifests; None for a file's."""
+    named = _TARGET.fullmatch(target)
+    if named is None:
+        return None
+    is_directory = "/" in named["place"]
+    return IcebergCommit(
+        job=named["job"],
+        operator=named["operator"],
+        checkpoint_id=int(named["number"]),
+        manifests=(),
+        table="" if is_directory else named["place"],
+        branch=named["branch"] or "",
+        directory=named["place"] if is_directory else "",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from indoubt.collector.records.formats.pending_files import (
     IcebergManifest,
     PendingFile,
     Standing,
+    named_commit,
 )
 from indoubt.lifecycle.errors import ResourceManagerError
 
@@ -112,11 +113,27 @@ def test_a_later_commit_of_the_sink_without_its_files_is_said_and_left_alone(ord
     assert tables.look(file).standing is Standing.HIDDEN
     orders.append(ROWS, snapshot_properties=named(4))
     seen = tables.look(file)
-    assert seen.standing is Standing.UNCLEAR
-    assert "names checkpoint 4 of the same job and operator without its files" in seen.why
-    with pytest.raises(ResourceManagerError, match="is unclear now"):
+    assert seen.standing is Standing.HIDDEN
+    assert "names checkpoint 4 of the same job and sink, without its files" in seen.why
+    with pytest.raises(ResourceManagerError, match=r"is hidden now: snapshot .* names checkpoint 4"):
         tables.add(file)
-    assert IcebergTables().look(pending(orders, 2)).standing is Standing.UNCLEAR
+    assert file.commit is not None
+    Path(file.commit.manifests[0].path).unlink()
+    gone = IcebergTables().look(file)
+    assert gone.standing is Standing.UNCLEAR, "which files they were is not known any more"
+    assert "whether it adds this one is not known" in gone.why
+
+
+def test_one_whose_list_is_gone_is_known_by_its_name_and_its_end_seen(orders: Table) -> None:
+    file, tables = pending(orders, 3), IcebergTables()
+    by_name = PendingFile(target=file.target, size=None, commit=named_commit(file.target))
+    assert tables.look(by_name) == FileSeen(
+        standing=Standing.UNCLEAR, why="no checkpoint that is left lists it: its files are not known"
+    )
+    with pytest.raises(ResourceManagerError, match="is unclear now"):
+        tables.add(by_name)
+    tables.add(file)
+    assert tables.look(by_name).standing is Standing.VISIBLE
 
 
 def test_a_later_commit_that_adds_its_files_has_it(orders: Table) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from indoubt.collector.records.formats.pending_files import IcebergCommit, IcebergManifest
+from indoubt.collector.records.formats.pending_files import IcebergCommit, IcebergManifest, named_commit
 from indoubt.collector.records.iceberg_snapshots import MAIN, Place, Snapshot, TableHistory, place_of
 
 JOB_ID, OTHER_JOB, SINK, OTHER_SINK = "a" * 32, "b" * 32, "c" * 32, "d" * 32
@@ -74,6 +74,37 @@ def test_a_number_that_is_none_says_nothing() -> None:
     summary = {"flink.job-id": JOB_ID, "flink.operator-id": SINK, "flink.max-committed-checkpoint-id": "three"}
     history = table(Snapshot(id=1, parent=None, at_ms=1, summary=summary), main=1)
     assert place_of(commit(), history).place is Place.ABSENT
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        commit(),
+        commit(table="db.orders"),
+        commit(table="db.orders", branch="audit"),
+        commit(table="db.orders", branch=MAIN),
+        IcebergCommit(
+            job=JOB_ID,
+            operator=SINK,
+            checkpoint_id=12,
+            manifests=(MANIFEST._replace(path="s3://lake/db/orders/metadata/m.avro"),),
+        ),
+    ],
+)
+def test_its_name_tells_all_but_its_files(made: IcebergCommit) -> None:
+    named = named_commit(made.target)
+    assert named is not None
+    assert (named.job, named.operator, named.checkpoint_id) == (made.job, made.operator, made.checkpoint_id)
+    assert (named.table or named.location, named.manifests) == (made.table or made.location, ())
+    assert named.branch == ("" if made.branch == MAIN else made.branch)
+    assert named.target == made.target
+
+
+@pytest.mark.parametrize(
+    "target", ["/orders/part-1-2", "s3://lake/part-1", "iceberg:/lake/db/orders", "iceberg:x@a/b/c"]
+)
+def test_no_file_has_the_name_of_a_commit(target: str) -> None:
+    assert named_commit(target) is None
 
 
 def test_commits_are_told_apart_by_table_job_sink_and_number() -> None:
