@@ -74,7 +74,7 @@ lock: setup-tests     ## write requirements/*.lock from pyproject.toml, and jars
 	@echo "uv" | $(LOCK) - -o requirements/uv.lock
 	@$(LOCK) pyproject.toml --all-extras --group development -o requirements/development.lock
 	@$(LOCK) pyproject.toml --all-extras -c requirements/development.lock -o requirements/all.lock
-	@$(LOCK) pyproject.toml --extra mysql --extra postgres --extra zookeeper --extra msk --extra mcp --extra s3 --extra iceberg \
+	@$(LOCK) pyproject.toml --extra mysql --extra postgres --extra zookeeper --extra msk --extra mcp --extra s3 \
 		-c requirements/development.lock -o requirements/collector.lock
 	@$(RUN) -m demo.jars
 

@@ -10,21 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS
-from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, Listed
-from indoubt.collector.records.observer_kind import ObserverKind
-from indoubt.collector.records.xids import listed_of
+from indoubt.collector.verdicts.flink_evidence import (
+    FILES,
+    METADATA,
+    REST,
+    STORE,
+    beside_the_lists,
+    checkpoint_name,
+    in_the_store,
+    in_words,
+    listed_exactly,
+    noun_of,
+    unread_list,
+    what_follows,
+)
 from indoubt.collector.verdicts.flink_known import Answer, FlinkCase
 from indoubt.collector.verdicts.flink_line import Standing
-from indoubt.collector.verdicts.flink_unread_lists import UnreadList
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, ICEBERG
 from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
-
-REST = ObserverKind.FLINK.value
-STORE = ObserverKind.FLINK_STORE.value.removesuffix(" of")
-FILES = ObserverKind.FLINK_FILES.value
-METADATA, SETTINGS = "_metadata", "settings"
 
 
 def judge(case: FlinkCase) -> Judgement | None:
@@ -38,7 +41,9 @@ def rule_21_restore_not_known(case: FlinkCase) -> Judgement | None:
     if known is None or known.answer is not Answer.DOUBT:
         return None
     doubt = Evidence(fact=known.why, source=REST)
-    return Judgement(verdict=Verdict.UNKNOWN, rule=21, rests_on=(_listed(case), doubt), may_abort=True, loses_data=True)
+    return Judgement(
+        verdict=Verdict.UNKNOWN, rule=21, rests_on=(listed_exactly(case), doubt), may_abort=True, loses_data=True
+    )
 
 
 def rule_22_set_back(case: FlinkCase) -> Judgement | None:
@@ -50,7 +55,7 @@ def rule_22_set_back(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.ABORT_IT,
         rule=22,
-        rests_on=(_listed(case), set_back, *_others(case)),
+        rests_on=(listed_exactly(case), set_back, *beside_the_lists(case)),
         assumes=known.assumes,
         may_abort=True,
         loses_data=bool(known.assumes),
@@ -69,7 +74,7 @@ def rule_39_left_out(case: FlinkCase) -> Judgement | None:
         verdict=Verdict.UNKNOWN,
         rule=39,
         rests_on=(
-            _listed(case),
+            listed_exactly(case),
             Evidence(fact=case.left_out, source=FILES),
             Evidence(fact=follows, source=METADATA),
         ),
@@ -83,9 +88,9 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
     if known is None or known.answer is not Answer.COUNTS:
         return None
     counts = Evidence(fact=known.why, source=STORE if known.by_store else REST, at_ms=known.at_ms)
-    evidence: tuple[Evidence, ...] = (_listed(case), counts, *_others(case))
+    evidence: tuple[Evidence, ...] = (listed_exactly(case), counts, *beside_the_lists(case))
     if case.is_branch and case.may_run:
-        fact = f"{_runs(case)}: it commits the {_noun(case)} itself, and fails if another program has done so"
+        fact = f"{in_words(case)}: it commits the {noun_of(case)} itself, and fails if another program has done so"
         evidence = (*evidence, Evidence(fact=fact, source=REST))
     if case.now_ms - known.at_ms < case.commit_overdue_ms or (case.is_branch and case.may_run):
         return Judgement(
@@ -99,7 +104,7 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
     if case.is_branch and not case.has_ended and case.in_store() is None:
         fact = (
             f"REST does not answer, so whether {case.name} still runs is not known: commit it only if the job is gone. One that "
-            f"runs commits the {_noun(case)} itself, and fails if another program has done so"
+            f"runs commits the {noun_of(case)} itself, and fails if another program has done so"
         )
         evidence = (*evidence, Evidence(fact=fact, source=REST))
         assumes = (*assumes, Assumption.JOB_IS_GONE)
@@ -108,7 +113,7 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.COMMIT_IT,
         rule=23,
-        rests_on=(*evidence, _what_follows(case)),
+        rests_on=(*evidence, what_follows(case)),
         assumes=assumes,
         may_commit=True,
         may_abort=bool(assumes),
@@ -121,17 +126,15 @@ def rule_24_not_over(case: FlinkCase) -> Judgement | None:
     """Its job runs, and the checkpoint that lists it has not ended: Flink commits it, or lists it again."""
     if not case.listings or not (case.may_run if case.is_branch else case.is_alive):
         return None
-    fact = f"{_runs(case)}, and Flink has not reported checkpoint {case.first.number} as completed"
+    fact = f"{in_words(case)}, and Flink has not reported checkpoint {case.first.number} as completed"
     if case.is_list_gone:
-        fact = f"{_runs(case)}, and the checkpoints that listed it are deleted: Flink commits it, or lists it in a later one"
+        fact = f"{in_words(case)}, and the checkpoints that listed it are deleted: Flink commits it, or lists it in a later one"
     elif case.is_savepoint(case.first):
-        fact = (
-            f"{_runs(case)}: it commits what savepoint {case.first.number} lists, or its next checkpoint lists it again"
-        )
+        fact = f"{in_words(case)}: it commits what savepoint {case.first.number} lists, or its next checkpoint lists it again"
     return Judgement(
         verdict=Verdict.IN_PROGRESS,
         rule=24,
-        rests_on=(_listed(case), Evidence(fact=fact, source=REST)),
+        rests_on=(listed_exactly(case), Evidence(fact=fact, source=REST)),
         assumes=(Assumption.OWNER_ENDS_IT,),
         loses_data=True,
     )
@@ -152,7 +155,7 @@ def rule_36_list_gone(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.UNKNOWN,
         rule=36,
-        rests_on=(_listed(case), Evidence(fact=fact, source=METADATA)),
+        rests_on=(listed_exactly(case), Evidence(fact=fact, source=METADATA)),
         may_abort=True,
         loses_data=True,
     )
@@ -177,7 +180,7 @@ def rule_34_failed(case: FlinkCase) -> Judgement | None:
         verdict=Verdict.UNKNOWN,
         rule=34,
         rests_on=(
-            _listed(case),
+            listed_exactly(case),
             Evidence(fact=reported, source=REST, at_ms=at_ms),
             Evidence(fact=fact, source=METADATA),
         ),
@@ -198,7 +201,7 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
         return Judgement(
             verdict=Verdict.IN_PROGRESS,
             rule=25,
-            rests_on=(_listed(case),),
+            rests_on=(listed_exactly(case),),
             assumes=(Assumption.OWNER_ENDS_IT,),
             loses_data=True,
         )
@@ -214,8 +217,8 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
         verdict=Verdict.COMMIT_IT,
         rule=25,
         rests_on=(
-            *(_listed(case), Evidence(fact=fact, source=METADATA), *_stored(case)),
-            *(_what_follows(case), *_others(case)),
+            *(listed_exactly(case), Evidence(fact=fact, source=METADATA), *in_the_store(case)),
+            *(what_follows(case), *beside_the_lists(case)),
         ),
         assumes=(Assumption.JOB_GOES_ON_FROM_IT, *case.assumes),
         may_commit=True,
@@ -266,7 +269,7 @@ def rule_26_lingering(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.ABORT_IT,
         rule=26,
-        rests_on=(Evidence(fact=fact, source=METADATA, at_ms=restore.at_ms), *_others(case)),
+        rests_on=(Evidence(fact=fact, source=METADATA, at_ms=restore.at_ms), *beside_the_lists(case)),
         assumes=assumes,
         may_abort=True,
         loses_data=bool(assumes),
@@ -282,7 +285,7 @@ def rule_27_job_runs(case: FlinkCase) -> Judgement | None:
     restored_ms = max((restore.at_ms for restore in case.job.restores), default=0)
     if case.start_ms < max(case.job.job.started_ms, restored_ms) - CLOCK_SKEW_MS:
         return None
-    fact = f"{_runs(case)}, and it belongs to that job: its next checkpoint lists it"
+    fact = f"{in_words(case)}, and it belongs to that job: its next checkpoint lists it"
     return Judgement(
         verdict=Verdict.IN_PROGRESS,
         rule=27,
@@ -306,7 +309,7 @@ def rule_30_list_out_of_reach(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.COMMIT_IT,
         rule=30,
-        rests_on=(*_unread(unread), Evidence(fact=fact, source=REST)),
+        rests_on=(*unread_list(unread), Evidence(fact=fact, source=REST)),
         assumes=(Assumption.LIST_NAMES_IT, Assumption.JOB_GOES_ON_FROM_IT, *case.assumes),
         may_commit=True,
         may_abort=True,
@@ -324,7 +327,7 @@ def rule_31_list_not_read(case: FlinkCase) -> Judgement | None:
         return Judgement(
             verdict=Verdict.IN_PROGRESS,
             rule=31,
-            rests_on=_unread(unread),
+            rests_on=unread_list(unread),
             assumes=(Assumption.OWNER_ENDS_IT,),
             loses_data=True,
         )
@@ -332,7 +335,7 @@ def rule_31_list_not_read(case: FlinkCase) -> Judgement | None:
     return Judgement(
         verdict=Verdict.UNKNOWN,
         rule=31,
-        rests_on=(*_unread(unread), Evidence(fact=fact, source=REST)),
+        rests_on=(*unread_list(unread), Evidence(fact=fact, source=REST)),
         may_abort=True,
         loses_data=True,
     )
@@ -353,95 +356,3 @@ RULES: tuple[Callable[[FlinkCase], Judgement | None], ...] = (
     rule_30_list_out_of_reach,
     rule_31_list_not_read,
 )
-
-
-def listed_as(view: TransactionView) -> Listed | None:
-    """Return how a checkpoint would list a transaction or file; None: as nothing, its producer or its xid is not known."""
-    if view.branch is not None:
-        return listed_of(view.branch.resource_manager, view.branch.transaction)
-    if view.producer_id is None or view.producer_epoch is None:
-        return None
-    return Committable(view.transaction, view.producer_id, view.producer_epoch)
-
-
-def checkpoint_name(listing: FlinkCommittables) -> str:
-    """Return the last part of a checkpoint's path, ``chk-3``: what a person types to confirm a commit."""
-    return listing.path.rstrip("/").rpartition("/")[2]
-
-
-def _noun(case: FlinkCase) -> str:
-    return {FILE_SINK.name: "file", ICEBERG.name: "commit"}.get(case.sink, "branch")
-
-
-def _runs(case: FlinkCase) -> str:
-    return f"{case.name} runs" if case.is_alive else f"{case.name} may run, it did when REST answered last"
-
-
-def _listed(case: FlinkCase) -> Evidence:
-    listing = case.first
-    of_branch = _noun(case) if case.sink else "xid"
-    what = of_branch if case.is_branch else "transactional id, producer id and epoch"
-    fact = f"{listing.path}/{METADATA} lists exactly this {what}"
-    return Evidence(fact=fact, source=METADATA, at_ms=listing.written_ms)
-
-
-def _others(case: FlinkCase) -> tuple[Evidence, ...]:
-    """Return what binds the list to this Kafka cluster, and which other jobs may do this work."""
-    stated = [Evidence(fact=case.stated, source=SETTINGS)] if case.stated and not case.is_branch else []
-    return (*stated, *(Evidence(fact=each.why, source=REST) for each in case.rivals))
-
-
-def _stored(case: FlinkCase) -> tuple[Evidence, ...]:
-    """Return what its job's high-availability store says where that does not prove that the checkpoint counts."""
-    stored = case.stored
-    if stored is None:
-        return ()
-    fact = f"the high-availability store points to checkpoint {stored.number} ({stored.where})"
-    if any(stored.is_of(listing.number, listing.written_ms) for listing in case.listings):
-        fact += ", which lists it. That proves it once no JobManager has the job: the session of one that died ends by its timeout"
-    else:
-        fact += ", which does not list it: a JobManager that recovers the job goes on from there"
-    return (Evidence(fact=fact, source=STORE, at_ms=stored.since_ms),)
-
-
-def _unread(unread: UnreadList) -> tuple[Evidence, ...]:
-    counts = f"REST reported checkpoint {unread.number} of {unread.name} as completed"
-    cannot = f"its list {unread.path}/{METADATA} cannot be read: {unread.why}"
-    return Evidence(fact=counts, source=REST, at_ms=unread.ended_ms), Evidence(fact=cannot, source=METADATA)
-
-
-def _what_follows(case: FlinkCase) -> Evidence:
-    number = case.first_not_failed.number
-    if case.may_refuse_flink:
-        name = checkpoint_name(case.first_not_failed)
-        fact = (
-            f"MariaDB refuses the commit that Flink sends after a restore from {name}, with this branch or without (XAER_OUTSIDE): "
-            f"docs/databases.md says what to do. Commit it only if the job then goes on from {name} or from a later one. Restored "
-            "from an earlier one, it writes these rows twice. A rollback loses its rows"
-        )
-        return Evidence(fact=fact, source=METADATA)
-    if case.sink == ICEBERG.name:
-        fact = (
-            f"what follows a commit: restored from checkpoint {number}, Flink finds the snapshot of that name and adds nothing. "
-            "Restored from an earlier one, it writes these rows twice"
-        )
-        return Evidence(fact=fact, source=METADATA)
-    if case.sink:
-        fact = (
-            f"what follows a commit: restored from checkpoint {number}, Flink finds the file visible and goes on. Restored from an "
-            "earlier one, it writes these rows twice. Its removal loses them"
-        )
-        return Evidence(fact=fact, source=METADATA)
-    if case.is_branch:
-        fact = (
-            f"what follows a commit: restored from checkpoint {number}, Flink logs that the transaction is 'unknown to "
-            "RM (ignoring)' and goes on; nothing is lost. Restored from an earlier one, it writes these rows twice. A rollback "
-            "loses its rows"
-        )
-        return Evidence(fact=fact, source=METADATA)
-    fact = (
-        f"what follows a commit: restored from checkpoint {number}, Flink logs that the transaction has 'already been "
-        "fenced' and goes on; nothing is lost. Restored from an earlier one, it writes these rows twice. An abort, or the "
-        "timeout, loses its rows"
-    )
-    return Evidence(fact=fact, source=METADATA)

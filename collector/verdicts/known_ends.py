@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from indoubt.collector.facts.state import State
 from indoubt.collector.records.facts import BrokerTransaction
 from indoubt.collector.verdicts.flink_cases import case_of
-from indoubt.collector.verdicts.flink_commits import checkpoint_name
+from indoubt.collector.verdicts.flink_evidence import checkpoint_name
 from indoubt.lifecycle.identity import transaction_key
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from indoubt.collector.act.orders.plan import ActionResult, OrderContext, Plan, 
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, Listed
 from indoubt.collector.records.orders import StepOutcome
-from indoubt.collector.verdicts.flink_commits import listed_as
+from indoubt.collector.verdicts.flink_evidence import listed_as
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.errors import OrderRefused, ResourceManagerError

@@ -9,7 +9,7 @@ from indoubt.collector.assess.rule import Rule, Source
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.runtime.time_format import seconds
 from indoubt.collector.verdicts.flink_announced import CommitsInDoubt
-from indoubt.collector.verdicts.flink_commits import METADATA, REST
+from indoubt.collector.verdicts.flink_evidence import METADATA, REST
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.verdicts import Evidence

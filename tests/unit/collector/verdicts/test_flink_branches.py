@@ -12,7 +12,7 @@ from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkKind, FlinkStatus
 from indoubt.collector.records.xids import as_listed, owner_of
 from indoubt.collector.verdicts import verdict_rules
-from indoubt.collector.verdicts.flink_commits import listed_as
+from indoubt.collector.verdicts.flink_evidence import listed_as
 from indoubt.lifecycle.verdicts import Assumption, Judgement, Verdict
 from indoubt.resource_managers.mysql.xa_xid import XaXid
 from tests.unit.collector.flink_observations import checkpoint

@@ -12,12 +12,12 @@ from indoubt.collector.records.flink_job_facts import FlinkJobFacts, Restore
 from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, FlinkJob, FlinkKind
 from indoubt.collector.verdicts import flink_cases, flink_commits
 from indoubt.collector.verdicts.flink_commits import (
-    listed_as,
     rule_26_lingering,
     rule_27_job_runs,
     rule_30_list_out_of_reach,
     rule_31_list_not_read,
 )
+from indoubt.collector.verdicts.flink_evidence import listed_as
 from indoubt.collector.verdicts.flink_known import Answer, FlinkCase
 from indoubt.collector.verdicts.flink_line import Rival, Standing
 from indoubt.lifecycle.verdicts import Certainty

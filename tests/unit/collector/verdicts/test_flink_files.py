@@ -14,7 +14,7 @@ from indoubt.collector.records.observations import BranchGone, BranchListed, Bra
 from indoubt.collector.verdicts import flink_commits, verdict_rules
 from indoubt.collector.verdicts.data_loss import LossVerdict
 from indoubt.collector.verdicts.flink_cases import flink_case
-from indoubt.collector.verdicts.flink_commits import listed_as
+from indoubt.collector.verdicts.flink_evidence import listed_as
 from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
 from indoubt.lifecycle.states import TransactionState
 from indoubt.lifecycle.verdicts import Assumption, Certainty, Verdict
