@@ -204,6 +204,7 @@ def _is_file(written: FlinkFile) -> None:
     assert written.file.target.encode("utf-8", "surrogatepass")
     assert written.file.size is None or written.file.size >= 0
     assert not (written.file.temporary and written.file.upload)
+    assert written.file.commit is None or written.file.commit.manifests
 
 
 def _is_branch(branch: FlinkBranch) -> None:

@@ -152,6 +152,7 @@ class _SinkStates:
         self.files: list[FlinkFile] = []
         self.buckets: list[FlinkBucket] = []
         self._counted: dict[tuple[FlinkOperator, SinkKind], int] = {}
+        self._commits: set[str] = set()
         self.writer_states: list[FlinkWriterState] = []
         self._of_functions: list[FlinkBranch] = []
         self._of_sinks: dict[FlinkOperator, list[FlinkBranch]] = {}
@@ -219,7 +220,7 @@ class _SinkStates:
         """Count all requests of a committer, and add what they commit. Raises MalformedRecord where one was not understood."""
         for each in requests:
             is_counted = each.request.is_to_be_committed(self._checkpoint_id) and (each.found or each.why)
-            if is_counted:
+            if is_counted and not self._is_known_commit(each):
                 of_it = (operator, each.kind)
                 self._counted[of_it] = self._counted.get(of_it, 0) + 1
         if why := next((each.why for each in requests if each.why is not None), None):
@@ -229,6 +230,14 @@ class _SinkStates:
                 self.committables.append(each.found)
             elif each.found is not None and each.request.is_to_be_committed(self._checkpoint_id):
                 self.files.append(each.found)
+
+    def _is_known_commit(self, each: ReadRequest) -> bool:
+        """Say whether an earlier request announces the same commit to an Iceberg table (joined)."""
+        if not isinstance(each.found, FlinkFile) or each.found.file.commit is None:
+            return False
+        is_known = each.found.file.target in self._commits
+        self._commits.add(each.found.file.target)
+        return is_known
 
     def _read_writers(self, operator: FlinkOperator, elements: Iterator[BigEndianReader]) -> None:
         """Add what writers keep, of the Kafka sink or of the JDBC sink."""
