@@ -32,8 +32,8 @@ _PRESTO = "s3p://"
 """Flink's name for S3 by another client of its own."""
 
 
-_OPERATORS_OF_SINKS = (": Committer", ": Writer")
-"""What Flink puts behind a sink's name."""
+_OPERATORS_OF_SINKS = (": Committer", ": Writer", "-IcebergFilesCommitter")
+"""What Flink, or Iceberg's FlinkSink, puts behind a sink's name."""
 
 
 class Place(NamedTuple):

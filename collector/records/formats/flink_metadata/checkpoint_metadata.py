@@ -14,7 +14,12 @@ import pyarrow as pa
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.commit_requests import COMMITTER_STATE, WRITER_STATE
 from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkBucket, FlinkFile, read_bucket
-from indoubt.collector.records.formats.flink_metadata.iceberg_sink_states import joined
+from indoubt.collector.records.formats.flink_metadata.iceberg_sink_states import (
+    FILES_STATE,
+    JOB_STATE,
+    joined,
+    read_files_committer,
+)
 from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import (
     FUNCTION_STATE,
     FlinkBranch,
@@ -27,6 +32,7 @@ from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import (
 )
 from indoubt.collector.records.formats.flink_metadata.metadata_file import (
     FlinkOperator,
+    OperatorStates,
     Subtask,
     read_structure,
 )
@@ -122,7 +128,7 @@ def read_checkpoint_metadata(data: bytes, open_state: OpenState) -> FlinkCheckpo
     """
     if len(data) > METADATA_LIMIT:
         raise MalformedRecord(f"_metadata has more than {METADATA_LIMIT} bytes, which is more than this program reads")
-    file = read_structure(data, frozenset({COMMITTER_STATE, WRITER_STATE, FUNCTION_STATE}))
+    file = read_structure(data, frozenset({COMMITTER_STATE, WRITER_STATE, FUNCTION_STATE, FILES_STATE, JOB_STATE}))
     states = _SinkStates(data, open_state, file.checkpoint_id)
     for subtask in file.subtasks:
         states.read(subtask)
@@ -180,7 +186,10 @@ class _SinkStates:
         states = subtask.states
         for name, offsets in states.offsets.items():
             try:
-                self._read_state(subtask.operator, name, offsets, states.content)
+                if name == FILES_STATE:
+                    self._read_files_committer(subtask.operator, states)
+                elif name != JOB_STATE:
+                    self._read_state(subtask.operator, name, offsets, states.content)
             except MalformedRecord as error:
                 self._add_unread(subtask, name, str(error))
         if COMMITTER_STATE in states.offsets and subtask.input_channel_states:
@@ -204,8 +213,6 @@ class _SinkStates:
         """Add all elements of a state, or none of them."""
         if not offsets:
             return
-        if content is None:
-            raise MalformedRecord("_metadata lists its elements and no bytes")
         elements = read_elements(self._opened(content), offsets, have_lengths=name != FUNCTION_STATE)
         if name == FUNCTION_STATE:
             branches = (branch for element in elements for branch in read_function_state(element, operator))
@@ -215,6 +222,24 @@ class _SinkStates:
             self._add_requests(operator, self._within_limit(found, lambda _: 1))
         else:
             self._read_writers(operator, elements)
+
+    def _read_files_committer(self, operator: FlinkOperator, states: OperatorStates) -> None:
+        """Add what Iceberg's FlinkSink announces, or none of it."""
+        if not states.offsets[FILES_STATE]:
+            return
+        opened = self._opened(states.content)
+        jobs, pending = (
+            read_elements(
+                BigEndianReader(opened.data, opened.source, opened.at, opened.end),
+                states.offsets.get(name, ()),
+                have_lengths=False,
+            )
+            for name in (JOB_STATE, FILES_STATE)
+        )
+        found = self._within_limit(read_files_committer(jobs, pending, operator), lambda _: 1)
+        if found:
+            self._counted[operator, SinkKind.ICEBERG] = len(found)
+        self.files += found
 
     def _add_requests(self, operator: FlinkOperator, requests: Sequence[ReadRequest]) -> None:
         """Count all requests of a committer, and add what they commit. Raises MalformedRecord where one was not understood."""
@@ -270,8 +295,10 @@ class _SinkStates:
     def _add_unread(self, subtask: Subtask, state: str, reason: str) -> None:
         self.unread.append(UnreadState(operator=subtask.operator, subtask=subtask.index, state=state, reason=reason))
 
-    def _opened(self, content: StateBytes) -> BigEndianReader:
+    def _opened(self, content: StateBytes | None) -> BigEndianReader:
         """Return a reader of the operator states. Raises MalformedRecord, also when they cannot be opened."""
+        if content is None:
+            raise MalformedRecord("_metadata lists its elements and no bytes")
         if content.path is None:
             return BigEndianReader(self._data, "_metadata", content.at, content.at + content.size)
         path, size = content.path, content.size

@@ -1,13 +1,15 @@
 """What Iceberg's sinks for Flink keep: the commits to tables that a checkpoint announces.
 
-Source: IcebergCommittableSerializer, DynamicCommittableSerializer, TableKey, WriteTarget, DeltaManifestsSerializer (iceberg-flink),
-ManifestFile (iceberg-api). A committable has no magic number: it is known by the ids of job and operator in it and by its end.
+Source: IcebergCommittableSerializer, DynamicCommittableSerializer, TableKey, WriteTarget, DeltaManifestsSerializer,
+IcebergFilesCommitter (iceberg-flink), ManifestFile (iceberg-api), SortedMapSerializer, StringValue (Flink). A committable has no
+magic number: it is known by the ids of job and operator in it and by its end. FlinkSink, the older sink, has none: its committer
+keeps all in two operator states of its own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
@@ -18,6 +20,8 @@ from indoubt.collector.records.formats.flink_metadata.metadata_file import Flink
 from indoubt.collector.records.formats.pending_files import IcebergCommit, IcebergManifest, PendingFile
 from indoubt.lifecycle.errors import MalformedRecord
 
+FILES_STATE, JOB_STATE = "iceberg-files-committer-state", "iceberg-flink-job-id"
+"""The operator states of FlinkSink's committer; their elements have no length before them."""
 _MANIFESTS_VERSIONS = (1, 2)
 _ID = re.compile("[0-9a-f]{32}")
 _PATH, _LENGTH, _SPEC, _CONTENT, _ADDED_FILES, _ADDED_ROWS = 500, 501, 502, 517, 504, 512
@@ -50,6 +54,44 @@ def iceberg_committable(request: CommitRequest) -> IcebergCommittable | None:
 
 def read_commit(found: IcebergCommittable, request: CommitRequest, operator: FlinkOperator) -> FlinkFile | None:
     """Return what a committable adds to its table; None: nothing was written. Raises UnknownVersion, MalformedRecord."""
+    return _added(found, operator, request.subtask, request.checkpoint_id)
+
+
+def read_files_committer(
+    jobs: Iterable[BigEndianReader], pending: Iterable[BigEndianReader], operator: FlinkOperator
+) -> Iterator[FlinkFile]:
+    """Yield what FlinkSink's committer is to add, by the elements of JOB_STATE and of FILES_STATE.
+
+    Raises UnknownVersion, MalformedRecord.
+    """
+    ids = [_job(element) for element in jobs]
+    for element in pending:
+        if len(ids) != 1:
+            raise element.error(f"there are {len(ids)} ids of a job, not one", element.at)
+        for _ in range(element.count("how many checkpoints are to be committed", 9)):
+            checkpoint_id = element.int64("a checkpoint's id")
+            if element.int8("whether there is nothing"):
+                continue
+            found = IcebergCommittable(
+                job=ids[0], operator=operator.operator_id, checkpoint_id=checkpoint_id, manifests=(_sized(element),)
+            )
+            if (added := _added(found, operator, None, checkpoint_id)) is not None:
+                yield added
+
+
+def _job(element: BigEndianReader) -> str:
+    """Read the id of a job as Flink writes a string: one more than its length, then its characters."""
+    size = element.int8("the length of a job's id") - 1
+    at = element.skip(max(size, 0), "a job's id")
+    job = element.data[at : element.at].decode("latin-1")
+    if not _ID.fullmatch(job):
+        raise element.error("this is no id of a job", at)
+    return job
+
+
+def _added(
+    found: IcebergCommittable, operator: FlinkOperator, subtask: int | None, checkpoint_id: int
+) -> FlinkFile | None:
     manifests = tuple(manifest for part in found.manifests if part.left for manifest in _manifests(part))
     if not manifests:
         return None
@@ -62,7 +104,7 @@ def read_commit(found: IcebergCommittable, request: CommitRequest, operator: Fli
         branch=found.branch,
     )
     file = PendingFile(target=commit.target, size=None, commit=commit)
-    return FlinkFile(operator=operator, subtask=request.subtask, checkpoint_id=request.checkpoint_id, file=file)
+    return FlinkFile(operator=operator, subtask=subtask, checkpoint_id=checkpoint_id, file=file)
 
 
 def joined(files: Iterable[FlinkFile]) -> tuple[FlinkFile, ...]:

@@ -17,9 +17,12 @@ from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import
 from indoubt.collector.records.formats.flink_metadata.commit_requests import CommitRequest, CommitState
 from indoubt.collector.records.formats.flink_metadata.iceberg_avro import AvroRecord, read_avro_record
 from indoubt.collector.records.formats.flink_metadata.iceberg_sink_states import (
+    FILES_STATE,
+    JOB_STATE,
     iceberg_committable,
     joined,
     read_commit,
+    read_files_committer,
 )
 from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
 from indoubt.collector.records.formats.flink_metadata.sink_states import ReadRequest, SinkKind, read_requests
@@ -28,7 +31,8 @@ from indoubt.collector.records.formats.pending_files import IcebergCommit, Icebe
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 from tests.unit.collector.records.flink_metadata_recordings import RECORDED, metadata_bytes, opener, read
 
-ONE_TABLE = ["1.20-iceberg", "2.1-iceberg", "2.1-iceberg-upsert"]
+OLDER = "2.1-iceberg-flink-sink"
+ONE_TABLE = ["1.20-iceberg", "2.1-iceberg", "2.1-iceberg-upsert", OLDER]
 DYNAMIC = ["1.20-iceberg-dynamic", "2.1-iceberg-dynamic"]
 OPERATOR = FlinkOperator(operator_id="0" * 32, name="orders: Committer", uid="orders")
 JOB, AGGREGATOR, NUMBER = "0123456789abcdef" * 2, "fedcba9876543210" * 2, 3
@@ -103,7 +107,7 @@ def test_a_commit_is_listed_as_the_files_of_a_file_sink_are() -> None:
     assert (listed.sinks, listed.error) == ((SinkCommits("orders_iceberg", "iceberg", 1),), "")
 
 
-@pytest.mark.parametrize("name", ["2.1-iceberg-upsert", "1.20-iceberg-dynamic"])
+@pytest.mark.parametrize("name", ["2.1-iceberg-upsert", "1.20-iceberg-dynamic", OLDER])
 def test_a_damaged_file_is_an_error_or_another_list(name: str) -> None:
     data = metadata_bytes(name)
     generator = random.Random(name)
@@ -295,6 +299,66 @@ def test_a_commit_whose_manifests_are_not_understood_is_refused(manifests: bytes
 def test_another_version_of_the_manifests_is_refused() -> None:
     with pytest.raises(UnknownVersion, match="the version of the manifests is 3; this program knows 1 and 2"):
         commit_of(whose() + sized(versioned(3, manifest())))
+
+
+def job(id_: str = JOB) -> bytes:
+    """Return a string as Flink writes it."""
+    return bytes([len(id_) + 1]) + id_.encode()
+
+
+def pending(*of: tuple[int, bytes | None]) -> bytes:
+    """Return a map of what is to be committed for which checkpoints."""
+    entries = [
+        struct.pack(">q", number) + (b"\1" if manifests is None else b"\0" + sized(manifests))
+        for number, manifests in of
+    ]
+    return struct.pack(">i", len(of)) + b"".join(entries)
+
+
+def of_the_older_sink(jobs: list[bytes], maps: list[bytes]) -> list[tuple[int, IcebergCommit | None]]:
+    elements = [[BigEndianReader(data, "a state") for data in given] for given in (jobs, maps)]
+    found = list(read_files_committer(*elements, OPERATOR))
+    return [(each.checkpoint_id, each.file.commit) for each in found]
+
+
+def test_what_the_older_sink_is_to_commit() -> None:
+    three = pending((2, delta(manifest())), (3, b""), (4, None), (5, delta()), (6, delta(manifest())))
+    later = three + b"what another state has"
+    alone = replace(commit(MANIFEST), operator=OPERATOR.operator_id)
+    found = [(2, replace(alone, checkpoint_id=2)), (6, replace(alone, checkpoint_id=6))]
+    assert of_the_older_sink([job() + b"the next state"], [later]) == found
+    assert of_the_older_sink([job()], [pending()]) == []
+    assert of_the_older_sink([], []) == []
+
+
+@pytest.mark.parametrize(
+    ("jobs", "maps", "error"),
+    [
+        ([], [pending()], "there are 0 ids of a job"),
+        ([job(), job()], [pending()], "there are 2 ids of a job"),
+        ([job("x")], [pending()], "this is no id of a job"),
+        ([b"\0"], [pending()], "this is no id of a job"),
+        ([job()[:-1]], [pending()], "a job's id has 32 bytes, and 31 are left"),
+        ([job()], [struct.pack(">i", 2**20)], "how many checkpoints are to be committed is 1048576"),
+        ([job()], [pending((2, delta(manifest())))[:-1]], "manifests has"),
+        ([job()], [pending((2, versioned(3, b"")))], "the version of the manifests is 3"),
+    ],
+)
+def test_what_the_older_sink_did_not_write_is_refused(jobs: list[bytes], maps: list[bytes], error: str) -> None:
+    with pytest.raises(MalformedRecord, match=error):
+        of_the_older_sink(jobs, maps)
+
+
+def test_damaged_states_of_the_older_sink_are_named_as_unread() -> None:
+    data = metadata_bytes(OLDER)
+    at = data.index(struct.pack(">ii", 1, 0) + struct.pack(">i", 3))
+    checkpoint = read_checkpoint_metadata(data[:at] + b"\xff" + data[at + 1 :], opener(OLDER))
+    (unread,) = checkpoint.unread
+    assert (checkpoint.files, unread.state, unread.subtask) == ((), FILES_STATE, 0)
+    assert "how many checkpoints are to be committed" in unread.reason
+    renamed = data.replace(JOB_STATE.encode(), JOB_STATE.upper().encode())
+    (unread,) = read_checkpoint_metadata(renamed, opener(OLDER)).unread
+    assert "there are 0 ids of a job" in unread.reason
 
 
 def requested(data: bytes, version: int = 1) -> ReadRequest:

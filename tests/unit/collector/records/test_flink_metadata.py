@@ -190,6 +190,7 @@ def test_the_states_of_known_sinks_are_all_read(name: str) -> None:
         ("1.20-file-sink-pending", [("", SinkKind.FILES, 2)]),
         ("2.1-iceberg", [("orders_iceberg: Committer", SinkKind.ICEBERG, 1)]),
         ("2.1-iceberg-empty", []),
+        ("2.1-iceberg-flink-sink", [("orders_iceberg-IcebergFilesCommitter", SinkKind.ICEBERG, 1)]),
         ("1.20-iceberg-dynamic", [("", SinkKind.ICEBERG, 3)]),
         ("1.20-jdbc-function-postgres", [("", SinkKind.JDBC, 1)]),
         ("1.20-jdbc-sink-postgres", []),
