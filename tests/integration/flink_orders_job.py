@@ -117,5 +117,9 @@ class OrdersJob:
 
     def wait_for_end(self) -> None:
         """Wait until it has written all orders."""
+        assert self.exit_code() == 0, self._log.read_text()[-3000:]
+
+    def exit_code(self) -> int:
+        """Wait until it ends by itself; 0: it has written all orders."""
         assert self._process is not None
-        assert self._process.wait(LIMIT_S) == 0, self._log.read_text()[-3000:]
+        return self._process.wait(LIMIT_S)

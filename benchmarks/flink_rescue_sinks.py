@@ -1,0 +1,336 @@
+"""The failure of flink_rescue.py with Flink's sinks that write tables: rows lost and doubled, without indoubt and with it.
+
+A job numbers orders and writes them by the FileSink (to a directory, or to S3: moto's server) or by the IcebergSink (catalog in
+SQLite). Its tasks stand still after checkpoint 3, before its commits, and SIGKILL ends it. What the store does with what nobody
+commits is done at once, for its delay is days: hidden files are cleaned away, unfinished uploads aborted, as S3's lifecycle rule
+AbortIncompleteMultipartUpload does, and files that no snapshot of the table names removed, as remove_orphan_files does. Then the
+job is restored from checkpoint 3 or 2, or not at all.
+
+With indoubt, ``indoubt advise`` is asked first about that checkpoint (about 3 if there is no restore), and where it says "commit
+first" the order is given, before the store's delay is over. In the last line the order is given, and the job then restored from
+checkpoint 2 against the advice. An independent reader counts: what a directory lists, boto3, PyIceberg. A row that checkpoint 3
+has, or, once the restored job has ended, any row that nobody sees, is lost. Needs Maven once, and a minute a line and side.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow.parquet
+import pytest
+
+from benchmarks import machine
+from benchmarks.advised_order import Advice, advice, rescue
+from benchmarks.figures import row
+from benchmarks.running_collector import RunningCollector
+from demo.broker import Broker
+from demo.object_store import BUCKET, KEY, REGION
+from demo.ports import free_port
+from demo.waiting import wait_until
+from tests.integration import flink_files_job, flink_iceberg_job
+from tests.integration.flink_files_job import FilesJob
+from tests.integration.flink_iceberg_job import CATALOG, TABLE, IcebergJob, sqlite
+from tests.integration.flink_orders_job import LAST, PARALLELISM, JobSources, OrdersJob
+
+ORDERS = 400
+BEFORE = LAST - 1
+OPERATOR = "benchmark-operator"
+SETTINGS = {
+    "INDOUBT_OPERATOR_TOKEN": f"anna:{OPERATOR}",
+    "INDOUBT_FLINK_POLLING_MS": "200",
+    "INDOUBT_REMOTE_CHECKPOINT_POLLING_MS": "500",
+    # A JobManager that died is waited for so long before anything is to be committed.
+    "INDOUBT_DRIVER_SILENT_MS": "3000",
+}
+LIMIT_S = 60.0
+
+
+class Sink(Protocol):
+    """A job that writes to a store of its own; ``commits``: how many checkpoint 3 announces, ``environment``: the collector's."""
+
+    sources: JobSources
+    commits: int
+    job: OrdersJob
+    environment: Mapping[str, str]
+
+    def __init__(self, directory: Path, stack: ExitStack) -> None: ...
+
+    def visible(self) -> Counter[str]:
+        """Return every order that a reader sees, and how often."""
+
+    def hidden(self) -> Counter[str]:
+        """Return the orders that are written and that no reader sees."""
+
+    def expire(self) -> None:
+        """Remove what nobody committed, as the store does after its delay."""
+
+
+class LocalFiles:
+    """The FileSink, to a directory."""
+
+    sources, commits = flink_files_job.SOURCES, PARALLELISM
+    environment: Mapping[str, str] = {}
+
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        self._files = directory / "files"
+        self.job: OrdersJob = FilesJob(f"file:{self._files}", directory / "checkpoints", directory / "flink.log")
+
+    def visible(self) -> Counter[str]:
+        return self._lines(is_hidden=False)
+
+    def hidden(self) -> Counter[str]:
+        return self._lines(is_hidden=True)
+
+    def expire(self) -> None:
+        for path in self._files.glob(".*"):
+            path.unlink()
+
+    def _lines(self, *, is_hidden: bool) -> Counter[str]:
+        of_kind = (path for path in self._files.iterdir() if path.name.startswith(".") == is_hidden)
+        return Counter(line for path in of_kind for line in path.read_text().splitlines())
+
+
+class S3Files:
+    """The FileSink, to a bucket. Its server runs in this process: no reader is shown the parts of an unfinished upload."""
+
+    sources, commits = flink_files_job.SOURCES, PARALLELISM
+
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        import boto3
+        from moto.server import ThreadedMotoServer
+
+        port = free_port()
+        server = ThreadedMotoServer("127.0.0.1", port, verbose=False)
+        server.start()
+        stack.callback(server.stop)
+        endpoint = f"http://127.0.0.1:{port}"
+        keys = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": KEY}
+        self.environment = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": REGION, **keys}
+        self._client = boto3.client(
+            "s3", endpoint_url=endpoint, region_name=REGION, aws_access_key_id=KEY, aws_secret_access_key=KEY
+        )
+        self._client.create_bucket(Bucket=BUCKET)
+        given = {"endpoint": endpoint, "access-key": KEY, "secret-key": KEY}
+        given |= {"path.style.access": "true", "endpoint.region": REGION}
+        settings = {f"s3.{name}": value for name, value in given.items()}
+        checkpoints, log = directory / "checkpoints", directory / "flink.log"
+        self.job: OrdersJob = FilesJob(f"s3://{BUCKET}/orders", checkpoints, log, settings)
+
+    def visible(self) -> Counter[str]:
+        listed = self._client.list_objects_v2(Bucket=BUCKET, Prefix="orders/").get("Contents", ())
+        bodies = (self._client.get_object(Bucket=BUCKET, Key=each["Key"])["Body"].read() for each in listed)
+        return Counter(line for body in bodies for line in body.decode().splitlines())
+
+    def hidden(self) -> Counter[str]:
+        from moto.core import DEFAULT_ACCOUNT_ID
+        from moto.s3.models import s3_backends
+
+        uploads = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[BUCKET].multiparts.values()
+        written = (b"".join(part.value for _, part in sorted(upload.parts.items())) for upload in uploads)
+        return Counter(line for body in written for line in body.decode().splitlines())
+
+    def expire(self) -> None:
+        for upload in self._client.list_multipart_uploads(Bucket=BUCKET).get("Uploads", ()):
+            self._client.abort_multipart_upload(Bucket=BUCKET, Key=upload["Key"], UploadId=upload["UploadId"])
+
+
+class IcebergTable:
+    """The IcebergSink, to a table whose catalog is in SQLite."""
+
+    sources, commits = flink_iceberg_job.SOURCES, 1
+
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        from pyiceberg.catalog import load_catalog
+
+        database, warehouse = directory / "catalog.db", directory / "warehouse"
+        given = {"type": "sql", "uri": f"sqlite:///{database}", "warehouse": f"file://{warehouse}"}
+        self.environment = {f"PYICEBERG_CATALOG__{CATALOG.upper()}__{name.upper()}": given[name] for name in given}
+        self.job: OrdersJob = IcebergJob(
+            sqlite(database), warehouse, directory / "checkpoints", directory / "flink.log"
+        )
+        self._warehouse = warehouse
+        self._catalog = load_catalog(CATALOG, **given)
+        stack.callback(self._catalog.close)
+
+    def visible(self) -> Counter[str]:
+        return Counter(self._table().scan().to_arrow()["id"].to_pylist())
+
+    def hidden(self) -> Counter[str]:
+        unnamed = (path for path in self._unnamed() if path.suffix == ".parquet")
+        return Counter(order for path in unnamed for order in pyarrow.parquet.read_table(path)["id"].to_pylist())
+
+    def expire(self) -> None:
+        for path in list(self._unnamed()):
+            path.unlink()
+
+    def _table(self) -> Any:
+        return self._catalog.load_table(TABLE)
+
+    def _unnamed(self) -> Iterator[Path]:
+        """Yield the files that neither the table's metadata nor a snapshot names."""
+        table = self._table()
+        named = {table.metadata_location, *(each.metadata_file for each in table.metadata.metadata_log)}
+        for snapshot in table.metadata.snapshots:
+            named |= {snapshot.manifest_list, *(each.manifest_path for each in snapshot.manifests(table.io))}
+        named |= set(table.inspect.all_files()["file_path"].to_pylist())
+        kept = {_local(name) for name in named}
+        return (path for path in self._warehouse.rglob("*") if path.is_file() and path not in kept)
+
+
+def _local(uri: str) -> Path:
+    return Path("/" + uri.removeprefix("file:").lstrip("/"))
+
+
+SINKS: Mapping[str, type[Sink]] = {"files": LocalFiles, "s3": S3Files, "iceberg": IcebergTable}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """What happens after the kill; ``restored``: the checkpoint that the job is restored from, None: from none."""
+
+    is_expired: bool
+    restored: int | None
+    is_against_advice: bool = False
+    """With indoubt alone: the order is given, and the job restored from a checkpoint that does not have what it committed."""
+
+    @property
+    def name(self) -> str:
+        """Return what a line of the table calls it."""
+        after = "restored from none" if self.restored is None else f"restored from {self.restored}"
+        store = "expired" if self.is_expired else "kept"
+        return f"{store}, {after}{', against advice' if self.is_against_advice else ''}"
+
+
+WAYS = [Way(is_expired=expired, restored=restored) for expired in (False, True) for restored in (None, LAST, BEFORE)]
+WAYS.append(Way(is_expired=False, restored=BEFORE, is_against_advice=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Rows that a reader misses, and sees twice. ``ordered``: transactions that an order committed.
+
+    ``advised``: what ``indoubt advise`` said of the checkpoint just before the restore, of 3 where there was none.
+    ``fails``: the restored job ended with an error, and stays down.
+    """
+
+    lost: int
+    twice: int
+    ordered: int
+    advised: str
+    fails: bool
+
+
+def run(sink_type: type[Sink], broker: Broker, directory: Path, way: Way, *, is_asked: bool) -> Outcome:
+    """Kill a job of its own, go this way, and count. Raises RuntimeError, DemoFailed."""
+    (directory / "checkpoints").mkdir(parents=True)
+    with ExitStack() as stack:
+        sink = sink_type(directory, stack)
+        stack.callback(sink.job.kill)
+        places = ["--flink", f"shop=http://127.0.0.1:{sink.job.port}"]
+        places += ["--flink-checkpoints", f"shop={directory / 'checkpoints'}"]
+        environment = {**SETTINGS, **sink.environment}
+        collector = stack.enter_context(
+            RunningCollector(broker.bootstrap_servers, directory / "collector", environment, places)
+        )
+        os.environ |= {"INDOUBT_COLLECTOR_URL": collector.url, "INDOUBT_TOKEN": OPERATOR}
+        checkpoint = _killed_after_it(sink, collector)
+        expected = sink.visible() + sink.hidden()
+        number = way.restored or LAST
+
+        told = advice(checkpoint.parent.name, lambda told: told.get(LAST, {}).get("commits") == sink.commits)
+        ordered = 0
+        if is_asked and (told[number]["commits"] or way.is_against_advice):
+            ordered = rescue(checkpoint, sink.commits).committed
+        if way.is_expired:
+            sink.expire()
+        told = advice(checkpoint.parent.name, lambda told: _has_seen(told, way, sink.commits, is_ordered=ordered > 0))
+        fails = False
+        if way.restored is not None:
+            sink.job.start(ORDERS, restore=checkpoint.with_name(f"chk-{number}"))
+            fails = sink.job.exit_code() != 0
+            if not fails:
+                expected = Counter(f"order {each}" for each in range(ORDERS))
+        seen = sink.visible()
+    lost, twice = (expected - seen).total(), (seen - expected).total()
+    return Outcome(lost=lost, twice=twice, ordered=ordered, advised=_short(told[number]), fails=fails)
+
+
+def _killed_after_it(sink: Sink, collector: RunningCollector) -> Path:
+    """Have the job killed between checkpoint 3 and its commits, which the collector has seen; return the checkpoint."""
+
+    def seen() -> bool:
+        rows = collector.get("transactions?all=true")["rows"]
+        return sum(each["checkpoint"] == LAST and each["rule"] == 23 for each in rows) == sink.commits
+
+    sink.job.start(ORDERS, last=LAST)
+    checkpoint = sink.job.checkpoint(LAST)
+    wait_until(f"the collector's rows of checkpoint {LAST}", seen, LIMIT_S)
+    sink.job.kill()
+    return checkpoint
+
+
+def _has_seen(told: Advice, way: Way, commits: int, *, is_ordered: bool) -> bool:
+    """Say whether the advice knows what became of the commits: done, gone, or still to be done."""
+    last = told.get(LAST)
+    if last is None:
+        return False
+    wanted = (0, 0) if is_ordered else (0, commits) if way.is_expired else (commits, 0)
+    return (last["commits"], last["lost"]) == wanted and not last["unknown"]
+
+
+def _short(advised: Mapping[str, Any]) -> str:
+    """Return what a restore would do, as a row of the advice counts it."""
+    words = {"lost": "loses", "twice": "doubles", "commits": "commit first", "rolled_back": "commit none of"}
+    said = [f"{word} {advised[name]}" for name, word in words.items() if advised[name]]
+    return ", ".join(said) or ("safe" if advised["is_safe"] else "unknown")
+
+
+def measure(name: str, *, is_json: bool) -> int:
+    """Go each way without and with indoubt and print both beside each other; return 0 when with it nothing was lost or doubled."""
+    sink_type = SINKS[name]
+    try:
+        sink_type.sources.compile()
+    except pytest.skip.Exception as absent:
+        print(absent)
+        return 2
+    found: list[tuple[Way, Outcome | None, Outcome]] = []
+    with tempfile.TemporaryDirectory(prefix="indoubt-bench-") as work, Broker(Path(work) / "broker") as broker:
+        for number, way in enumerate(WAYS):
+            sides = [
+                run(sink_type, broker, Path(work) / f"{number}-{is_asked}", way, is_asked=is_asked)
+                for is_asked in ((True,) if way.is_against_advice else (False, True))
+            ]
+            found.append((way, None if way.is_against_advice else sides[0], sides[-1]))
+            print(f"{way.name}: {sides}", file=sys.stderr)
+    print(f"{sink_type.__doc__} {ORDERS} orders, killed between checkpoint {LAST} and its commits:")
+    heads = ("lost without", "twice", "advised", "ordered", "advised then", "lost with", "twice")
+    print(row("", *heads, first=40))
+    for way, alone, asked in found:
+        without = ("-", "-", "-") if alone is None else (_lost(alone), str(alone.twice), alone.advised)
+        print(row(way.name, *without, str(asked.ordered), asked.advised, _lost(asked), str(asked.twice), first=40))
+    print("!: the restored job fails, and stays down")
+    print(machine.describe())
+    if is_json:
+        print(
+            json.dumps(
+                [
+                    {**asdict(way), "without": alone and asdict(alone), "with": asdict(asked)}
+                    for way, alone, asked in found
+                ]
+            )
+        )
+    heeded = [asked for way, _, asked in found if not way.is_against_advice]
+    return 0 if all(each.lost == each.twice == 0 and not each.fails for each in heeded) else 1
+
+
+def _lost(outcome: Outcome) -> str:
+    return f"{outcome.lost}{' !' if outcome.fails else ''}"
