@@ -195,42 +195,39 @@ SINKS: Mapping[str, type[Sink]] = {"files": LocalFiles, "s3": S3Files, "iceberg"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """What happens after the kill; ``restored``: the checkpoint that the job is restored from, None: from none."""
+    """What happens after the kill; ``restored``: the checkpoint that the job is restored from."""
 
     is_expired: bool
-    restored: int | None
+    restored: int
     is_against_advice: bool = False
     """With indoubt alone: the order is given, and the job restored from a checkpoint that does not have what it committed."""
 
-    @property
-    def name(self) -> str:
-        """Return what a line of the table calls it."""
-        after = "restored from none" if self.restored is None else f"restored from {self.restored}"
-        store = "expired" if self.is_expired else "kept"
-        return f"{store}, {after}{', against advice' if self.is_against_advice else ''}"
 
-
-WAYS = [Way(is_expired=expired, restored=restored) for expired in (False, True) for restored in (None, LAST, BEFORE)]
+WAYS = [Way(is_expired=expired, restored=restored) for expired in (False, True) for restored in (LAST, BEFORE)]
 WAYS.append(Way(is_expired=False, restored=BEFORE, is_against_advice=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Rows that a reader misses, and sees twice. ``ordered``: transactions that an order committed.
+    """Rows that a reader misses, and sees twice; ``pending``: rows that waited for a commit at the kill.
 
-    ``advised``: what ``indoubt advise`` said of the checkpoint just before the restore, of 3 where there was none.
-    ``fails``: the restored job ended with an error, and stays down.
+    ``ordered``: transactions that an order committed. ``advised``: what ``indoubt advise`` said of the checkpoint just before the
+    restore. ``fails``: the restored job ended with an error, and stays down.
     """
 
+    pending: int
     lost: int
     twice: int
     ordered: int
     advised: str
-    fails: bool
+    fails: bool = False
 
 
-def run(sink_type: type[Sink], broker: Broker, directory: Path, way: Way, *, is_asked: bool) -> Outcome:
-    """Kill a job of its own, go this way, and count. Raises RuntimeError, DemoFailed."""
+def run(sink_type: type[Sink], broker: Broker, directory: Path, way: Way, *, is_asked: bool) -> tuple[Outcome, Outcome]:
+    """Kill a job of its own and go this way; return what is counted before the restore, and after it.
+
+    Raises RuntimeError, DemoFailed.
+    """
     (directory / "checkpoints").mkdir(parents=True)
     with ExitStack() as stack:
         sink = sink_type(directory, stack)
@@ -243,25 +240,28 @@ def run(sink_type: type[Sink], broker: Broker, directory: Path, way: Way, *, is_
         )
         os.environ |= {"INDOUBT_COLLECTOR_URL": collector.url, "INDOUBT_TOKEN": OPERATOR}
         checkpoint = _killed_after_it(sink, collector)
-        expected = sink.visible() + sink.hidden()
-        number = way.restored or LAST
+        pending = sink.hidden()
+        listed = sink.visible() + pending
 
         told = advice(checkpoint.parent.name, lambda told: told.get(LAST, {}).get("commits") == sink.commits)
         ordered = 0
-        if is_asked and (told[number]["commits"] or way.is_against_advice):
+        if is_asked and (told[way.restored]["commits"] or way.is_against_advice):
             ordered = rescue(checkpoint, sink.commits).committed
         if way.is_expired:
             sink.expire()
         told = advice(checkpoint.parent.name, lambda told: _has_seen(told, way, sink.commits, is_ordered=ordered > 0))
-        fails = False
-        if way.restored is not None:
-            sink.job.start(ORDERS, restore=checkpoint.with_name(f"chk-{number}"))
-            fails = sink.job.exit_code() != 0
-            if not fails:
-                expected = Counter(f"order {each}" for each in range(ORDERS))
-        seen = sink.visible()
-    lost, twice = (expected - seen).total(), (seen - expected).total()
-    return Outcome(lost=lost, twice=twice, ordered=ordered, advised=_short(told[number]), fails=fails)
+
+        def counted(expected: Counter[str], *, fails: bool = False) -> Outcome:
+            seen = sink.visible()
+            lost, twice = (expected - seen).total(), (seen - expected).total()
+            said = _short(told[way.restored])
+            return Outcome(pending=pending.total(), lost=lost, twice=twice, ordered=ordered, advised=said, fails=fails)
+
+        before = counted(listed)
+        sink.job.start(ORDERS, restore=checkpoint.with_name(f"chk-{way.restored}"))
+        fails = sink.job.exit_code() != 0
+        all_orders = Counter(f"order {number}" for number in range(ORDERS))
+        return before, counted(listed if fails else all_orders, fails=fails)
 
 
 def _killed_after_it(sink: Sink, collector: RunningCollector) -> Path:
@@ -302,35 +302,42 @@ def measure(name: str, *, is_json: bool) -> int:
     except pytest.skip.Exception as absent:
         print(absent)
         return 2
-    found: list[tuple[Way, Outcome | None, Outcome]] = []
+    found: list[tuple[str, Outcome | None, Outcome]] = []
+    heeded: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="indoubt-bench-") as work, Broker(Path(work) / "broker") as broker:
         for number, way in enumerate(WAYS):
             sides = [
                 run(sink_type, broker, Path(work) / f"{number}-{is_asked}", way, is_asked=is_asked)
                 for is_asked in ((True,) if way.is_against_advice else (False, True))
             ]
-            found.append((way, None if way.is_against_advice else sides[0], sides[-1]))
-            print(f"{way.name}: {sides}", file=sys.stderr)
-    print(f"{sink_type.__doc__} {ORDERS} orders, killed between checkpoint {LAST} and its commits:")
+            print(f"{way}: {sides}", file=sys.stderr)
+            store = "expired" if way.is_expired else "kept"
+            if way.is_against_advice:
+                found.append((f"{store}, {way.restored}, against advice", None, sides[0][1]))
+                continue
+            (alone_before, alone), (asked_before, asked) = sides
+            if way.restored == LAST:
+                found.append((f"{store}, none", alone_before, asked_before))
+                heeded.append(asked_before)
+            found.append((f"{store}, {way.restored}", alone, asked))
+            heeded.append(asked)
+    print(
+        f"{sink_type.__doc__} Killed between checkpoint {LAST} and its commits; rows of those that it has, written and hidden:"
+    )
     heads = ("lost without", "twice", "advised", "ordered", "advised then", "lost with", "twice")
-    print(row("", *heads, first=40))
-    for way, alone, asked in found:
-        without = ("-", "-", "-") if alone is None else (_lost(alone), str(alone.twice), alone.advised)
-        print(row(way.name, *without, str(asked.ordered), asked.advised, _lost(asked), str(asked.twice), first=40))
+    print(row("store, restored from", *heads, first=26))
+    for line, alone_or_none, asked in found:
+        without = ("-",) * 3 if alone_or_none is None else _figures(alone_or_none)
+        lost, twice, advised = _figures(asked)
+        print(row(line, *without, str(asked.ordered), advised, lost, twice, first=26))
     print("!: the restored job fails, and stays down")
     print(machine.describe())
     if is_json:
-        print(
-            json.dumps(
-                [
-                    {**asdict(way), "without": alone and asdict(alone), "with": asdict(asked)}
-                    for way, alone, asked in found
-                ]
-            )
-        )
-    heeded = [asked for way, _, asked in found if not way.is_against_advice]
+        sides_of = {line: [alone and asdict(alone), asdict(asked)] for line, alone, asked in found}
+        print(json.dumps(sides_of))
     return 0 if all(each.lost == each.twice == 0 and not each.fails for each in heeded) else 1
 
 
-def _lost(outcome: Outcome) -> str:
-    return f"{outcome.lost}{' !' if outcome.fails else ''}"
+def _figures(outcome: Outcome) -> tuple[str, str, str]:
+    failed = " !" if outcome.fails else ""
+    return f"{outcome.lost} of {outcome.pending}{failed}", str(outcome.twice), outcome.advised
