@@ -15,6 +15,7 @@ has, or, once the restored job has ended, any row that nobody sees, is lost. Nee
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -60,7 +61,9 @@ class Sink(Protocol):
     sources: JobSources
     commits: int
     job: OrdersJob
-    environment: Mapping[str, str]
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
 
     def __init__(self, directory: Path, stack: ExitStack) -> None: ...
 
@@ -108,6 +111,7 @@ class S3Files:
         import boto3
         from moto.server import ThreadedMotoServer
 
+        logging.getLogger("werkzeug").setLevel(logging.ERROR)
         port = free_port()
         server = ThreadedMotoServer("127.0.0.1", port, verbose=False)
         server.start()
@@ -131,7 +135,7 @@ class S3Files:
         return Counter(line for body in bodies for line in body.decode().splitlines())
 
     def hidden(self) -> Counter[str]:
-        from moto.core import DEFAULT_ACCOUNT_ID
+        from moto.core.models import DEFAULT_ACCOUNT_ID
         from moto.s3.models import s3_backends
 
         uploads = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[BUCKET].multiparts.values()
@@ -269,7 +273,7 @@ def _killed_after_it(sink: Sink, collector: RunningCollector) -> Path:
 
     def seen() -> bool:
         rows = collector.get("transactions?all=true")["rows"]
-        return sum(each["checkpoint"] == LAST and each["rule"] == 23 for each in rows) == sink.commits
+        return len([each for each in rows if (each["checkpoint"], each["rule"]) == (LAST, 23)]) == sink.commits
 
     sink.job.start(ORDERS, last=LAST)
     checkpoint = sink.job.checkpoint(LAST)
@@ -281,10 +285,8 @@ def _killed_after_it(sink: Sink, collector: RunningCollector) -> Path:
 def _has_seen(told: Advice, way: Way, commits: int, *, is_ordered: bool) -> bool:
     """Say whether the advice knows what became of the commits: done, gone, or still to be done."""
     last = told.get(LAST)
-    if last is None:
-        return False
     wanted = (0, 0) if is_ordered else (0, commits) if way.is_expired else (commits, 0)
-    return (last["commits"], last["lost"]) == wanted and not last["unknown"]
+    return last is not None and (last["commits"], last["lost"], last["unknown"]) == (*wanted, 0)
 
 
 def _short(advised: Mapping[str, Any]) -> str:

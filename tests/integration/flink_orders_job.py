@@ -102,7 +102,8 @@ class OrdersJob:
             taken = self._checkpoints.glob(f"*/chk-{number}/_metadata")
             return max((each.parent for each in taken), key=lambda path: path.stat().st_mtime, default=None)
 
-        return wait_until(f"checkpoint {number}", found, LIMIT_S)
+        checkpoint: Path = wait_until(f"checkpoint {number}", found, LIMIT_S)
+        return checkpoint
 
     def newest_checkpoint(self) -> Path:
         """Return the directory of the checkpoint whose ``_metadata`` was written last."""
