@@ -128,6 +128,7 @@ class S3Files:
         # moto's stores of one process are one: each job has its own bucket.
         self._bucket = f"{BUCKET}-{port}"
         self._client.create_bucket(Bucket=self._bucket)
+        self._store().multiparts = _Uploads()
         given = {"endpoint": endpoint, "access-key": KEY, "secret-key": KEY}
         given |= {"path.style.access": "true", "endpoint.region": REGION}
         settings = FLINK | {f"s3.{name}": value for name, value in given.items()}
@@ -140,16 +141,28 @@ class S3Files:
         return Counter(line for body in bodies for line in body.decode().splitlines())
 
     def hidden(self) -> Counter[str]:
-        from moto.core.models import DEFAULT_ACCOUNT_ID
-        from moto.s3.models import s3_backends
-
-        uploads = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[self._bucket].multiparts.values()
+        uploads = self._store().multiparts.values()
         written = (b"".join(part.value for _, part in sorted(upload.parts.items())) for upload in uploads)
         return Counter(line for body in written for line in body.decode().splitlines())
 
     def expire(self) -> None:
         for upload in self._client.list_multipart_uploads(Bucket=self._bucket).get("Uploads", ()):
             self._client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+
+    def _store(self) -> Any:
+        from moto.core.models import DEFAULT_ACCOUNT_ID
+        from moto.s3.models import s3_backends
+
+        return s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[self._bucket]
+
+
+class _Uploads(dict[str, Any]):
+    """The store's unfinished uploads: who completes one that was aborted is told so, as by S3; moto itself would answer 500."""
+
+    def __missing__(self, upload: str) -> Any:
+        from moto.s3.exceptions import NoSuchUpload
+
+        raise NoSuchUpload(upload)
 
 
 class IcebergTable:
