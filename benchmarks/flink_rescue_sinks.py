@@ -54,8 +54,7 @@ SETTINGS = {
 }
 FLINK = {"execution.checkpointing.min-pause": "1000ms"}
 """On a busy machine too, checkpoint 3 has the orders of a second."""
-LIMIT_S, RESTORE_LIMIT_S = 60.0, 600.0
-"""A restored job asks S3 for a minute whether it has an upload that is not there."""
+LIMIT_S = 60.0
 
 
 class Sink(Protocol):
@@ -281,7 +280,7 @@ def run(sink_type: type[Sink], broker: Broker, directory: Path, way: Way, *, is_
 
         before = counted(listed)
         sink.job.start(ORDERS, restore=checkpoint.with_name(f"chk-{way.restored}"))
-        fails = sink.job.exit_code(RESTORE_LIMIT_S) != 0
+        fails = sink.job.exit_code() != 0
         all_orders = Counter(f"order {number}" for number in range(ORDERS))
         return before, counted(listed if fails else all_orders, fails=fails)
 

@@ -120,7 +120,7 @@ class OrdersJob:
         """Wait until it has written all orders."""
         assert self.exit_code() == 0, self._log.read_text()[-3000:]
 
-    def exit_code(self, limit_s: float = LIMIT_S) -> int:
+    def exit_code(self) -> int:
         """Wait until it ends by itself; 0: it has written all orders."""
         assert self._process is not None
-        return self._process.wait(limit_s)
+        return self._process.wait(LIMIT_S)
