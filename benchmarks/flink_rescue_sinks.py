@@ -8,39 +8,33 @@ job is restored from checkpoint 3 or 2, or not at all.
 
 With indoubt, ``indoubt advise`` is asked first about that checkpoint (about 3 if there is no restore), and where it says "commit
 first" the order is given, before the store's delay is over. In the last line the order is given, and the job then restored from
-checkpoint 2 against the advice. An independent reader counts: what a directory lists, boto3, PyIceberg. A row that checkpoint 3
-has, or, once the restored job has ended, any row that nobody sees, is lost. Needs Maven once, and a minute a line and side.
+checkpoint 2 against the advice. An independent reader counts (flink_sinks.py): a row that checkpoint 3 has, or, once the restored
+job has ended, any row, is lost if nobody sees it. Needs Maven once, and a minute a line and side.
 """
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import pyarrow.parquet
 import pytest
 
 from benchmarks import machine
 from benchmarks.advised_order import Advice, advice, rescue
 from benchmarks.figures import row
+from benchmarks.flink_sinks import SINKS, Sink
 from benchmarks.running_collector import RunningCollector
 from demo.broker import Broker
-from demo.object_store import BUCKET, KEY, REGION
-from demo.ports import free_port
 from demo.waiting import wait_until
-from tests.integration import flink_files_job, flink_iceberg_job
-from tests.integration.flink_files_job import FilesJob
-from tests.integration.flink_iceberg_job import CATALOG, TABLE, IcebergJob, sqlite
-from tests.integration.flink_orders_job import LAST, PARALLELISM, JobSources, OrdersJob
+from tests.integration.flink_orders_job import LAST
 
 ORDERS = 400
 BEFORE = LAST - 1
@@ -52,166 +46,7 @@ SETTINGS = {
     # A JobManager that died is waited for so long before anything is to be committed.
     "INDOUBT_DRIVER_SILENT_MS": "3000",
 }
-FLINK = {"execution.checkpointing.min-pause": "1000ms"}
-"""On a busy machine too, checkpoint 3 has the orders of a second."""
 LIMIT_S = 60.0
-
-
-class Sink(Protocol):
-    """A job that writes to a store of its own; ``commits``: how many checkpoint 3 announces, ``environment``: the collector's."""
-
-    sources: JobSources
-    commits: int
-    job: OrdersJob
-
-    @property
-    def environment(self) -> Mapping[str, str]: ...
-
-    def __init__(self, directory: Path, stack: ExitStack) -> None: ...
-
-    def visible(self) -> Counter[str]:
-        """Return every order that a reader sees, and how often."""
-
-    def hidden(self) -> Counter[str]:
-        """Return the orders that are written and that no reader sees."""
-
-    def expire(self) -> None:
-        """Remove what nobody committed, as the store does after its delay."""
-
-
-class LocalFiles:
-    """The FileSink, to a directory."""
-
-    sources, commits = flink_files_job.SOURCES, PARALLELISM
-    environment: Mapping[str, str] = {}
-
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
-        self._files = directory / "files"
-        self.job: OrdersJob = FilesJob(f"file:{self._files}", directory / "checkpoints", directory / "flink.log", FLINK)
-
-    def visible(self) -> Counter[str]:
-        return self._lines(is_hidden=False)
-
-    def hidden(self) -> Counter[str]:
-        return self._lines(is_hidden=True)
-
-    def expire(self) -> None:
-        for path in self._files.glob(".*"):
-            path.unlink()
-
-    def _lines(self, *, is_hidden: bool) -> Counter[str]:
-        of_kind = (path for path in self._files.iterdir() if path.name.startswith(".") == is_hidden)
-        return Counter(line for path in of_kind for line in path.read_text().splitlines())
-
-
-class S3Files:
-    """The FileSink, to a bucket. Its server runs in this process: no reader is shown the parts of an unfinished upload."""
-
-    sources, commits = flink_files_job.SOURCES, PARALLELISM
-
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
-        import boto3
-        from moto.server import ThreadedMotoServer
-
-        logging.getLogger("werkzeug").setLevel(logging.ERROR)
-        port = free_port()
-        server = ThreadedMotoServer("127.0.0.1", port, verbose=False)
-        server.start()
-        stack.callback(server.stop)
-        endpoint = f"http://127.0.0.1:{port}"
-        keys = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": KEY}
-        self.environment = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": REGION, **keys}
-        self._client = boto3.client(
-            "s3", endpoint_url=endpoint, region_name=REGION, aws_access_key_id=KEY, aws_secret_access_key=KEY
-        )
-        # moto's stores of one process are one: each job has its own bucket.
-        self._bucket = f"{BUCKET}-{port}"
-        self._client.create_bucket(Bucket=self._bucket)
-        self._store().multiparts = _Uploads()
-        given = {"endpoint": endpoint, "access-key": KEY, "secret-key": KEY}
-        given |= {"path.style.access": "true", "endpoint.region": REGION}
-        settings = FLINK | {f"s3.{name}": value for name, value in given.items()}
-        checkpoints, log = directory / "checkpoints", directory / "flink.log"
-        self.job: OrdersJob = FilesJob(f"s3://{self._bucket}/orders", checkpoints, log, settings)
-
-    def visible(self) -> Counter[str]:
-        listed = self._client.list_objects_v2(Bucket=self._bucket, Prefix="orders/").get("Contents", ())
-        bodies = (self._client.get_object(Bucket=self._bucket, Key=each["Key"])["Body"].read() for each in listed)
-        return Counter(line for body in bodies for line in body.decode().splitlines())
-
-    def hidden(self) -> Counter[str]:
-        uploads = self._store().multiparts.values()
-        written = (b"".join(part.value for _, part in sorted(upload.parts.items())) for upload in uploads)
-        return Counter(line for body in written for line in body.decode().splitlines())
-
-    def expire(self) -> None:
-        for upload in self._client.list_multipart_uploads(Bucket=self._bucket).get("Uploads", ()):
-            self._client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
-
-    def _store(self) -> Any:
-        from moto.core.models import DEFAULT_ACCOUNT_ID
-        from moto.s3.models import s3_backends
-
-        return s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets[self._bucket]
-
-
-class _Uploads(dict[str, Any]):
-    """The store's unfinished uploads: who completes one that was aborted is told so, as by S3; moto itself would answer 500."""
-
-    def __missing__(self, upload: str) -> Any:
-        from moto.s3.exceptions import NoSuchUpload
-
-        raise NoSuchUpload(upload)
-
-
-class IcebergTable:
-    """The IcebergSink, to a table whose catalog is in SQLite."""
-
-    sources, commits = flink_iceberg_job.SOURCES, 1
-
-    def __init__(self, directory: Path, stack: ExitStack) -> None:
-        from pyiceberg.catalog import load_catalog
-
-        database, warehouse = directory / "catalog.db", directory / "warehouse"
-        given = {"type": "sql", "uri": f"sqlite:///{database}", "warehouse": f"file://{warehouse}"}
-        self.environment = {f"PYICEBERG_CATALOG__{CATALOG.upper()}__{name.upper()}": given[name] for name in given}
-        self.job: OrdersJob = IcebergJob(
-            sqlite(database), warehouse, directory / "checkpoints", directory / "flink.log", FLINK
-        )
-        self._warehouse = warehouse
-        self._catalog = load_catalog(CATALOG, **given)
-        stack.callback(self._catalog.close)
-
-    def visible(self) -> Counter[str]:
-        return Counter(self._table().scan().to_arrow()["id"].to_pylist())
-
-    def hidden(self) -> Counter[str]:
-        unnamed = (path for path in self._unnamed() if path.suffix == ".parquet")
-        return Counter(order for path in unnamed for order in pyarrow.parquet.read_table(path)["id"].to_pylist())
-
-    def expire(self) -> None:
-        for path in list(self._unnamed()):
-            path.unlink()
-
-    def _table(self) -> Any:
-        return self._catalog.load_table(TABLE)
-
-    def _unnamed(self) -> Iterator[Path]:
-        """Yield the files that neither the table's metadata nor a snapshot names."""
-        table = self._table()
-        named = {table.metadata_location, *(each.metadata_file for each in table.metadata.metadata_log)}
-        for snapshot in table.metadata.snapshots:
-            named |= {snapshot.manifest_list, *(each.manifest_path for each in snapshot.manifests(table.io))}
-        named |= set(table.inspect.all_files()["file_path"].to_pylist())
-        kept = {_local(name) for name in named}
-        return (path for path in self._warehouse.rglob("*") if path.is_file() and path not in kept)
-
-
-def _local(uri: str) -> Path:
-    return Path("/" + uri.removeprefix("file:").lstrip("/"))
-
-
-SINKS: Mapping[str, type[Sink]] = {"files": LocalFiles, "s3": S3Files, "iceberg": IcebergTable}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -340,9 +175,7 @@ def measure(name: str, *, is_json: bool) -> int:
                 heeded.append(asked_before)
             found.append((f"{store}, {way.restored}", alone, asked))
             heeded.append(asked)
-    print(
-        f"{sink_type.__doc__} Killed between checkpoint {LAST} and its commits; rows of those that it has, written and hidden:"
-    )
+    print(f"{name}: killed between checkpoint {LAST} and its commits; orders lost, of those that waited for these:")
     heads = ("lost without", "twice", "advised", "ordered", "advised then", "lost with", "twice")
     print(row("store, restored from", *heads, first=26))
     for line, alone_or_none, asked in found:
