@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pyarrow.parquet
 
@@ -23,6 +23,7 @@ from tests.integration.flink_orders_job import PARALLELISM, JobSources, OrdersJo
 
 FLINK = {"execution.checkpointing.min-pause": "1000ms"}
 """On a busy machine too, checkpoint 3 has the orders of a second."""
+T = TypeVar("T")
 
 
 class Sink(Protocol):
@@ -41,7 +42,7 @@ class Sink(Protocol):
         """Return every order that a reader sees, and how often."""
 
     def hidden(self) -> Counter[str]:
-        """Return the orders that are written and that no reader sees."""
+        """Return the orders of checkpoint 3 that are written and that no reader sees."""
 
     def expire(self) -> None:
         """Remove what nobody committed, as the store does after its delay."""
@@ -58,18 +59,14 @@ class LocalFiles:
         self.job: OrdersJob = FilesJob(f"file:{self._files}", directory / "checkpoints", directory / "flink.log", FLINK)
 
     def visible(self) -> Counter[str]:
-        return self._lines(is_hidden=False)
+        return _lines(path.read_bytes() for path in self._files.iterdir() if not path.name.startswith("."))
 
     def hidden(self) -> Counter[str]:
-        return self._lines(is_hidden=True)
+        return _lines(path.read_bytes() for path in _closed({path.name: path for path in self._files.glob(".*")}))
 
     def expire(self) -> None:
         for path in self._files.glob(".*"):
             path.unlink()
-
-    def _lines(self, *, is_hidden: bool) -> Counter[str]:
-        of_kind = (path for path in self._files.iterdir() if path.name.startswith(".") == is_hidden)
-        return Counter(line for path in of_kind for line in path.read_text().splitlines())
 
 
 class S3Files:
@@ -104,13 +101,11 @@ class S3Files:
 
     def visible(self) -> Counter[str]:
         listed = self._client.list_objects_v2(Bucket=self._bucket, Prefix="orders/").get("Contents", ())
-        bodies = (self._client.get_object(Bucket=self._bucket, Key=each["Key"])["Body"].read() for each in listed)
-        return Counter(line for body in bodies for line in body.decode().splitlines())
+        return _lines(self._client.get_object(Bucket=self._bucket, Key=each["Key"])["Body"].read() for each in listed)
 
     def hidden(self) -> Counter[str]:
-        uploads = self._store().multiparts.values()
-        written = (b"".join(part.value for _, part in sorted(upload.parts.items())) for upload in uploads)
-        return Counter(line for body in written for line in body.decode().splitlines())
+        uploads = _closed({upload.key_name: upload for upload in self._store().multiparts.values()})
+        return _lines(b"".join(part.value for _, part in sorted(upload.parts.items())) for upload in uploads)
 
     def expire(self) -> None:
         for upload in self._client.list_multipart_uploads(Bucket=self._bucket).get("Uploads", ()):
@@ -130,6 +125,19 @@ class _Uploads(dict[str, Any]):
         from moto.s3.exceptions import NoSuchUpload
 
         raise NoSuchUpload(upload)
+
+
+def _closed(by_name: Mapping[str, T]) -> Iterable[T]:
+    """Return what each writer closed at checkpoint 3: the first that is hidden. What it opened since is of no checkpoint."""
+    first: dict[str, tuple[int, T]] = {}
+    for name, file in by_name.items():
+        writer, _, count = name.partition(".inprogress")[0].rpartition("-")
+        first[writer] = min(first.get(writer, (int(count), file)), (int(count), file), key=lambda found: found[0])
+    return [file for _, file in first.values()]
+
+
+def _lines(files: Iterable[bytes]) -> Counter[str]:
+    return Counter(line for file in files for line in file.decode().splitlines())
 
 
 class IcebergTable:
