@@ -143,7 +143,7 @@ def _has_seen(told: Advice, way: Way, commits: int, *, is_ordered: bool) -> bool
 
 def _short(advised: Mapping[str, Any]) -> str:
     """Return what a restore would do, as a row of the advice counts it."""
-    words = {"lost": "loses", "twice": "doubles", "commits": "commit first", "rolled_back": "commit none of"}
+    words = {"lost": "loses", "twice": "doubles", "commits": "commit first", "rolled_back": "leave"}
     said = [f"{word} {advised[name]}" for name, word in words.items() if advised[name]]
     return ", ".join(said) or ("safe" if advised["is_safe"] else "unknown")
 

@@ -23,6 +23,7 @@ from tests.integration.flink_orders_job import PARALLELISM, JobSources, OrdersJo
 
 FLINK = {"execution.checkpointing.min-pause": "1000ms"}
 """On a busy machine too, checkpoint 3 has the orders of a second."""
+
 T = TypeVar("T")
 
 
