@@ -1,6 +1,7 @@
 """Records that Flink loses when it is killed between pre-commit and commit, without indoubt and with an order to commit.
 
     python -m benchmarks.flink_rescue --flink DIR [--rounds 3] [--outage 30] [--timeout 15000] [--json] [--standing]
+    python -m benchmarks.flink_rescue --sink files|s3|iceberg [--json]
 
 Each round runs ``flink.sh failure`` twice on the same broker: kill -9 as soon as checkpoint 3 has its ``_metadata``, an outage
 longer than the transaction timeout, a restore from that checkpoint, then a read_committed reader counts 250,000 records. In one
@@ -9,7 +10,8 @@ has no REST API to ask, as when a JobManager died: it finds the checkpoint by --
 ``indoubt advise`` says how many transactions it loses; in the run without an order it is asked until the timeout has passed.
 Needs flink.sh, Maven and 5 minutes a round.
 
-``--standing`` has no operator: a standing order commits (flink_standing.py).
+``--standing`` has no operator: a standing order commits (flink_standing.py). ``--sink`` measures the FileSink or Iceberg instead,
+without DIR (flink_rescue_sinks.py).
 """
 
 from __future__ import annotations
@@ -17,19 +19,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
-
-import httpx
 
 from benchmarks import flink, flink_standing, machine
+from benchmarks.advised_order import Rescue, advice, rescue
 from benchmarks.figures import row
-from benchmarks.running_collector import ROOT, RunningCollector
+from benchmarks.running_collector import RunningCollector
 from demo.broker import Broker
 from demo.prerequisites import java_home
 from indoubt.resource_managers.kafka.connection import KafkaConnection
@@ -37,17 +35,7 @@ from indoubt.resource_managers.kafka.connection import KafkaConnection
 RECORDS = 250_000
 """What flink.sh produces for this run."""
 OPERATOR = "benchmark-operator"
-VERDICT_LIMIT_S, LOSS_LIMIT_S = 12.0, 60.0
 RESCUE_RESULT = "FLINK_RESCUE_RESULT"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rescue:
-    """What the order found: seconds from the checkpoint's ``_metadata`` to the verdict and to the end of the commit."""
-
-    verdict_s: float
-    committed_s: float
-    committed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,45 +51,18 @@ class Outcome:
     advised_lost: int
 
 
-def rescue(checkpoint: Path) -> Rescue:
-    """Wait for the verdict and give the order, as a person on call does. Raises RuntimeError when there is nothing to commit."""
-    written_s = (checkpoint / "_metadata").stat().st_mtime
-    headers = {"Authorization": f"Bearer {os.environ['INDOUBT_TOKEN']}"}
-    url = f"{os.environ['INDOUBT_COLLECTOR_URL']}/api/v1/transactions"
-    deadline = time.time() + VERDICT_LIMIT_S
-    rows: list[dict[str, Any]] = []
-    while not rows:
-        if time.time() > deadline:
-            raise RuntimeError(f"no transaction had the verdict 'commit it' within {VERDICT_LIMIT_S:.0f} s of the kill")
-        rows = httpx.get(url, params={"verdict": "commit it"}, headers=headers).raise_for_status().json()["rows"]
-        time.sleep(0.02)
-    verdict_s = time.time() - written_s
-    words = ("--yes", "--reason", "Flink is gone", "--confirm", rows[0]["commit_confirmation"], "--json")
-    command = [sys.executable, "-m", "indoubt", "commit", "--verdict", "commit it", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-    if done.returncode != 0:
-        raise RuntimeError(f"the order ended with {done.returncode}: {done.stdout}{done.stderr}")
-    steps = json.loads(done.stdout.splitlines()[-1])["steps"]
-    committed = sum(step["outcome"] == "committed" for step in steps)
-    return Rescue(verdict_s=verdict_s, committed_s=time.time() - written_s, committed=committed)
-
-
 def advised_lost(checkpoint: Path, *, is_waited_for: bool) -> int:
     """Return how many transactions a restore from a checkpoint loses, as ``indoubt advise`` says before it.
 
     ``is_waited_for``: the first answer that is not 0. Raises RuntimeError when none comes.
     """
     number = int(checkpoint.name.removeprefix("chk-"))
-    command = [sys.executable, "-m", "indoubt", "advise", checkpoint.parent.name, "--json", "--checkpoint", str(number)]
-    deadline = time.time() + LOSS_LIMIT_S
-    while time.time() < deadline:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
-        rows = json.loads(done.stdout)["rows"] if done.stdout else []
-        lost: int | None = next((row["lost"] for row in rows if row["checkpoint"] == number), None)
-        if lost is not None and (lost or not is_waited_for):
-            return lost
-        time.sleep(0.5)
-    raise RuntimeError(f"indoubt advise told of no loss within {LOSS_LIMIT_S:.0f} s: {done.stdout}{done.stderr}")
+    told = advice(
+        checkpoint.parent.name,
+        lambda told: number in told and bool(told[number]["lost"] or not is_waited_for),
+    )
+    lost: int = told[number]["lost"]
+    return lost
 
 
 def run(
@@ -161,12 +122,18 @@ def main() -> int:
     parser.add_argument("--outage", type=int, default=30, help="seconds between the kill and the restore")
     parser.add_argument("--timeout", type=int, default=15_000, help="transaction timeout in ms")
     parser.add_argument("--standing", action="store_true", help="no operator: a standing order commits")
+    parser.add_argument("--sink", choices=("files", "s3", "iceberg"), help="another sink than Kafka's")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     for after_the_kill in ("--rescue", "--advise"):
         parser.add_argument(after_the_kill, nargs=2, metavar=("BOOTSTRAP", "CHECKPOINT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if called := given.rescue or given.advise:
         return _after_the_kill(Path(called[1]), rescued=bool(given.rescue))
+    if given.sink is not None:
+        # Imported here: what flink.sh runs right after the kill does not need it, and its start is measured.
+        from benchmarks import flink_rescue_sinks
+
+        return flink_rescue_sinks.measure(given.sink, is_json=given.json)
     if given.flink is None:
         print(f"Flink: {flink.NOT_MEASURED}")
         return 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from demo.prerequisites import ROOT
@@ -22,7 +23,9 @@ def sqlite(database: Path) -> str:
 
 
 class IcebergJob(OrdersJob):
-    """``catalog``: HADOOP or what ``sqlite`` returns; ``warehouse``, ``checkpoints``: a directory each."""
+    """``catalog``: HADOOP or what ``sqlite`` returns; ``warehouse``, ``checkpoints``: a directory each; ``settings``: of Flink."""
 
-    def __init__(self, catalog: str, warehouse: Path, checkpoints: Path, log: Path) -> None:
-        super().__init__(SOURCES, [catalog, f"file://{warehouse}"], checkpoints, log)
+    def __init__(
+        self, catalog: str, warehouse: Path, checkpoints: Path, log: Path, settings: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(SOURCES, [catalog, f"file://{warehouse}"], checkpoints, log, settings)

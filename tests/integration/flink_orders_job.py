@@ -102,7 +102,8 @@ class OrdersJob:
             taken = self._checkpoints.glob(f"*/chk-{number}/_metadata")
             return max((each.parent for each in taken), key=lambda path: path.stat().st_mtime, default=None)
 
-        return wait_until(f"checkpoint {number}", found, LIMIT_S)
+        checkpoint: Path = wait_until(f"checkpoint {number}", found, LIMIT_S)
+        return checkpoint
 
     def newest_checkpoint(self) -> Path:
         """Return the directory of the checkpoint whose ``_metadata`` was written last."""
@@ -117,5 +118,9 @@ class OrdersJob:
 
     def wait_for_end(self) -> None:
         """Wait until it has written all orders."""
+        assert self.exit_code() == 0, self._log.read_text()[-3000:]
+
+    def exit_code(self) -> int:
+        """Wait until it ends by itself; 0: it has written all orders."""
         assert self._process is not None
-        assert self._process.wait(LIMIT_S) == 0, self._log.read_text()[-3000:]
+        return self._process.wait(LIMIT_S)

@@ -15,7 +15,14 @@ public final class FlinkFiles {
         .withBucketAssigner(new BasePathBucketAssigner<>())
         .build();
     orders.stream().sinkTo(sink).name("orders_files").uid("orders_files");
-    orders.environment.execute("orders");
+    try {
+      orders.environment.execute("orders");
+    } catch (Exception failed) {
+      failed.printStackTrace();
+      System.exit(1);
+    }
+    // Threads of Flink's file system for S3 would keep the JVM.
+    System.exit(0);
   }
 
   private FlinkFiles() {}
