@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, write_manifest
 from pyiceberg.table import Table
 
@@ -25,25 +23,6 @@ from indoubt.lifecycle.errors import ResourceManagerError
 
 JOB, SINK = "a" * 32, "c" * 32
 ROWS = pa.table({"id": ["order 1", "order 2"]})
-
-
-@pytest.fixture
-def catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Catalog]:
-    """Return a catalog that PyIceberg's configuration names."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    given = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/lake"}
-    for name, value in given.items():
-        monkeypatch.setenv(f"PYICEBERG_CATALOG__LAKE__{name.upper()}", value)
-    (tmp_path / "lake").mkdir()
-    made = load_catalog("lake", **given)
-    made.create_namespace("db")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def orders(catalog: Catalog) -> Table:
-    return catalog.create_table("db.orders", ROWS.schema)
 
 
 def named(number: int) -> dict[str, str]:
