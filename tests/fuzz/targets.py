@@ -15,7 +15,7 @@ from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_join import find, views
 from indoubt.collector.history import row_encoding
 from indoubt.collector.observe.transaction_state_log import TOPIC, record_of
-from indoubt.collector.records.formats import lifecycle_event_batch
+from indoubt.collector.records.formats import iceberg_events, lifecycle_event_batch
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
 from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkFile
@@ -31,6 +31,8 @@ from indoubt.collector.records.formats.transaction_state import (
     decode_value,
 )
 from indoubt.collector.records.formats.transaction_state_batch import StateDecoder
+from indoubt.collector.records.iceberg_connect import CoordinatorGroup, Place, TableSeen, Written, place_of
+from indoubt.collector.records.iceberg_snapshots import TableHistory
 from indoubt.collector.records.observations import DecisionSeen, EventSeen, Observation, Observed, Position
 from indoubt.collector.records.xids import as_listed, owner_of, xid_owner
 from indoubt.collector.verdicts.judging import Judged
@@ -194,6 +196,18 @@ def flink_operator_state(data: bytes) -> None:
             continue
 
 
+def iceberg_control_event(data: bytes) -> None:
+    """An event of a sink for Kafka Connect, judged."""
+    try:
+        event = iceberg_events.decode(data)
+    except MalformedRecord:
+        return
+    table = TableSeen(event.table_uuid, TableHistory(snapshots={}, branches={}), {})
+    placed = place_of(Written("c", 0, 1, event), table, CoordinatorGroup(members=0, offsets={}))
+    assert placed.place is Place.LEFT
+    assert f"{event.at_ms + event.rows} {event.commit} {event.group} {event.table}".encode()
+
+
 def _is_committable(committable: FlinkCommittable) -> None:
     assert committable.transactional_id.encode()
     assert 0 <= committable.producer_id < 2**63
@@ -223,6 +237,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         decision_record,
         flink_metadata,
         flink_operator_state,
+        iceberg_control_event,
     )
 }
 JSON_TARGETS = {lifecycle_event.__name__, decision_record.__name__}

@@ -6,7 +6,7 @@ Iceberg gives the fields of a schema numbers that stay when it renames a field: 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
@@ -15,6 +15,7 @@ _MAGIC = b"\xc2\x01"
 _VARINT_BYTES = 10
 _DEPTH = 16
 """How deep values lie in one another at most; a manifest's bounds of partitions lie in 5."""
+_SCHEMA_DEPTH = 4 * _DEPTH
 _FIXED = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 AvroRecord = dict[int | str, Any]
 """By the field's number, or its name where it has none. Numbers, texts, bytes, lists and records; None: null."""
@@ -32,7 +33,7 @@ def read_avro_record(encoded: BigEndianReader) -> AvroRecord:
         schema = json.loads(encoded.utf("a schema"))
     except (ValueError, RecursionError) as error:
         raise encoded.error(f"a schema is no JSON: {error}", at) from None
-    found = _Values(encoded, budget).read(schema)
+    found = _Values(encoded, budget, schema).read(schema)
     encoded.ends("a record of Iceberg")
     if not isinstance(found, dict):
         raise encoded.error("a schema is of no record", at)
@@ -42,9 +43,9 @@ def read_avro_record(encoded: BigEndianReader) -> AvroRecord:
 class _Values:
     """Reads values one after another as their schemas say."""
 
-    def __init__(self, encoded: BigEndianReader, budget: int) -> None:
+    def __init__(self, encoded: BigEndianReader, budget: int, schema: Any) -> None:
         self._encoded, self._left, self._depth = encoded, budget, 0
-        self._named: dict[str, Any] = {}
+        self._named: dict[str, Any] = dict(_named_in(schema))
         self._readers: dict[str, Callable[[Any], Any]] = {
             "int": lambda _: self._number("a number"),
             "long": lambda _: self._number("a number"),
@@ -78,8 +79,8 @@ class _Values:
         if isinstance(kind, str) and kind in _FIXED:
             # No caller asks for these: they are passed over, but for null.
             return self._bytes(_FIXED[kind]) if _FIXED[kind] else None
-        if isinstance(kind, str) and kind in self._named and kind == schema:
-            return self.read(self._named[kind])
+        if isinstance(kind, str) and (named := self._named.get(kind.rpartition(".")[2])) is not None and kind == schema:
+            return self.read(named)
         if isinstance(kind, (dict, list)):
             return self.read(kind)
         raise self._encoded.error(f"a schema has the type {str(kind)[:80]}, which is not known", self._encoded.at)
@@ -88,8 +89,6 @@ class _Values:
         fields = schema.get("fields") if isinstance(schema, dict) else None
         if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
             raise self._encoded.error("a schema's record has no fields", self._encoded.at)
-        if isinstance(name := schema.get("name"), str):
-            self._named[name] = schema
         return {_key(field): self.read(field.get("type")) for field in fields}
 
     def _array(self, schema: Any) -> list[Any]:
@@ -131,6 +130,22 @@ class _Values:
         if not isinstance(size, int):
             raise self._encoded.error("a schema has bytes without a size", self._encoded.at)
         return size
+
+
+def _named_in(schema: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield the types that have a name, by its last part: a schema says each in full once, and then by its name."""
+    if depth > _SCHEMA_DEPTH:
+        return
+    if isinstance(schema, dict):
+        if schema.get("type") in ("record", "fixed") and isinstance(name := schema.get("name"), str):
+            yield name.rpartition(".")[2], schema
+        fields = schema.get("fields")
+        below = [schema.get("type"), schema.get("items"), *(fields if isinstance(fields, list) else [])]
+    else:
+        below = schema if isinstance(schema, list) else []
+    for each in below:
+        if isinstance(each, (dict, list)):
+            yield from _named_in(each, depth + 1)
 
 
 def _key(field: dict[str, Any]) -> int | str:
