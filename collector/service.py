@@ -58,6 +58,7 @@ from indoubt.collector.observe.aborted_offsets import AbortedOffsets
 from indoubt.collector.observe.clocks import Clocks
 from indoubt.collector.observe.cluster_id import ClusterName
 from indoubt.collector.observe.decision_log import DecisionTopic
+from indoubt.collector.observe.iceberg_connect import IcebergConnect
 from indoubt.collector.observe.lifecycle_topic import LifecycleTopic
 from indoubt.collector.observe.partitions import Partitions
 from indoubt.collector.observe.source import Observer, ObserverStatus
@@ -302,6 +303,8 @@ def _observers(
                 needed=needed,
             )
         )
+    interval_ms = tunable.remote_checkpoint_polling_ms
+    found += [IcebergConnect(current, connection, topic, interval_ms=interval_ms) for topic in tunable.control_topics]
     found.append(Clocks(current, connection, broker))
     found.append(AbortedOffsets(current, store, KafkaRecordOffsets(connection)))
     return found

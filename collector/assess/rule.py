@@ -24,6 +24,7 @@ class Source(Enum):
     CHECKPOINTS = (ObserverKind.LIFECYCLE_EVENTS,)
     PARTITIONS = (ObserverKind.PARTITIONS,)
     DATABASES = (ObserverKind.DATABASE,)
+    CONTROL_TOPICS = (ObserverKind.ICEBERG_CONNECT,)
     OBSERVERS = ()
     """The observers themselves: just started, they cannot say yet whether they are down."""
 

@@ -107,6 +107,7 @@ class TunableSettings:
     decision_topic: Name = "transaction_decisions"
     pipeline_order_topic: Name = "pipeline_orders"
     connect_offsets_topics: Name = CONNECT_OFFSETS
+    iceberg_control_topics: Name = "control-iceberg"
     kubernetes_url: Address = ""
     kubernetes_credentials: Name = "/var/run/secrets/kubernetes.io/serviceaccount"
     kubernetes_polling_ms: Whole = 5_000
@@ -116,8 +117,16 @@ class TunableSettings:
     @property
     def offsets_topics(self) -> tuple[str, ...]:
         """Return the topics with the offsets of what applications read, ``__consumer_offsets`` first."""
-        names = (name.strip() for name in self.connect_offsets_topics.split(","))
-        return (CONSUMER_OFFSETS, *(name for name in names if name))
+        return (CONSUMER_OFFSETS, *_names(self.connect_offsets_topics))
+
+    @property
+    def control_topics(self) -> tuple[str, ...]:
+        """Return the control topics of Iceberg's sinks for Kafka Connect."""
+        return _names(self.iceberg_control_topics)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def defaults() -> dict[str, object]:

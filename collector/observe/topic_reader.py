@@ -26,7 +26,7 @@ CHECK_EVERY_S = 2.0
 CERTAIN_FOR_S = 0.1
 """How long after a poll the topic is taken for the same: it cannot be deleted, made and filled beyond its end in less."""
 BATCH = 10_000
-_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
 _DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED)
 log = logging.getLogger(__name__)
 
@@ -303,7 +303,7 @@ class TopicReader:
         return partitions
 
     def _classified(self, error: KafkaError) -> ResourceManagerError:
-        if error.code() in _MISSING:
+        if error.code() in MISSING:
             return MissingTopic(f"topic {self._topic} does not exist")
         if error.code() in _DENIED:
             return ReadDenied(f"topic {self._topic} may not be read: {error.str()}")

@@ -25,6 +25,8 @@ class ObserverKind(Enum):
     FLINK_FILES = "flink files of"
     """Files of FileSinks that checkpoints list."""
     CHECKPOINT_DIRECTORY = "checkpoints of"
+    ICEBERG_CONNECT = "iceberg control topic"
+    """What Iceberg's sinks for Kafka Connect have written, and whether it is in their tables."""
     KUBERNETES = "kubernetes"
     """Which Flink clusters there are, by the resources of Flink's operator."""
 

@@ -29,6 +29,7 @@ from indoubt.collector.records.facts import (
 )
 from indoubt.collector.records.flink_job_facts import FlinkJobFacts, newest_first
 from indoubt.collector.records.formats.lifecycle_event_batch import EventColumns
+from indoubt.collector.records.iceberg_connect import ConnectSeen
 from indoubt.collector.records.log_settings import LogSettings
 from indoubt.collector.records.observations import BrokerRecord, Observed, OperatorOrder, Quarantined
 from indoubt.collector.runtime.clock import CLOCK, now_ms
@@ -75,6 +76,8 @@ class CurrentState:
         self.flink = CurrentFlink(self.reading, self.changed)
         self.transactions = CurrentTransactions(self.reading, self._moment)
         self.clocks = ClockOffsets()
+        self.iceberg_connect: Mapping[str, ConnectSeen] = {}
+        """Control topic -> what its observer saw last."""
 
     def load(self) -> None:
         """Rebuild state from history; a damaged file is set aside, and what it had comes again. Raises StoreFailed."""

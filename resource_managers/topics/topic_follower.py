@@ -17,13 +17,15 @@ log = logging.getLogger(__name__)
 
 
 class TopicFollower:
-    """A context manager; ``begin``: the first offset to read of each partition."""
+    """A context manager; ``begin``: the first offset to read of each partition, or ``since_ms``: from which time (epoch ms)."""
 
-    def __init__(self, connection: KafkaConnection, topic: str, group: str, begin: int = 0) -> None:
+    def __init__(
+        self, connection: KafkaConnection, topic: str, group: str, begin: int = 0, since_ms: int | None = None
+    ) -> None:
         settings = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         settings |= {"enable.partition.eof": True, "isolation.level": "read_committed"}
         self._consumer = Consumer(connection.for_librdkafka(**settings, log_level=2), logger=log)
-        self._topic, self._begin = topic, begin
+        self._topic, self._begin, self._since_ms = topic, begin, since_ms
         self._admin = AdminClient(connection.for_librdkafka(log_level=2), logger=log)
         self._stalled = StalledPartitions(self._admin, topic, IsolationLevel.READ_COMMITTED)
         self._read_to: dict[int, int] = {}
@@ -31,14 +33,18 @@ class TopicFollower:
     def __enter__(self) -> TopicFollower:
         try:
             found = self._consumer.list_topics(self._topic, timeout=CALL_LIMIT_S).topics[self._topic].partitions
+            begins = [TopicPartition(self._topic, number, self._begin) for number in found]
+            if self._since_ms is not None:
+                times = [TopicPartition(self._topic, number, self._since_ms) for number in found]
+                begins = self._consumer.offsets_for_times(times, CALL_LIMIT_S)
         except KafkaException as error:
             self._consumer.close()
             raise Unreachable(f"topic {self._topic!r} cannot be read: {error.args[0].str()}") from None
         if not found:
             self._consumer.close()
             raise Unreachable(f"topic {self._topic!r} is not known to its broker yet")
-        self._read_to = dict.fromkeys(found, self._begin)
-        self._consumer.assign([TopicPartition(self._topic, number, self._begin) for number in found])
+        self._read_to = {each.partition: max(each.offset, 0) for each in begins}
+        self._consumer.assign(begins)
         return self
 
     def __exit__(self, *_: object) -> None:

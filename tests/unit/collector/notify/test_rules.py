@@ -247,6 +247,7 @@ def test_one_rule_finds_a_thousand_at_most() -> None:
         ({Source.DATABASES}, {"A10"}),
         ({Source.PARTITIONS, Source.DATABASES}, {"A3", "A4", "A10"}),
         ({Source.CHECKPOINTS}, {"A6"}),
+        ({Source.CONTROL_TOPICS}, {"A18"}),
         ({Source.OBSERVERS}, {"A9", "A14", "A15", "A17"}),
         (set(), set()),
     ],

@@ -225,7 +225,7 @@ def test_every_rule_is_documented_in_order_with_its_name() -> None:
 
 
 def test_how_long_a_rule_waits_is_documented() -> None:
-    (told,) = re.findall(r"found for as long as its rule says: (.*?), the others at once", ALERTS)
+    (told,) = re.findall(r"found for as long as its rule says: (.*?), the others at once", " ".join(ALERTS.split()))
     waits = {rule.number: rule.for_ms // 1000 for rule in alert_rules.RULES.values() if rule.for_ms}
     documented: dict[str, int] = {}
     for rules, seconds in re.findall(r"((?:A\d+(?: and )?)+) (\d+) s", told):
