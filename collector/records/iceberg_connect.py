@@ -22,6 +22,7 @@ from indoubt.lifecycle.verdicts import Certainty
 COMMIT = "kafka.connect.commit-id"
 CLOCKS_MS = 60_000
 """So far at most the clocks of the tasks and of who adds snapshots may be apart."""
+CLOCKS_AGREE = "assumed: the clocks of its tasks and of who adds snapshots agree to within a minute"
 
 
 class Written(NamedTuple):
@@ -149,19 +150,21 @@ def place_of(written: Written, table: TableSeen, coordinators: CoordinatorGroup)
         return placed(Place.UNCLEAR, why, once)
     if not table.is_kept_since(event.at_ms - CLOCKS_MS):
         return placed(Place.UNCLEAR, "no snapshot that is kept adds them, and older ones are expired")
+    # What follows rests on clocks: a snapshot that seems older than the event is not looked into.
     newest = newest_offsets(written, table.history)
     if newest is not None and newest[1].get(written.partition, 0) > written.offset:
         return placed(
             Place.PASSED,
             f"no snapshot adds them, and snapshot {newest[0].id} says that the control topic is done up to offset "
-            f"{newest[1][written.partition]}: a coordinator passes over {where}",
+            f"{newest[1][written.partition]}: a coordinator passes over {where}; {CLOCKS_AGREE}",
+            certainty=Certainty.LIKELY,
         )
     read_to = coordinators.offsets.get(written.partition)
     if read_to is not None and read_to > written.offset:
         return placed(
             Place.PASSED,
             f"no snapshot adds them, and its coordinators have read up to offset {read_to}: one that is started passes over "
-            f"{where}; assumed: none that runs still has them to add",
+            f"{where}; {CLOCKS_AGREE}, and none that runs still has them to add",
             certainty=Certainty.LIKELY,
         )
     group = coordinator_group(event.group)
@@ -176,15 +179,13 @@ def place_of(written: Written, table: TableSeen, coordinators: CoordinatorGroup)
             f"no snapshot adds them, and group {group} has {there}: a restarted connector reads the control topic from its end "
             "and leaves them out, unless it has iceberg.kafka.auto.offset.reset=earliest"
         )
-        return placed(
-            Place.LEFT, why, certainty=Certainty.LIKELY if coordinators.members is None else Certainty.CERTAIN
-        )
+        return placed(Place.LEFT, f"{why}; {CLOCKS_AGREE}", certainty=Certainty.LIKELY)
     if coordinators.members is None:
         return placed(
             Place.UNCLEAR, f"no snapshot adds them; who is in group {group} is not known: its protocol is not classic"
         )
     why = f"no snapshot adds them, and group {group} has no member: restart the connector, its coordinator adds them"
-    return placed(Place.LEFT, why)
+    return placed(Place.LEFT, f"{why}; {CLOCKS_AGREE}", certainty=Certainty.LIKELY)
 
 
 def newest_offsets(written: Written, history: TableHistory) -> tuple[Snapshot, Mapping[int, int]] | None:

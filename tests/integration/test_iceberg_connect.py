@@ -137,7 +137,7 @@ def test_what_a_killed_worker_wrote_is_told_until_it_is_in_the_table_and_when_it
         lake.produce(5)
         lake.wait_for_files(2)
         lake.worker.kill()
-    alert = lake.alert("1 file with 5 rows for db.orders: not in the table (certain)")
+    alert = lake.alert("1 file with 5 rows for db.orders: not in the table (likely)")
     assert (alert["severity"], alert["labels"]["pipeline"]) == ("warning", lake.worker.group)
     assert "has no member: restart the connector, its coordinator adds them" in alert["evidence"][0]["fact"]
     assert lake.observer()["error"].startswith("1 write not in the table, ")
@@ -162,10 +162,10 @@ def test_what_was_written_before_the_first_commit_is_left_out_by_a_restart(lake:
         lake.worker.start()
         lake.wait_for_files(1)
         lake.worker.kill()
-    lake.alert("not in the table (certain)", "has no member and no offset", "leaves them out, unless it has")
+    lake.alert("not in the table (likely)", "has no member and no offset", "leaves them out, unless it has")
     lake.worker.start()
     later = lake.produce(3)
     lake.wait_for(later)
-    alert = lake.alert("1 file with 5 rows for db.orders: left out of the table (certain)")
+    alert = lake.alert("1 file with 5 rows for db.orders: left out of the table (likely)")
     assert alert["severity"] == "critical"
     assert lake.read() == later == lake.produced - left_out
