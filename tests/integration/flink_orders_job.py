@@ -26,11 +26,13 @@ LAST = 3
 
 @dataclass(frozen=True)
 class JobSources:
-    """``directory``: has a pom.xml and ``<main class>.java``; ``build``: where the compiled job and what it needs are kept."""
+    """``directory``: has a pom.xml and ``<main class>.java``; ``build``: where the compiled program and what it needs are kept."""
 
     directory: Path
     main: str
     build: Path
+    shared: tuple[Path, ...] = (SHARED,)
+    """What else is compiled."""
 
     def compile(self) -> None:
         """Fetch what the job needs, unless that was done, and compile it. Skips tests where Flink cannot be had, and says why."""
@@ -49,7 +51,7 @@ class JobSources:
         classes = self.build / "classes"
         classes.mkdir(parents=True, exist_ok=True)
         own = self.directory / f"{self.main.rpartition('.')[2]}.java"
-        _run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libraries}/*", str(SHARED), str(own)])
+        _run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libraries}/*", *map(str, self.shared), str(own)])
 
     @property
     def command(self) -> list[str]:

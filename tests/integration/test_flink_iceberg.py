@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.integration import flink_iceberg_job
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.flink_iceberg_job import CATALOG, HADOOP, TABLE, IcebergJob, sqlite
 from tests.integration.flink_orders_job import LAST
+from tests.integration.iceberg_rest_catalog import serving
 from tests.integration.kafka_fixtures import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
@@ -67,14 +69,38 @@ def build() -> None:
 
 @pytest.fixture
 def lake(broker: Broker, tmp_path: Path) -> Iterator[Lake]:
-    checkpoints, database = tmp_path / "checkpoints", tmp_path / "catalog.db"
+    with watched(broker, tmp_path, by_sql(tmp_path)) as made:
+        yield made
+
+
+@pytest.fixture
+def lake_by_rest(broker: Broker, tmp_path: Path) -> Iterator[Lake]:
+    """The collector knows the catalog by its REST address; Flink, and who reads, by the database behind it."""
+    with (
+        serving(tmp_path / "catalog.db", tmp_path / "warehouse", tmp_path / "rest.log") as address,
+        watched(broker, tmp_path, {"type": "rest", "uri": address}) as made,
+    ):
+        yield made
+
+
+def by_sql(directory: Path) -> dict[str, str]:
+    return {
+        "type": "sql",
+        "uri": f"sqlite:///{directory}/catalog.db",
+        "warehouse": f"file://{directory}/warehouse",
+    }
+
+
+@contextmanager
+def watched(broker: Broker, tmp_path: Path, given: dict[str, str]) -> Iterator[Lake]:
+    """Yield a job whose collector is ``given`` these properties of its catalog."""
+    checkpoints = tmp_path / "checkpoints"
     checkpoints.mkdir()
-    job = IcebergJob(sqlite(database), tmp_path / "warehouse", checkpoints, tmp_path / "flink.log")
-    given = {"type": "sql", "uri": f"sqlite:///{database}", "warehouse": f"file://{tmp_path}/warehouse"}
+    job = IcebergJob(sqlite(tmp_path / "catalog.db"), tmp_path / "warehouse", checkpoints, tmp_path / "flink.log")
     named = {f"PYICEBERG_CATALOG__{CATALOG.upper()}__{name.upper()}": value for name, value in given.items()}
     arguments = ["--flink", f"shop=http://127.0.0.1:{job.port}", "--flink-checkpoints", f"shop={checkpoints}"]
     with running(broker.bootstrap_servers, tmp_path / "collector", arguments, {**SETTINGS, **named}) as collector:
-        catalog = load_catalog(CATALOG, **given)
+        catalog = load_catalog(CATALOG, **by_sql(tmp_path))
         yield Lake(job, collector, catalog)
         job.kill()
         catalog.close()
@@ -89,7 +115,11 @@ def left_undone(lake: Lake) -> tuple[Path, dict[str, Any]]:
     return checkpoint, lake.commit(rule=23, verdict="commit it", may_commit=True, may_abort=False)
 
 
-def test_a_commit_that_a_killed_job_left_is_done_by_an_order_and_a_restore_repeats_nothing(lake: Lake) -> None:
+@pytest.mark.parametrize("of", ["lake", "lake_by_rest"])
+def test_a_commit_that_a_killed_job_left_is_done_by_an_order_and_a_restore_repeats_nothing(
+    of: str, request: pytest.FixtureRequest
+) -> None:
+    lake: Lake = request.getfixturevalue(of)
     checkpoint, row = left_undone(lake)
     before = lake.read()
     assert "no snapshot of the table adds them" in json.dumps(row["evidence"])
