@@ -20,7 +20,7 @@ LISTED_EVERY_S = 60.0
 
 
 class IcebergCatalogs:
-    """Keeps its catalogs and where their tables lie; what a table has is read anew each time. For one thread."""
+    """Keeps its catalogs and where their tables lie; what a table has is read anew each time."""
 
     def __init__(self) -> None:
         self._catalogs: dict[str, Any] = {}
@@ -89,6 +89,7 @@ def history_of(table: Any) -> TableHistory:
             parent=each.parent_snapshot_id,
             at_ms=each.timestamp_ms,
             summary=each.summary.additional_properties if each.summary is not None else {},
+            operation=each.summary.operation.value if each.summary is not None else "",
         )
         for each in table.metadata.snapshots
     }

@@ -6,10 +6,17 @@ again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from indoubt.collector.observe.iceberg_catalogs import IcebergCatalogs, asking, history_of, plain_location, pyiceberg
-from indoubt.collector.records.formats.pending_files import FileSeen, IcebergCommit, PendingFile, Standing
+from indoubt.collector.records.formats.pending_files import (
+    FileSeen,
+    IcebergCommit,
+    IcebergManifest,
+    PendingFile,
+    Standing,
+)
 from indoubt.collector.records.iceberg_snapshots import (
     CHECKPOINT,
     JOB,
@@ -26,12 +33,12 @@ _LACKED = FileSeen(standing=Standing.HIDDEN)
 
 
 class IcebergTables:
-    """What a table has is read anew each time. For one thread."""
+    """What a table has is read anew each time."""
 
     def __init__(self) -> None:
         self._catalogs = IcebergCatalogs()
         self._added: dict[str, frozenset[str]] = {}
-        """Target -> the data files that a commit adds, as its manifests said while they were there."""
+        """Target -> the data files that a commit adds, as its manifests said while they were there; until it is visible or gone."""
 
     def look(self, file: PendingFile) -> FileSeen:
         """Return how its table has a commit. Raises ResourceManagerError where that cannot be asked."""
@@ -45,36 +52,57 @@ class IcebergTables:
         commit = _commit_of(file)
         with asking(_place(commit)):
             table = self._catalogs.table(_place(commit))
-            placed = place_of(commit, history_of(table))
+            history = history_of(table)
+            placed = place_of(commit, history)
             seen = self._seen(file, commit, table, placed)
             if seen != _LACKED:
                 raise ResourceManagerError(f"{file.target} is {seen.standing.value} now{_because(seen.why)}")
-            _append(table, commit, placed)
+            _append(table, commit, placed, only_appends=history.only_appends(commit.operator))
             after = place_of(commit, history_of(self._catalogs.table(_place(commit))))
         if after.place is not Place.ADDED:
             raise ResourceManagerError(f"{file.target} is {after.place.value} after that")
 
     def _seen(self, file: PendingFile, commit: IcebergCommit, table: Any, placed: Placed) -> FileSeen:
         """Return the standing of a commit; what its manifests list is kept, for when they are gone."""
-        there = bool(commit.manifests) and all(
-            table.io.new_input(manifest.path).exists() for manifest in commit.manifests
-        )
-        if there and file.target not in self._added:
-            self._added[file.target] = frozenset(each.data_file.file_path for each in _entries(table, commit))
+        there = [manifest for manifest in commit.manifests if table.io.new_input(manifest.path).exists()]
+        is_whole = bool(there) and len(there) == len(commit.manifests)
+        if is_whole and file.target not in self._added:
+            self._added[file.target] = _files(table, there)
+        seen = self._standing(file, commit, table, placed, there, is_whole=is_whole)
+        if seen.standing in (Standing.VISIBLE, Standing.MISSING):
+            self._added.pop(file.target, None)
+        return seen
+
+    def _standing(
+        self,
+        file: PendingFile,
+        commit: IcebergCommit,
+        table: Any,
+        placed: Placed,
+        there: list[IcebergManifest],
+        *,
+        is_whole: bool,
+    ) -> FileSeen:
         ids = ", ".join(str(each.id) for each in placed.snapshots)
         match placed.place:
             case Place.ADDED if len(placed.snapshots) > 1:
                 why = f"snapshots {ids} add it: its rows may be there {len(placed.snapshots)} times"
                 return FileSeen(standing=Standing.VISIBLE, why=why)
             case Place.ADDED:
-                return FileSeen(standing=Standing.VISIBLE)
+                # Flink removes the manifests of what it has added.
+                left = _files(table, there) if there else frozenset()
+                lacking = left - _added_by(table, placed.snapshots[0])
+                if not lacking:
+                    return FileSeen(standing=Standing.VISIBLE)
+                why = f"snapshot {ids} names this checkpoint, without {counted(len(lacking), 'file')} of its"
+                return FileSeen(standing=Standing.HIDDEN, why=why)
             case Place.PASSED:
-                return self._passed(file, table, placed.snapshots[0], there)
+                return self._passed(file, table, placed.snapshots[0], is_whole)
             case Place.ROLLED_BACK:
                 return FileSeen(
                     standing=Standing.MISSING, why=f"snapshot {ids} added it, and the table was rolled back behind it"
                 )
-            case Place.ABSENT if there:
+            case Place.ABSENT if is_whole:
                 return _LACKED
             case Place.ABSENT if not commit.manifests:
                 return FileSeen(
@@ -89,19 +117,14 @@ class IcebergTables:
                     standing=Standing.UNCLEAR, why="no snapshot that is kept adds it, and older ones are not kept"
                 )
 
-    def _passed(self, file: PendingFile, table: Any, later: Snapshot, there: bool) -> FileSeen:
+    def _passed(self, file: PendingFile, table: Any, later: Snapshot, is_whole: bool) -> FileSeen:
         """Return the standing where a later number of the same sink is in the table: by the files which that snapshot adds."""
         files = self._added.get(file.target)
         if files:
-            added = {
-                entry.data_file.file_path
-                for manifest in table.snapshot_by_id(later.id).manifests(table.io)
-                for entry in manifest.fetch_manifest_entry(table.io)
-                if entry.data_file.file_path in files
-            }
-            if added == files:
+            lacking = files - _added_by(table, later)
+            if not lacking:
                 return FileSeen(standing=Standing.VISIBLE)
-            if not added and there:
+            if lacking == files and is_whole:
                 return FileSeen(
                     standing=Standing.HIDDEN,
                     why=f"snapshot {later.id} names checkpoint {later.checkpoint} of the same job and sink, without its files",
@@ -121,12 +144,27 @@ def _place(commit: IcebergCommit) -> str:
     return commit.table or plain_location(commit.location)
 
 
-def _entries(table: Any, commit: IcebergCommit) -> list[Any]:
-    """Return the entries of the manifests that Flink wrote for a commit."""
+def _files(table: Any, manifests: Iterable[IcebergManifest]) -> frozenset[str]:
+    """Return the data files that manifests of Flink list."""
+    return frozenset(each.data_file.file_path for each in _entries(table, manifests))
+
+
+def _added_by(table: Any, snapshot: Snapshot) -> frozenset[str]:
+    """Return the data files in the manifests that a snapshot wrote: those that it adds."""
+    return frozenset(
+        entry.data_file.file_path
+        for manifest in table.snapshot_by_id(snapshot.id).manifests(table.io)
+        if manifest.added_snapshot_id == snapshot.id
+        for entry in manifest.fetch_manifest_entry(table.io)
+    )
+
+
+def _entries(table: Any, listed: Iterable[IcebergManifest]) -> list[Any]:
+    """Return the entries of manifests that Flink wrote for a commit."""
     manifests = pyiceberg("manifest")
     return [
         entry
-        for each in commit.manifests
+        for each in listed
         for entry in manifests.ManifestFile.from_args(
             manifest_path=each.path,
             manifest_length=each.size,
@@ -139,16 +177,18 @@ def _entries(table: Any, commit: IcebergCommit) -> list[Any]:
     ]
 
 
-def _append(table: Any, commit: IcebergCommit, placed: Placed) -> None:
+def _append(table: Any, commit: IcebergCommit, placed: Placed, *, only_appends: bool) -> None:
     """Add the files by one snapshot, unless the table changes meanwhile. Raises ResourceManagerError."""
     instead = "restore the job from the checkpoint that lists it, which adds them"
     if any(manifest.holds_deletes for manifest in commit.manifests):
         raise ResourceManagerError(f"it deletes rows besides, which only Flink's own commit does right: {instead}")
+    if not only_appends:
+        raise ResourceManagerError(f"no snapshot shows that its sink only adds rows: it may replace some. {instead}")
     if table.catalog.name == "static-table":
         raise ResourceManagerError(f"its table has no catalog that would refuse a second writer: {instead}")
     if not placed.branch:
         raise ResourceManagerError(f"which branch of the table its sink writes to is not known: {instead}")
-    entries = _entries(table, commit)
+    entries = _entries(table, commit.manifests)
     rows = sum(entry.data_file.record_count for entry in entries)
     if (len(entries), rows) != (sum(m.files for m in commit.manifests), sum(m.rows for m in commit.manifests)):
         raise ResourceManagerError(

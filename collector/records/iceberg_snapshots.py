@@ -15,16 +15,17 @@ from typing import NamedTuple
 from indoubt.collector.records.formats.pending_files import IcebergCommit
 
 JOB, OPERATOR, CHECKPOINT = "flink.job-id", "flink.operator-id", "flink.max-committed-checkpoint-id"
-MAIN = "main"
+MAIN, APPEND = "main", "append"
 
 
 class Snapshot(NamedTuple):
-    """One snapshot of a table; ``at_ms``: epoch ms, the clock of who added it."""
+    """A snapshot; ``at_ms``: epoch ms, the clock of who added it; ``operation``: append, overwrite, delete, replace."""
 
     id: int
     parent: int | None
     at_ms: int
     summary: Mapping[str, str]
+    operation: str = ""
 
     @property
     def checkpoint(self) -> int:
@@ -46,6 +47,11 @@ class TableHistory:
         while at is not None and at in self.snapshots:
             yield self.snapshots[at]
             at = self.snapshots[at].parent
+
+    def only_appends(self, operator: str) -> bool:
+        """Say whether the snapshots of an operator of Flink show that it adds rows, and neither replaces nor deletes any."""
+        own = {each.operation for each in self.snapshots.values() if each.summary.get(OPERATOR) == operator}
+        return own == {APPEND}
 
 
 class Place(Enum):

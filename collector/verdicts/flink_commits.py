@@ -63,12 +63,12 @@ def rule_22_set_back(case: FlinkCase) -> Judgement | None:
 
 
 def rule_39_left_out(case: FlinkCase) -> Judgement | None:
-    """Its table has a later commit of the same job and sink without its files: Flink takes it for done, whenever it looks."""
+    """Its table has this checkpoint of its job and sink, or a later one, without its files: Flink takes it for done."""
     if not case.listings or not case.left_out:
         return None
     follows = (
-        "restored, its sink takes every checkpoint up to that number for added, and leaves this one out (apache/iceberg#10892). "
-        "Restore from an earlier checkpoint under a new job id, or add its files by hand: its manifest names them"
+        "restored, its sink takes every checkpoint up to that number for added, and leaves these files out (apache/iceberg#10892, "
+        "#14090). Restore from an earlier checkpoint under a new job id, or add its files by hand: its manifest names them"
     )
     return Judgement(
         verdict=Verdict.UNKNOWN,

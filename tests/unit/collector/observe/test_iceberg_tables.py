@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, write_manifest
 from pyiceberg.table import Table
 
+from indoubt.collector.observe import iceberg_tables
 from indoubt.collector.observe.iceberg_tables import IcebergTables
 from indoubt.collector.records.formats.pending_files import (
     FileSeen,
@@ -36,8 +38,9 @@ def named(number: int) -> dict[str, str]:
 def pending(table: Table, number: int, *, rows: int = ROWS.num_rows) -> PendingFile:
     """Write a data file and a manifest as Flink's sink does at a checkpoint, and return the commit that it lists."""
     location = table.location().removeprefix("file://")
-    name = f"{JOB}-{SINK}-{number}"
-    scratch = table.catalog.create_table(f"db.made_{number}_{len(list(Path(location).rglob('*')))}", ROWS.schema)
+    made = len(list(Path(location).rglob("*")))
+    name = f"{JOB}-{SINK}-{number}-{made}"
+    scratch = table.catalog.create_table(f"db.made_{number}_{made}", ROWS.schema)
     scratch.append(ROWS)
     (data,) = [task.file for task in scratch.scan().plan_files()]
     path = f"{location}/metadata/{name}.avro"
@@ -48,6 +51,18 @@ def pending(table: Table, number: int, *, rows: int = ROWS.num_rows) -> PendingF
     listed = IcebergManifest(path=path, size=Path(path).stat().st_size, spec=0, files=1, rows=rows, holds_deletes=False)
     commit = IcebergCommit(job=JOB, operator=SINK, checkpoint_id=number, manifests=(listed,))
     return PendingFile(target=commit.target, size=None, commit=commit)
+
+
+def add(table: Table, number: int, *files: PendingFile) -> None:
+    """Add the files of commits by one snapshot, as Flink's sink does for checkpoint ``number``; without any: an empty one."""
+    now = table.catalog.load_table("db.orders")
+    with now.transaction() as transaction:
+        update = transaction.update_snapshot(snapshot_properties=named(number))
+        with update.fast_append() as append:
+            for file in files:
+                assert file.commit is not None
+                for entry in iceberg_tables._entries(table, file.commit.manifests):
+                    append.append_data_file(entry.data_file)
 
 
 def read(table: Table) -> list[str]:
@@ -74,15 +89,33 @@ def test_a_commit_that_the_table_lacks_is_hidden_and_added_once_by_an_order(orde
 
 
 def test_what_the_sink_added_itself_is_visible(orders: Table) -> None:
-    file = pending(orders, 3)
-    orders.append(ROWS, snapshot_properties=named(3))
-    assert IcebergTables().look(file).standing is Standing.VISIBLE
+    file, tables = pending(orders, 3), IcebergTables()
+    add(orders, 3, file)
+    assert tables.look(file).standing is Standing.VISIBLE
+    assert file.commit is not None
+    # It removes its manifests then.
+    Path(file.commit.manifests[0].path).unlink()
+    assert tables.look(file).standing is Standing.VISIBLE
+
+
+def test_files_that_the_snapshot_of_their_checkpoint_lacks_are_left_out(orders: Table) -> None:
+    one, other = pending(orders, 3), pending(orders, 3)
+    assert one.commit is not None
+    assert other.commit is not None
+    both = replace(one, commit=replace(one.commit, manifests=one.commit.manifests + other.commit.manifests))
+    add(orders, 3, one)
+    Path(one.commit.manifests[0].path).unlink()
+    seen = IcebergTables().look(both)
+    assert seen.standing is Standing.HIDDEN
+    assert "names this checkpoint, without 1 file of its" in seen.why
+    with pytest.raises(ResourceManagerError, match="is hidden now: snapshot"):
+        IcebergTables().add(both)
 
 
 def test_rows_that_two_snapshots_add_are_told_of(orders: Table) -> None:
     file = pending(orders, 3)
     for _ in range(2):
-        orders.append(ROWS, snapshot_properties=named(3))
+        add(orders, 3, file)
     seen = IcebergTables().look(file)
     assert (seen.standing, "may be there 2 times" in seen.why) == (Standing.VISIBLE, True)
 
@@ -111,19 +144,14 @@ def test_one_whose_list_is_gone_is_known_by_its_name_and_its_end_seen(orders: Ta
     )
     with pytest.raises(ResourceManagerError, match="is unclear now"):
         tables.add(by_name)
-    tables.add(file)
+    add(orders, 3, file)
     assert tables.look(by_name).standing is Standing.VISIBLE
 
 
 def test_a_later_commit_that_adds_its_files_has_it(orders: Table) -> None:
     file, tables = pending(orders, 3), IcebergTables()
     assert tables.look(file).standing is Standing.HIDDEN
-    assert file.commit is not None
-    (entry,) = _entries(orders, file.commit)
-    with orders.transaction() as transaction:
-        update = transaction.update_snapshot(snapshot_properties=named(4))
-        with update.fast_append() as append:
-            append.append_data_file(entry)
+    add(orders, 4, file)
     assert tables.look(file).standing is Standing.VISIBLE
 
 
@@ -139,12 +167,13 @@ def test_without_its_manifest_it_is_gone(orders: Table) -> None:
 
 
 def test_a_writer_in_between_stops_an_order(orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(orders, 2)
     file, tables = pending(orders, 3), IcebergTables()
     look = IcebergTables._seen
 
     def flink_comes_first(self: IcebergTables, *given: Any) -> FileSeen:
         seen = look(self, *given)
-        orders.catalog.load_table("db.orders").append(ROWS, snapshot_properties=named(3))
+        add(orders, 3, file)
         return seen
 
     monkeypatch.setattr(IcebergTables, "_seen", flink_comes_first)
@@ -162,9 +191,20 @@ def test_what_an_order_would_not_do_right_is_refused(orders: Table, change: dict
     assert file.commit is not None
     manifest = file.commit.manifests[0]._replace(**change)
     commit = IcebergCommit(job=JOB, operator=SINK, checkpoint_id=3, manifests=(manifest,))
+    add(orders, 2)
     with pytest.raises(ResourceManagerError, match=f"{why}.*restore the job from the checkpoint that lists it"):
         IcebergTables().add(PendingFile(target=commit.target, size=None, commit=commit))
     assert read(orders) == []
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_a_sink_that_may_replace_rows_gets_no_order(orders: Table, replaces: bool) -> None:
+    file = pending(orders, 3)
+    if replaces:
+        add(orders, 1, pending(orders, 1))
+        orders.catalog.load_table("db.orders").overwrite(ROWS, snapshot_properties=named(2))
+    with pytest.raises(ResourceManagerError, match=r"no snapshot shows that its sink only adds rows.*restore the job"):
+        IcebergTables().add(file)
 
 
 def test_a_table_of_the_dynamic_sink_is_found_by_its_name(orders: Table) -> None:
@@ -198,9 +238,3 @@ def test_a_hadoop_table_is_read_by_its_hint_and_not_written(orders: Table) -> No
     assert IcebergTables().look(file).standing is Standing.HIDDEN
     with pytest.raises(ResourceManagerError, match="no catalog that would refuse a second writer"):
         IcebergTables().add(file)
-
-
-def _entries(table: Table, commit: IcebergCommit) -> list[DataFile]:
-    from indoubt.collector.observe import iceberg_tables
-
-    return [entry.data_file for entry in iceberg_tables._entries(table, commit)]
