@@ -18,10 +18,10 @@ from indoubt.collector.verdicts.flink_evidence import (
     STORE,
     beside_the_lists,
     checkpoint_name,
+    done_by_job,
     in_the_store,
     in_words,
     listed_exactly,
-    noun_of,
     unread_list,
     what_follows,
 )
@@ -90,7 +90,7 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
     counts = Evidence(fact=known.why, source=STORE if known.by_store else REST, at_ms=known.at_ms)
     evidence: tuple[Evidence, ...] = (listed_exactly(case), counts, *beside_the_lists(case))
     if case.is_branch and case.may_run:
-        fact = f"{in_words(case)}: it commits the {noun_of(case)} itself, and fails if another program has done so"
+        fact = f"{in_words(case)}: it {done_by_job(case)}"
         evidence = (*evidence, Evidence(fact=fact, source=REST))
     if case.now_ms - known.at_ms < case.commit_overdue_ms or (case.is_branch and case.may_run):
         return Judgement(
@@ -104,7 +104,7 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
     if case.is_branch and not case.has_ended and case.in_store() is None:
         fact = (
             f"REST does not answer, so whether {case.name} still runs is not known: commit it only if the job is gone. One that "
-            f"runs commits the {noun_of(case)} itself, and fails if another program has done so"
+            f"runs {done_by_job(case)}"
         )
         evidence = (*evidence, Evidence(fact=fact, source=REST))
         assumes = (*assumes, Assumption.JOB_IS_GONE)

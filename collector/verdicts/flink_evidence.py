@@ -35,6 +35,13 @@ def noun_of(case: FlinkCase) -> str:
     return {FILE_SINK.name: "file", ICEBERG.name: "commit"}.get(case.sink, "branch")
 
 
+def done_by_job(case: FlinkCase) -> str:
+    """Return what a job that runs does about it."""
+    if case.sink == ICEBERG.name:
+        return "adds its files itself, perhaps a second time where another program has"
+    return f"commits the {noun_of(case)} itself, and fails if another program has done so"
+
+
 def in_words(case: FlinkCase) -> str:
     return f"{case.name} runs" if case.is_alive else f"{case.name} may run, it did when REST answered last"
 

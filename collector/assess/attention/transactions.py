@@ -11,7 +11,7 @@ from indoubt.collector.assess.situation import Situation
 from indoubt.collector.assess.transaction_groups import TransactionGroup
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import PIPELINE_KEY
-from indoubt.lifecycle.resource_manager_kinds import DATABASES, FILES
+from indoubt.lifecycle.resource_manager_kinds import DATABASES
 from indoubt.lifecycle.rows.attention import Attention, AttentionKind, Remedy
 from indoubt.lifecycle.verdicts import Verdict
 
@@ -104,9 +104,8 @@ def consequence(group: TransactionGroup) -> str:
     rows = "the rows" if group.rows is None else counted(group.rows, "row")
     these = "these rows" if group.rows is None else "this row" if group.rows == 1 else f"these {group.rows:,} rows"
     it = "it" if group.rows == 1 else "them"
-    # Files are no rows that others could wait for.
-    are_files = all(key.partition(":")[0] == FILES.name for key in group.keys)
-    held, holds = ("", "") if are_files else (" and its locks are held", " and holds its locks")
+    has_locks = any(key.partition(":")[0] in DATABASES for key in group.keys)
+    held, holds = (" and its locks are held", " and holds its locks") if has_locks else ("", "")
     match group.verdict:
         case Verdict.COMMIT_IT if not has_timeout:
             return f"It stays prepared: its rows are invisible{held} until it is committed."

@@ -16,6 +16,7 @@ from indoubt.collector.runtime.time_format import seconds
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.verdicts.restarts import PERSON_MS
 from indoubt.collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
+from indoubt.lifecycle.resource_manager_kinds import DATABASES
 from indoubt.lifecycle.states import TransactionState
 from indoubt.lifecycle.verdicts import Evidence, Verdict
 
@@ -160,8 +161,10 @@ def _commits_of_flink(situation: Situation) -> Iterator[Finding]:
 
 def _uncommitted(t: TransactionView, now_ms: int) -> str:
     """Return what it means that a foreign transaction stays open."""
-    if t.resource_manager != KAFKA:
+    if t.resource_manager in DATABASES:
         return "its rows are invisible, and it keeps its locks until it is ended"
+    if t.resource_manager != KAFKA:
+        return "its rows are invisible until then"
     left = f" in {seconds(max(0, t.deadline_ms - now_ms))}" if t.deadline_ms is not None else ""
     return f"the broker's timeout loses its rows{left}"
 

@@ -83,6 +83,8 @@ def test_a_commit(given: list[Any], seen: FileSeen | None, rule: int, then: str)
     assert "lists exactly this commit" in found.evidence[0].fact
     if found.may_commit:
         assert any("Flink finds the snapshot of that name and adds nothing" in each.fact for each in found.rests_on)
+    if then == GOES_ON:
+        assert any("it adds its files itself, perhaps a second time" in each.fact for each in found.rests_on)
     if rule == 39:
         assert LEFT_OUT.why in [each.fact for each in found.rests_on]
 
