@@ -118,11 +118,11 @@ class OrdersJob:
             self._process.kill()
             self._process.wait(LIMIT_S)
 
-    def wait_for_end(self) -> None:
+    def wait_for_end(self, limit_s: float = LIMIT_S) -> None:
         """Wait until it has written all orders."""
-        assert self.exit_code() == 0, self._log.read_text()[-3000:]
+        assert self.exit_code(limit_s) == 0, self._log.read_text()[-3000:]
 
-    def exit_code(self) -> int:
+    def exit_code(self, limit_s: float = LIMIT_S) -> int:
         """Wait until it ends by itself; 0: it has written all orders."""
         assert self._process is not None
-        return self._process.wait(LIMIT_S)
+        return self._process.wait(limit_s)

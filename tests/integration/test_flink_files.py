@@ -15,12 +15,13 @@ from demo.broker import Broker
 from demo.object_store import BUCKET, KEY, REGION, ObjectStore
 from tests.integration.collector_process import LIMIT_S, CollectorProcess, running
 from tests.integration.flink_files_job import SOURCES, FilesJob
-from tests.integration.flink_orders_job import LAST, PARALLELISM
+from tests.integration.flink_orders_job import LAST, PARALLELISM, PER_SECOND
 from tests.integration.kafka_fixtures import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.long]
-ORDERS, LONG_ORDERS = 400, 4_400
+ORDERS, LONG_ORDERS = 400, 6_400
 NAME = f"chk-{LAST}"
+LEFT_LIMIT_S = 140.0
 SETTINGS = {
     "INDOUBT_FLINK_POLLING_MS": "200",
     "INDOUBT_REMOTE_CHECKPOINT_POLLING_MS": "500",
@@ -218,14 +219,15 @@ def test_what_a_killed_job_left_open_is_removed_once_no_checkpoint_names_it(loca
     newest = local.job.newest_checkpoint()
     local.job.start(LONG_ORDERS, restore=newest)
     # Its own checkpoints name what it has open; one that is taken 30 s after does not name what it had open before.
-    left = wait_until("files that no checkpoint names", lambda: unnamed(local), 3 * LIMIT_S)
+    # Directories are looked through each 10 s, and on a busy machine Flink took 40 s to its first checkpoint.
+    left = wait_until("files that no checkpoint names", lambda: unnamed(local), LEFT_LIMIT_S)
     done = [local.collector.order("abort", row, confirm=row["transaction"]).json() for row in left]
     assert {each["steps"][0]["outcome"] for each in done} == {"aborted"}, done
     for row in left:
         target = Path(row["transaction"])
         assert not list(target.parent.glob(f".{target.name}.inprogress.*"))
         local.collector.wait_for(row["transaction"], state="aborted", verdict="settled")
-    local.job.wait_for_end()
+    local.job.wait_for_end(LONG_ORDERS / PER_SECOND)
     expected = Counter({f"order {number}": 1 for number in range(LONG_ORDERS)})
     assert local.visible() == expected
 

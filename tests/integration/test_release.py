@@ -43,7 +43,8 @@ def test_the_wheel_says_what_it_is_and_needs_neither_spark_nor_a_database(made: 
         metadata = HeaderParser().parsestr(wheel.read(f"{NAME}.dist-info/METADATA").decode())
         assert f"{NAME}.dist-info/licenses/LICENSE" in wheel.namelist()
     assert metadata["License-Expression"] == "Apache-2.0"
-    assert set(metadata.get_all("Provides-Extra")) == {"spark", "mysql", "postgres", "zookeeper", "msk", "mcp", "s3"}
+    extras = {"spark", "mysql", "postgres", "zookeeper", "msk", "mcp", "s3", "iceberg"}
+    assert set(metadata.get_all("Provides-Extra")) == extras
     needed = [text for text in metadata.get_all("Requires-Dist") if "extra ==" not in text]
     assert not [text for text in needed if re.match(r"pyspark|pymysql|psycopg|aws", text, re.IGNORECASE)]
 
