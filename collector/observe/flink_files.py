@@ -74,7 +74,10 @@ class FlinkFiles(Observer):
     def note(self) -> str:
         """Return what could not be looked for, or not be told."""
         unclear = {target: seen.why for target, seen in self._seen.items() if seen.standing is Standing.UNCLEAR}
-        told = [(self._unasked, "cannot be looked for"), (unclear, "cannot be told")]
+        twice = {
+            target: seen.why for target, seen in self._seen.items() if seen.standing is Standing.VISIBLE and seen.why
+        }
+        told = [(self._unasked, "cannot be looked for"), (unclear, "cannot be told"), (twice, "may be there twice")]
         return "; ".join(
             f"{counted(len(files), 'file')} {what}, the last of them {list(files)[-1]}: {list(files.values())[-1]}"
             for files, what in told

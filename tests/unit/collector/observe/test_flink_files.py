@@ -14,10 +14,11 @@ import pytest
 from indoubt.collector.act.orders.file_participant import FileParticipant
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe import flink_files
+from indoubt.collector.observe.flink_file_store import FileStore
 from indoubt.collector.observe.flink_files import FlinkFiles
 from indoubt.collector.records.flink_job_facts import PATH_SKEW_MS
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkStatus, ListedFile, SinkCommits
-from indoubt.collector.records.formats.pending_files import PendingFile, Standing
+from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing
 from indoubt.collector.records.observations import Observed, Position
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.serve.api import branch_metrics
@@ -139,6 +140,17 @@ def test_what_is_unclear_is_said(watched: Watched) -> None:
     assert watched.seen(cut) is None
     assert "cannot be told, the last of them" in watched.files.note
     assert "it is hidden with 8 bytes, and 99 were written" in watched.files.note
+
+
+def test_a_commit_that_two_snapshots_add_is_said(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    once, twice = watched.file(), watched.file(1)
+    answers = {once.target: "", twice.target: "snapshots 7, 8 add it"}
+    monkeypatch.setattr(
+        FileStore, "look", lambda _, file: FileSeen(standing=Standing.VISIBLE, why=answers[file.target])
+    )
+    watched.list(once, twice)
+    watched.files.look()
+    assert watched.files.note == f"1 file may be there twice, the last of them {twice.target}: snapshots 7, 8 add it"
 
 
 def test_one_whose_list_is_forgotten_is_still_seen_visible(watched: Watched) -> None:
