@@ -36,8 +36,8 @@ from indoubt.pipeline.sink.data_source import TwoPhaseCommitSink, write_updates
 log = logging.getLogger(__name__)
 
 EVENT_LIMIT_S = 5.0
-TASKS_END_LIMIT_S = 30.0
-"""How long the last sweep waits for tasks that were killed with the query."""
+TASKS_END_LIMIT_S = 5.0
+"""How long the last sweep waits for tasks that were killed with the query: less than a supervisor waits for the driver."""
 ALIVE_S = 10.0
 """How often the event pipeline.alive is sent: a query without input gives no other sign."""
 REPORTED = ("transaction_timeout_ms", "restart_delay_ms", "sink", "source", "delivery_guarantee")
