@@ -1,4 +1,4 @@
-"""Commits of Flink's sink to Iceberg tables: looks whether the table has one, and adds its files where nobody will.
+"""Commits of Flink's sink to Iceberg tables: looks whether the table has one, and adds its files by an order.
 
 An order adds the files by a snapshot of the name that Flink would have given it: a restored job finds it and does not add them
 again.

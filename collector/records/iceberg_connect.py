@@ -137,7 +137,7 @@ def place_of(written: Written, table: TableSeen, coordinators: CoordinatorGroup)
     where = f"offset {written.offset} of {written.topic}-{written.partition}"
     if event.table_uuid and event.table_uuid != table.uuid:
         return placed(
-            Place.PASSED, f"{event.table} was made anew since: a coordinator passes over what was written before"
+            Place.PASSED, f"{event.table} was created again since: a coordinator passes over what was written before"
         )
     added = table.adding(event.files)
     if len(added) > 1:

@@ -1,4 +1,4 @@
-"""The facts that a verdict about an open transaction of Flink shows: which checkpoint lists it, what REST and stores told of it."""
+"""The facts that a verdict about an open transaction of Flink shows: which checkpoint lists it, what REST and stores say."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ BOTH = {"/a", "/b"}
          Place.LEFT, "restart"),
         ("the offsets of a fork are behind", table(BEFORE, ADDING, main=1, audit=2), GONE, Place.PASSED, "snapshot 2"),
         ("another table of that name", table(BEFORE, adds={1: BOTH}, uuid=OTHER_UUID, main=1), ALIVE, Place.PASSED,
-         "was made anew"),
+         "was created again"),
         ("rolled back", table(BEFORE, ADDING, adds={2: BOTH}, main=1), GONE, Place.UNCLEAR, "rolled back behind it"),
         ("what is older is expired", table(LONG_AGO, main=1), GONE, Place.LEFT, "restart"),
         ("so is what may have added it", table(snapshot(5, 4, 21, at=1 - CLOCKS_MS), main=5), GONE, Place.UNCLEAR,
@@ -99,7 +99,7 @@ def test_where_files_are(why: str, found: TableSeen, group: CoordinatorGroup, pl
     assert placed.place is place, why
     assert says in placed.why, why
     # That no snapshot adds them rests on clocks, and is said only with that.
-    rests_on_clocks = place in (Place.PASSED, Place.LEFT) and "was made anew" not in placed.why
+    rests_on_clocks = place in (Place.PASSED, Place.LEFT) and "was created again" not in placed.why
     assert placed.certainty is (Certainty.LIKELY if rests_on_clocks else Certainty.CERTAIN), why
     assert ("assumed: the clocks" in placed.why) is rests_on_clocks, why
 
