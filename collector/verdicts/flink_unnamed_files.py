@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from indoubt.collector.records.flink_facts import FlinkState
-from indoubt.collector.records.flink_job_facts import PATH_SKEW_MS
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, PATH_SKEW_MS
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkStatus
 from indoubt.collector.records.formats.pending_files import UnnamedFile
 
@@ -26,18 +26,22 @@ class LastList:
 def last_lists(state: FlinkState, directory: str) -> tuple[LastList, ...]:
     """Return the last list of every job that writes to a directory; nothing where one of them has none that tells.
 
-    A job that is over writes no more: what it had open behind its last checkpoint nobody goes on with.
+    A job that is over writes no more: what it had open behind its last checkpoint nobody goes on with. One that REST never told of
+    counts as over if it took no checkpoint since another job was started that writes there.
     """
     found: list[LastList] = []
+    unseen_ms, started_ms = list[int](), list[int]()
     for (_, job), lists in state.lists.of_directory(directory).items():
         facts = state.jobs.get(job)
-        if facts is not None and facts.job.is_over:
+        if facts is None:
+            unseen_ms += [each.written_ms for each in lists]
+            continue
+        if facts.job.is_over:
             continue
         told = [
             LastList(listing=each, name=facts.pipeline, taken_ms=ended[0].triggered_ms)
             for each in lists
-            if facts is not None
-            and not each.error
+            if not each.error
             and each.in_progress is not None
             and (ended := facts.ended(each, FlinkStatus.COMPLETED)) is not None
             and facts.counts(ended[0])
@@ -45,6 +49,9 @@ def last_lists(state: FlinkState, directory: str) -> tuple[LastList, ...]:
         if not told:
             return ()
         found.append(max(told, key=lambda each: each.taken_ms))
+        started_ms.append(facts.job.started_ms)
+    if unseen_ms and started_ms and max(unseen_ms) > max(started_ms) + CLOCK_SKEW_MS:
+        return ()
     return tuple(found)
 
 

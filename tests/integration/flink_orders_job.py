@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -111,6 +113,16 @@ class OrdersJob:
         """Return the directory of the checkpoint whose ``_metadata`` was written last."""
         taken = self._checkpoints.glob("*/chk-*/_metadata")
         return max(taken, key=lambda path: path.stat().st_mtime_ns).parent
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Hold it by SIGSTOP; it goes on afterwards, unless it was killed."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End it by SIGKILL."""

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from indoubt.collector.facts.transaction_view import TransactionView
-from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkStatus, ListedFile
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkKind, FlinkStatus, ListedFile
 from indoubt.collector.records.formats.pending_files import PendingFile, UnnamedFile
 from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof, Observation
 from indoubt.collector.verdicts import flink_commits, verdict_rules
 from indoubt.collector.verdicts.data_loss import LossVerdict
 from indoubt.collector.verdicts.flink_cases import flink_case
 from indoubt.collector.verdicts.flink_evidence import listed_as
+from indoubt.collector.verdicts.flink_unnamed_files import unnamed_by
 from indoubt.lifecycle.resource_manager_kinds import FILE_SINK
 from indoubt.lifecycle.states import TransactionState
 from indoubt.lifecycle.verdicts import Assumption, Certainty, Verdict
@@ -41,8 +42,10 @@ from tests.unit.collector.verdicts.flink_given import (
     OTHER,
     RUNS,
     STARTED_ANEW,
+    THIRD,
     WRITTEN,
     completed,
+    heir,
     itself,
     judged,
 )
@@ -174,7 +177,7 @@ def writes(number: int, *files: PendingFile, job: str = JOB, **fields: Any) -> F
 
 GOES_ON_WITH_IT = writes(2, in_progress=frozenset({FILE.temporary}))
 COMPLETED_6, OTHERS_6 = completed(6), replace(checkpoint(6), job=OTHER, path=flink_given.chk(6, OTHER))
-ANEW, AGAIN = flink_given.heir(0, path=""), flink_given.heir(3)
+ANEW, AGAIN = heir(0, path=""), heir(3)
 UNNAMED = [
     # name; what is known of jobs, checkpoints and lists; whether it is left over
     ("begun 30 s before it", [RUNS, COMPLETED_6, writes(6)], True),
@@ -183,6 +186,10 @@ UNNAMED = [
     ("another goes on in its place", [FAILED, COMPLETED_6, writes(6), AGAIN, OTHERS_6, writes(6, job=OTHER)], True),
     ("it named it", [FAILED, GOES_ON_WITH_IT, AGAIN, OTHERS_6, writes(6, job=OTHER)], False),
     ("begun less before it", [RUNS, completed(5), writes(5)], False),
+    ("begun exactly 30 s before it", [RUNS, replace(COMPLETED_6, triggered_ms=T0 + 52_000), writes(6)], False),
+    ("its last one tells", [RUNS, completed(5), writes(5), COMPLETED_6, writes(6)], True),
+    ("a savepoint tells nothing", [RUNS, completed(6, kind=FlinkKind.SAVEPOINT), writes(6)], False),
+    ("each job's tells", [RUNS, completed(5), writes(5), ANEW, OTHERS_6, writes(6, job=OTHER)], False),
     ("it makes it visible", [RUNS, COMPLETED_6, writes(6, replace(FILE, target="/orders/other"))], False),
     ("it goes on with it", [RUNS, COMPLETED_6, writes(6, in_progress=frozenset({FILE.temporary}))], False),
     ("an older one on disk names it", [RUNS, COMPLETED_6, writes(6), GOES_ON_WITH_IT], False),
@@ -191,6 +198,15 @@ UNNAMED = [
     ("what it goes on with is not understood", [RUNS, COMPLETED_6, writes(6, in_progress=None)], False),
     ("it is not completed", [RUNS, checkpoint(6, FlinkStatus.IN_PROGRESS), writes(6)], False),
     ("it writes elsewhere", [RUNS, COMPLETED_6, replace(writes(6), buckets=frozenset({"/others"}))], False),
+    ("one never seen took none since", [AGAIN, OTHERS_6, writes(6, job=OTHER), writes(5)], True),
+    ("one never seen took one at its start", [heir(3, at=60_500), OTHERS_6, writes(6, job=OTHER), writes(6)], True),
+    ("one never seen took one since", [AGAIN, OTHERS_6, writes(6, job=OTHER), writes(5), writes(6)], False),
+    (
+        "one never seen took none since the younger began",
+        [RUNS, COMPLETED_6, writes(6), ANEW, OTHERS_6, writes(6, job=OTHER), writes(5, job=THIRD)],
+        True,
+    ),
+    ("only one never seen", [writes(5)], False),
     ("another job writes there, too", [RUNS, COMPLETED_6, writes(6), writes(6, job=OTHER)], False),
     ("and its last one would name it", [RUNS, COMPLETED_6, writes(6), ANEW, OTHERS_6, writes(6, job=OTHER)], True),
 ]  # fmt: skip
@@ -199,13 +215,21 @@ UNNAMED = [
 @table("given, is_left", UNNAMED)
 def test_a_file_that_no_checkpoint_names(given: list[Any], is_left: bool) -> None:
     state = flink_given.flink_state(given)
-    state.unnamed_files[CLUSTER] = {TARGET: LEFT}
+    state.unnamed_files |= {"us": {}, CLUSTER: {TARGET: LEFT}}
     found = flink_case(state, hidden(), commit_overdue_ms=2_000, now_ms=T0 + 90_000)
     judgement = flink_commits.judge(found) if found is not None else None
     assert (judgement is not None) is is_left
     if judgement is not None:
         assert told(judgement) == (38, LIKELY_ABORT)
         assert Assumption.NO_OTHER_NAMES_IT in judgement.assumes
+
+
+def test_an_upload_that_a_checkpoint_names_is_not_left_over() -> None:
+    upload = PendingFile(target=TARGET, size=None, upload="1")
+    for names, is_left in ([upload], False), ([replace(upload, upload="2")], True):
+        state = flink_given.flink_state([RUNS, COMPLETED_6, writes(6, *names)])
+        state.unnamed_files[CLUSTER] = {TARGET: replace(LEFT, file=upload)}
+        assert (unnamed_by(state, TARGET) is not None) is is_left
 
 
 def test_one_that_its_job_made_visible_is_no_loss() -> None:
