@@ -1,4 +1,4 @@
-"""Where a Flink cluster's high-availability store is: ``--flink-store NAME=zookeeper://HOST:PORT,…/ROOT/CLUSTER``."""
+"""Where a Flink cluster's high-availability store is: ``--flink-store NAME=…``, in ZooKeeper or in ConfigMaps of Kubernetes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ _PAIRS = (
 )
 """What is given needs the other."""
 _ADDRESS = re.compile(r"zookeeper://(?P<hosts>[^/@?#,\s]+(,[^/@?#,\s]+)*)(?P<path>(/[^/\s]+)+)/?")
+_CONFIG_MAPS = re.compile(
+    r"kubernetes://(?P<namespace>[a-z0-9-]{1,63})/(?P<cluster_id>[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)/?"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,34 +56,58 @@ class StoreAddress:
     path: str
     access: StoreAccess | None = None
 
+    @property
+    def where(self) -> str:
+        """Return the place as a person knows it."""
+        return self.path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigMapsAddress:
+    """A ``namespace`` of Kubernetes and the ``cluster_id`` that names the ConfigMaps there: kubernetes.cluster-id."""
+
+    namespace: str
+    cluster_id: str
+
+    @property
+    def where(self) -> str:
+        """Return the place as a person knows it."""
+        return f"{self.namespace}/{self.cluster_id}"
+
 
 def read_flink_stores(
     given: Sequence[str], properties: Sequence[str], clusters: Collection[str], namespaces: Collection[str] = ()
-) -> dict[str, StoreAddress]:
+) -> dict[str, StoreAddress | ConfigMapsAddress]:
     """Return the address of each store, by the cluster's name; ``namespaces``: of ``--flink-kubernetes``.
 
     Raises SettingsError that never shows a value of a file.
     """
     access = _access(properties)
-    if given and find_spec("kazoo") is None:
-        raise SettingsError(f"{OPTION} needs ZooKeeper's client: install indoubt with the extra 'zookeeper'")
-    found: dict[str, StoreAddress] = {}
+    found: dict[str, StoreAddress | ConfigMapsAddress] = {}
     for text in given:
         name, _, address = text.partition("=")
-        parts = _ADDRESS.fullmatch(address)
-        if not name or parts is None:
+        parts, maps = _ADDRESS.fullmatch(address), _CONFIG_MAPS.fullmatch(address)
+        if not name or (parts is None and maps is None):
             raise SettingsError(
                 f"{OPTION} {name} takes NAME=zookeeper://HOST:PORT,…/PATH, with Flink's high-availability.zookeeper.path.root and "
-                "high-availability.cluster-id as the path, such as zookeeper://zk1:2181,zk2:2181/flink/orders"
+                "high-availability.cluster-id as the path, such as zookeeper://zk1:2181,zk2:2181/flink/orders; or "
+                "NAME=kubernetes://NAMESPACE/CLUSTER, with kubernetes.cluster-id, such as kubernetes://streams/orders"
             )
+        if parts is not None and find_spec("kazoo") is None:
+            raise SettingsError(f"{OPTION} {name} needs ZooKeeper's client: install indoubt with the extra 'zookeeper'")
         if name in found:
             raise SettingsError(f"{OPTION} {name} is given twice")
         if name not in clusters and not may_be_found(name, namespaces):
             raise SettingsError(f"{OPTION} {name} names no cluster: give --flink {name}=URL or --flink-checkpoints too")
-        found[name] = StoreAddress(hosts=parts["hosts"], path=parts["path"], access=access.get(name))
+        if maps is not None:
+            found[name] = ConfigMapsAddress(namespace=maps["namespace"], cluster_id=maps["cluster_id"])
+        elif parts is not None:
+            found[name] = StoreAddress(hosts=parts["hosts"], path=parts["path"], access=access.get(name))
     for name in access:
-        if name not in found:
-            raise SettingsError(f"{PROPERTIES_OPTION} {name} names no store: give {OPTION} {name}=zookeeper://… too")
+        if not isinstance(found.get(name), StoreAddress):
+            raise SettingsError(
+                f"{PROPERTIES_OPTION} {name} names no store in ZooKeeper: give {OPTION} {name}=zookeeper://… too"
+            )
     return found
 
 

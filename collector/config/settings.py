@@ -18,7 +18,7 @@ from indoubt.collector.config.flink_access import OPTION as FLINK_OPTION
 from indoubt.collector.config.flink_access import FlinkAccess, read_flink_access
 from indoubt.collector.config.flink_store import OPTION as STORE_OPTION
 from indoubt.collector.config.flink_store import PROPERTIES_OPTION as STORE_PROPERTIES_OPTION
-from indoubt.collector.config.flink_store import StoreAddress, read_flink_stores
+from indoubt.collector.config.flink_store import ConfigMapsAddress, StoreAddress, read_flink_stores
 from indoubt.collector.config.receivers import ReceiverSettings
 from indoubt.collector.config.standing_orders import StandingOrders
 from indoubt.collector.config.tls import TlsFiles
@@ -79,7 +79,7 @@ class Settings:
     """Authority and login of those that do not answer everybody, by the cluster's name."""
     flink_checkpoints: Mapping[str, tuple[str, ...]]
     """Paths or URIs of the directories of Flink's checkpoints, by the cluster's name."""
-    flink_stores: Mapping[str, StoreAddress]
+    flink_stores: Mapping[str, StoreAddress | ConfigMapsAddress]
     """Where the high-availability store of a Flink cluster is, by the cluster's name."""
     flink_writes_here: Mapping[str, bool]
     """Whether a Flink cluster's jobs write to this Kafka cluster only, by its name; without those of which nothing is said."""
@@ -268,7 +268,8 @@ def command_line() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="NAME=zookeeper://…",
-        help="a Flink cluster's high-availability store, with path.root and cluster-id as the path",
+        help="a Flink cluster's high-availability store, with path.root and cluster-id as the path; or in Kubernetes: "
+        "kubernetes://NAMESPACE/CLUSTER",
     )
     parser.add_argument(
         STORE_PROPERTIES_OPTION,

@@ -9,52 +9,25 @@ older releases right below it (ZooKeeperStateHandleStore). What the nodes hold, 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from indoubt.collector.config.flink_store import StoreAddress
-from indoubt.collector.observe.source import Observer
+from indoubt.collector.observe.flink_store import Look
 from indoubt.collector.observe.zookeeper import ZooKeeper
 from indoubt.collector.records.flink_stores import FlinkStore, StoredCheckpoint
-from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
-from indoubt.collector.views.current_state import CurrentState
 
 LOCKS = "locks"
 _JOB = re.compile(r"[0-9a-f]{32}")
 _NUMBER = re.compile(r"[0-9]{19}")
 
 
-class FlinkStoreInZooKeeper(Observer):
-    """The store of one Flink cluster; ``cluster`` is the name it was given at start."""
-
-    kind = ObserverKind.FLINK_STORE
-
-    def __init__(self, current: CurrentState, cluster: str, address: StoreAddress, *, interval_ms: int) -> None:
-        super().__init__(current, cluster)
-        self._cluster, self._address, self._interval_s = cluster, address, interval_ms / 1000
-        self._note = ""
-
-    @property
-    def note(self) -> str:
-        """Return that there is nothing where the settings say that the store is."""
-        return self._note
-
-    def observe(self) -> None:
-        """Look until stopped. Raises Unreachable, ResourceManagerError."""
-        with ZooKeeper(self._address) as zookeeper:
-            try:
-                while not self.stopping.is_set():
-                    self._look(zookeeper)
-                    self.stopping.wait(self._interval_s)
-            finally:
-                # At once: to close a session with a server that hangs takes seconds.
-                self.current.flink.see_store(self._cluster, None)
-
-    def _look(self, zookeeper: ZooKeeper) -> None:
-        path = self._address.path
-        store = read_store(zookeeper, path)
-        self._note = "" if store else f"{path} is not there: no Flink has used it yet, or its path is another"
-        self.current.flink.see_store(self._cluster, store)
-        self.polled()
+@contextmanager
+def in_zookeeper(address: StoreAddress) -> Iterator[Look]:
+    """Open a store in ZooKeeper. Raises Unreachable, ResourceManagerError."""
+    with ZooKeeper(address) as zookeeper:
+        yield lambda: read_store(zookeeper, address.path)
 
 
 def read_store(zookeeper: ZooKeeper, path: str) -> FlinkStore | None:

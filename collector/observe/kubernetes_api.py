@@ -21,7 +21,8 @@ from indoubt.collector.observe.bounded_http import proxy_of
 from indoubt.lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError
 
 PER_PAGE = 100
-GROUP = "/apis/flink.apache.org/v1beta1"
+OPERATOR, CORE = "/apis/flink.apache.org/v1beta1", "/api/v1"
+"""Groups of resources: those of Flink's operator, and Kubernetes' own."""
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 _TRIES = 2
 """Of a list: one whose pages have expired (410) is begun again, once."""
@@ -77,23 +78,25 @@ class KubernetesApi:
     ) -> None:
         self._transport.close()
 
-    def items(self, plural: str, namespace: str) -> list[Any]:
-        """Return all resources of a kind, such as ``flinkdeployments``, of a namespace or of ALL_NAMESPACES.
+    def items(self, plural: str, namespace: str, *, group: str = OPERATOR, labels: str = "") -> list[Any]:
+        """Return all resources of a kind, such as ``flinkdeployments``, of a namespace or of ALL_NAMESPACES, as of one moment.
 
+        ``labels``: only those that a selector of labels matches.
         Raises NoSuchResource, Unreachable, ResourceManagerError, MalformedRecord, SettingsError.
         """
         for _ in range(_TRIES):
             try:
-                return list(self._pages(plural, namespace))
+                return list(self._pages(plural, namespace, group, labels))
             except _Expired:
                 continue
         raise ResourceManagerError(f"Kubernetes forgot the list of {plural} while it was read ({_TRIES} times)")
 
-    def _pages(self, plural: str, namespace: str) -> Iterator[Any]:
+    def _pages(self, plural: str, namespace: str, group: str, labels: str) -> Iterator[Any]:
         within = "" if namespace == ALL_NAMESPACES else f"/namespaces/{quote(namespace, safe='')}"
-        path, go_on = f"{GROUP}{within}/{plural}", ""
+        path, go_on = f"{group}{within}/{plural}", ""
         while True:
-            query = urlencode({"limit": PER_PAGE, **({"continue": go_on} if go_on else {})})
+            asked = {"limit": PER_PAGE, "labelSelector": labels, "continue": go_on}
+            query = urlencode({name: value for name, value in asked.items() if value})
             answer = self._get(f"{path}?{query}", plural, namespace)
             items, metadata = answer.get("items"), answer.get("metadata")
             if not isinstance(items, list) or not isinstance(metadata, dict):
@@ -121,7 +124,7 @@ class KubernetesApi:
             case httpx.codes.FORBIDDEN:
                 raise ResourceManagerError(
                     f"Kubernetes at {url} does not let this service account list {plural} of {where} (403): it needs a Role with "
-                    f"the verb list on {plural} of flink.apache.org"
+                    f"the verb list on {plural}"
                 )
         # Never the body: it may repeat what was sent.
         raise ResourceManagerError(f"Kubernetes at {url} answered {status} when asked for {plural} of {where}")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from queue import SimpleQueue
 from typing import NamedTuple
 
 from indoubt.collector.config.databases import listing_instances
 from indoubt.collector.config.flink_access import FlinkAccess
-from indoubt.collector.config.flink_store import StoreAddress
+from indoubt.collector.config.flink_store import ConfigMapsAddress, StoreAddress
 from indoubt.collector.config.settings import Settings
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.databases import Databases
@@ -176,11 +177,18 @@ class WatchedSources:
     def _stores(self, settings: Settings) -> Iterator[tuple[str, Wanted]]:
         for name, address in settings.flink_stores.items():
 
-            def make(name: str = name, address: StoreAddress = address) -> Observer:
-                from indoubt.collector.observe.flink_store_in_zookeeper import FlinkStoreInZooKeeper
+            def make(name: str = name, address: StoreAddress | ConfigMapsAddress = address) -> Observer:
+                from indoubt.collector.observe.flink_store import FlinkHighAvailability, in_config_maps
 
-                interval_ms = settings.tunable.flink_polling_ms
-                return FlinkStoreInZooKeeper(self._current, name, address, interval_ms=interval_ms)
+                tunable = settings.tunable
+                if isinstance(address, ConfigMapsAddress):
+                    opened = partial(in_config_maps, address, tunable.kubernetes_url, tunable.kubernetes_credentials)
+                else:
+                    from indoubt.collector.observe.flink_store_in_zookeeper import in_zookeeper
+
+                    opened = partial(in_zookeeper, address)
+                interval_ms = tunable.flink_polling_ms
+                return FlinkHighAvailability(self._current, name, address.where, opened, interval_ms=interval_ms)
 
             yield f"flink store {name}", Wanted(spec=address, make=make)
 

@@ -17,6 +17,7 @@ CHART = ROOT / "deploy" / "helm" / "indoubt"
 RELEASE, NAMESPACE = "watch", "streaming"
 HELM = shutil.which("helm", path=f"{ROOT / '.run' / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}")
 ONE = {"name": "orders", "bootstrapServers": "kafka-1.kafka:9092,kafka-2.kafka:9092"}
+STORES = {"flink": {"shop": "http://f"}, "flink_store": {"shop": "kubernetes://streams/shop"}}
 VALUES: dict[str, dict[str, Any]] = {
     "least": {"clusters": [ONE]},
     "nothing": {},
@@ -55,6 +56,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "Flink's operator": {
         "clusters": [
             ONE | {"settings": {"flink_kubernetes": ["streams", "more"]}},
+            {"name": "eu", "bootstrapServers": "eu:9092", "settings": STORES},
             {"name": "pay", "bootstrapServers": "pay:9092", "settings": {"flink_kubernetes": ["*"]}},
             {"name": "none", "bootstrapServers": "none:9092"},
         ]

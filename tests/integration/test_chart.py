@@ -119,7 +119,10 @@ def test_only_a_collector_that_looks_for_flink_gets_a_token_and_may_list_its_res
     objects = rendered("Flink's operator")
     rules = [{"apiGroups": ["flink.apache.org"], "resources": [*PLURALS], "verbs": ["list"]}]
     roles = [each for each in objects if each["kind"] in ("Role", "ClusterRole")]
-    assert [each["rules"] for each in roles] == [rules] * 3
+    store = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}]
+    assert sorted(map(str, (each["rules"] for each in roles))) == sorted(map(str, (rules, rules, store, rules)))
+    assert len({(each["metadata"]["name"], each["metadata"].get("namespace")) for each in roles}) == len(roles)
+    assert [each["metadata"].get("namespace") for each in roles if each["rules"] == store] == ["streams"]
     bound = [each for each in objects if each["kind"] in ("RoleBinding", "ClusterRoleBinding")]
     assert {(each["kind"], each["metadata"].get("namespace")) for each in bound} == {
         ("RoleBinding", "streams"),
@@ -134,7 +137,7 @@ def test_only_a_collector_that_looks_for_flink_gets_a_token_and_may_list_its_res
         for container, of_it in containers(each).items()
         if "kubernetes" in {mount["name"] for mount in of_it["volumeMounts"]}
     }
-    assert with_token == {("watch-orders", "collector"), ("watch-pay", "collector")}
+    assert with_token == {(f"watch-{name}", "collector") for name in ("orders", "eu", "pay")}
     assert not [each for each in rendered("two clusters") if each["kind"] in ELSEWHERE]
 
 

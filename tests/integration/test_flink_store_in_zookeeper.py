@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from kazoo.security import make_digest_acl
 
 from indoubt.collector.config.flink_store import StoreAccess, StoreAddress
 from indoubt.collector.history.store import Store
-from indoubt.collector.observe.flink_store_in_zookeeper import FlinkStoreInZooKeeper, read_store
+from indoubt.collector.observe.flink_store import FlinkHighAvailability
+from indoubt.collector.observe.flink_store_in_zookeeper import in_zookeeper, read_store
 from indoubt.collector.observe.zookeeper import ZooKeeper
 from indoubt.collector.records.flink_stores import FlinkStore
 from indoubt.collector.runtime.clock import now_ms
@@ -121,7 +123,7 @@ def test_one_that_does_not_answer_proves_nothing(tmp_path: Path, path: str) -> N
     (tmp_path / "zookeeper").mkdir()
     with ZooKeeperServer(tmp_path / "zookeeper") as server:
         address = StoreAddress(hosts=server.address, path=path)
-        observer = FlinkStoreInZooKeeper(current, "shop", address, interval_ms=50)
+        observer = FlinkHighAvailability(current, "shop", path, partial(in_zookeeper, address), interval_ms=50)
         observer.start()
         wait_until("it says that nothing is there", lambda: f"{path} is not there" in observer.status.error)
         client = server.client()

@@ -12,34 +12,61 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
-from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS
 from indoubt.collector.records.flink_stores import FlinkStore, StoredCheckpoint
 from indoubt.lifecycle.errors import MalformedRecord
 
 LEADER = "control-plane.alpha.kubernetes.io/leader"
+SLACK_S = 1.0
+"""A JobManager counts the time of its lease from before it wrote it."""
 _KEY = re.compile(r"checkpointID-(?P<number>[0-9]{19})")
 _JAVA, _MARKED_CLASS = b"\xac\xed\x00\x05", b"StateHandleWithDeleteMarker"
 _MARKER = re.compile(rb"RetrievableStateHandle;xp(?P<is_deleted>[\x00\x01])", re.DOTALL)
 """The end of what describes the class, and the first of its fields."""
 
 
-def store_in(answer: Any, cluster_id: str, at_ms: int) -> FlinkStore | None:
-    """Return the store of a Flink cluster in a list of ConfigMaps as it was at ``at_ms`` (epoch ms); None: none is the cluster's.
+class ConfigMaps:
+    """The ConfigMaps of one Flink cluster, look after look: a lease has ended once it stood unchanged for as long as it lasts.
 
-    Raises MalformedRecord.
+    The time in it is by the leader's clock, and never compared with another.
     """
-    of_job = re.compile(rf"{re.escape(cluster_id)}-(?P<job>[0-9a-f]{{32}})-config-map")
-    maps = {_name(each): each for each in _items(answer)}
-    leaders = maps.get(f"{cluster_id}-cluster-config-map")
-    if leaders is None:
-        return None
-    is_held = _is_held(leaders, at_ms)
-    jobs = {found["job"]: each for name, each in maps.items() if (found := of_job.fullmatch(name))}
-    newest = {job: _newest(each, at_ms, is_held=is_held) for job, each in jobs.items()}
-    return FlinkStore(jobs=frozenset(jobs), newest={job: found for job, found in newest.items() if found is not None})
+
+    def __init__(self, cluster_id: str) -> None:
+        self._leaders = f"{cluster_id}-cluster-config-map"
+        self._of_job = re.compile(rf"{re.escape(cluster_id)}-(?P<job>[0-9a-f]{{32}})-config-map")
+        self._lease, self._lease_since_s = "", 0.0
+
+    def store_in(self, answer: Any, at_ms: int, now_s: float) -> FlinkStore | None:
+        """Return the store in a list of ConfigMaps; None: there is none. ``at_ms``: epoch ms; ``now_s``: by a monotonic clock.
+
+        Raises MalformedRecord.
+        """
+        maps = {_name(each): each for each in _items(answer)}
+        leaders = maps.get(self._leaders)
+        if leaders is None:
+            return None
+        is_held = self._is_held(leaders, now_s)
+        jobs = {found["job"]: each for name, each in maps.items() if (found := self._of_job.fullmatch(name))}
+        newest = {job: _newest(each, at_ms, is_held=is_held) for job, each in jobs.items()}
+        return FlinkStore(
+            jobs=frozenset(jobs), newest={job: found for job, found in newest.items() if found is not None}
+        )
+
+    def _is_held(self, leaders: Mapping[str, Any], now_s: float) -> bool:
+        """Say whether a JobManager may lead."""
+        said = (leaders["metadata"].get("annotations") or {}).get(LEADER)
+        if said is None:
+            return True
+        try:
+            lease = json.loads(said)
+            # Without renewTime it would never change, and look as if it had ended.
+            holder, lasts_s, _ = lease["holderIdentity"], float(lease["leaseDuration"]), lease["renewTime"]
+        except (ValueError, TypeError, KeyError):
+            raise MalformedRecord(f"annotation {LEADER} of {_name(leaders)} is no leader's lease") from None
+        if said != self._lease:
+            self._lease, self._lease_since_s = said, now_s
+        return bool(holder) and now_s < self._lease_since_s + lasts_s + SLACK_S
 
 
 def _newest(config_map: Mapping[str, Any], at_ms: int, *, is_held: bool) -> StoredCheckpoint | None:
@@ -72,20 +99,6 @@ def _is_deleted(key: str, value: Any) -> bool:
     if marker is None:
         raise MalformedRecord(f"{key} of a ConfigMap does not say whether it is about to be deleted")
     return marker["is_deleted"] == b"\x01"
-
-
-def _is_held(leaders: Mapping[str, Any], at_ms: int) -> bool:
-    """Say whether a JobManager leads: its lease was renewed, and lasts."""
-    said = (leaders["metadata"].get("annotations") or {}).get(LEADER)
-    if said is None:
-        return True
-    try:
-        lease = json.loads(said)
-        holder, lasts_s = lease["holderIdentity"], float(lease["leaseDuration"])
-        renewed_ms = 1000 * datetime.fromisoformat(lease["renewTime"]).timestamp()
-    except (ValueError, TypeError, KeyError):
-        raise MalformedRecord(f"annotation {LEADER} of {_name(leaders)} is no leader's lease") from None
-    return bool(holder) and at_ms < renewed_ms + 1000 * lasts_s + CLOCK_SKEW_MS
 
 
 def _items(answer: Any) -> list[Mapping[str, Any]]:

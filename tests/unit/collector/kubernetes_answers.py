@@ -97,7 +97,9 @@ def _resource(kind: str, namespace: str, name: str, spec: Any, status: Any) -> d
 class Kubernetes:
     """What the API has now: its resources by plural, and how it behaves."""
 
-    resources: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {plural: [] for plural in PLURALS})
+    resources: dict[str, list[dict[str, Any]]] = field(
+        default_factory=lambda: {plural: [] for plural in (*PLURALS, "configmaps")}
+    )
     token: str = TOKEN
     forbidden: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
@@ -121,6 +123,8 @@ class Kubernetes:
         within = parts.path.split("/namespaces/")
         namespace = within[1].split("/")[0] if len(within) > 1 else None
         items = [each for each in self.resources[plural] if namespace in (None, each["metadata"]["namespace"])]
+        wanted = dict(label.split("=") for label in query.get("labelSelector", [""])[0].split(",") if label)
+        items = [each for each in items if wanted.items() <= each["metadata"].get("labels", {}).items()]
         start, limit = int(query.get("continue", ["0"])[0]), int(query["limit"][0])
         if start and self.expires:
             self.expires -= 1

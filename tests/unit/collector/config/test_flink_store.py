@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from indoubt.collector.config.flink_store import StoreAddress, read_flink_stores
+from indoubt.collector.config.flink_store import ConfigMapsAddress, StoreAddress, read_flink_stores
 from indoubt.lifecycle.errors import SettingsError
 
 SHOP = "shop=zookeeper://zk1:2181,zk2:2181/flink/orders"
@@ -26,6 +26,12 @@ def test_an_address_has_hosts_and_the_path_of_the_cluster(text: str) -> None:
     }
 
 
+def test_config_maps_have_a_namespace_and_the_name_of_the_cluster() -> None:
+    found = read_flink_stores(["shop=kubernetes://streams/orders-2"], [], {"shop"})
+    assert found == {"shop": ConfigMapsAddress(namespace="streams", cluster_id="orders-2")}
+    assert found["shop"].where == "streams/orders-2"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -37,10 +43,17 @@ def test_an_address_has_hosts_and_the_path_of_the_cluster(text: str) -> None:
         "shop=zookeeper://zk1:2181,/flink/orders",
         "shop=zookeeper://anna:secret@zk1:2181/flink/orders",
         "shop=http://zk1:2181/flink/orders",
+        "kubernetes://streams/orders",
+        "shop=kubernetes://streams",
+        "shop=kubernetes:///orders",
+        "shop=kubernetes://streams/orders,app=x",
+        "shop=kubernetes://streams/a/b",
     ],
 )
 def test_another_address_is_refused_and_not_shown(text: str) -> None:
-    with pytest.raises(SettingsError, match="takes NAME=zookeeper://HOST:PORT") as refused:
+    with pytest.raises(
+        SettingsError, match=r"takes NAME=zookeeper://HOST:PORT.* or NAME=kubernetes://NAMESPACE/CLUSTER"
+    ) as refused:
         read_flink_stores([text], [], {"shop"})
     assert "secret" not in str(refused.value)
 
@@ -50,7 +63,12 @@ def test_another_address_is_refused_and_not_shown(text: str) -> None:
     [
         ([SHOP, SHOP], [], "--flink-store shop is given twice"),
         ([SHOP.replace("shop", "eu")], [], "--flink-store eu names no cluster"),
-        ([SHOP], ["eu=FILE"], "--flink-store-properties eu names no store"),
+        ([SHOP], ["eu=FILE"], "--flink-store-properties eu names no store in ZooKeeper"),
+        (
+            ["shop=kubernetes://streams/orders"],
+            ["shop=FILE"],
+            "--flink-store-properties shop names no store in ZooKeeper",
+        ),
         ([SHOP], ["shop=FILE", "shop=FILE"], "--flink-store-properties shop is given twice"),
         ([SHOP], ["FILE"], "it takes NAME=FILE"),
     ],
@@ -107,4 +125,4 @@ def test_without_its_client_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("indoubt.collector.config.flink_store.find_spec", lambda name: None)
     with pytest.raises(SettingsError, match="install indoubt with the extra 'zookeeper'"):
         read_flink_stores([SHOP], [], {"shop"})
-    assert read_flink_stores([], [], {"shop"}) == {}
+    assert read_flink_stores(["shop=kubernetes://streams/orders"], [], {"shop"}), "its API needs none"
