@@ -15,7 +15,6 @@ from indoubt.collector.observe.flink_metadata_files import FILE, Place, read_pla
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
 from indoubt.collector.records.formats.flink_metadata.commit_requests import CommitRequest, CommitState
-from indoubt.collector.records.formats.flink_metadata.iceberg_avro import AvroRecord, read_avro_record
 from indoubt.collector.records.formats.flink_metadata.iceberg_sink_states import (
     FILES_STATE,
     JOB_STATE,
@@ -27,6 +26,7 @@ from indoubt.collector.records.formats.flink_metadata.iceberg_sink_states import
 from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
 from indoubt.collector.records.formats.flink_metadata.sink_states import ReadRequest, SinkKind, read_requests
 from indoubt.collector.records.formats.flink_records import ListedFile, SinkCommits
+from indoubt.collector.records.formats.iceberg_avro import AvroRecord, read_avro_record
 from indoubt.collector.records.formats.pending_files import IcebergCommit, IcebergManifest
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 from tests.unit.collector.records.flink_metadata_recordings import RECORDED, metadata_bytes, opener, read
