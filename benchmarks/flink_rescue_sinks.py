@@ -25,8 +25,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from benchmarks import machine
 from benchmarks.advised_order import Advice, advice, rescue
 from benchmarks.figures import row
@@ -34,7 +32,7 @@ from benchmarks.flink_sinks import SINKS, Sink
 from benchmarks.running_collector import RunningCollector
 from demo.broker import Broker
 from demo.waiting import wait_until
-from tests.integration.flink_orders_job import LAST
+from tests.integration.flink_orders_job import LAST, NoFlink
 
 ORDERS = 400
 BEFORE = LAST - 1
@@ -153,7 +151,7 @@ def measure(name: str, *, is_json: bool) -> int:
     sink_type = SINKS[name]
     try:
         sink_type.sources.compile()
-    except pytest.skip.Exception as absent:
+    except NoFlink as absent:
         print(absent)
         return 2
     found: list[tuple[str, Outcome | None, Outcome]] = []

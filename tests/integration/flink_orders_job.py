@@ -26,6 +26,10 @@ LAST = 3
 """The checkpoint after which its tasks stand still."""
 
 
+class NoFlink(Exception):
+    """Flink cannot be had on this machine; the message says why."""
+
+
 @dataclass(frozen=True)
 class JobSources:
     """``directory``: has a pom.xml and ``<main class>.java``; ``build``: where the compiled program and what it needs are kept."""
@@ -37,9 +41,9 @@ class JobSources:
     """What else is compiled."""
 
     def compile(self) -> None:
-        """Fetch what the job needs, unless that was done, and compile it. Skips tests where Flink cannot be had, and says why."""
+        """Fetch what the job needs, unless that was done, and compile it. Raises NoFlink."""
         if absent := missing():
-            pytest.skip(f"no Flink is run: {absent} is missing on this machine")
+            raise NoFlink(f"no Flink is run: {absent} is missing on this machine")
         libraries = self.build / "libraries"
         if not libraries.is_dir():
             draft = self.build / "libraries.draft"
@@ -48,12 +52,19 @@ class JobSources:
             fetch = [*command, "-DincludeScope=runtime", f"-DoutputDirectory={draft}"]
             ended = subprocess.run(fetch, capture_output=True, text=True, timeout=BUILD_LIMIT_S)
             if ended.returncode:
-                pytest.skip(f"no Flink is run: Maven cannot fetch it: {(ended.stdout + ended.stderr)[-500:]}")
+                raise NoFlink(f"no Flink is run: Maven cannot fetch it: {(ended.stdout + ended.stderr)[-500:]}")
             draft.rename(libraries)
         classes = self.build / "classes"
         classes.mkdir(parents=True, exist_ok=True)
         own = self.directory / f"{self.main.rpartition('.')[2]}.java"
         _run(["javac", "-nowarn", "-d", str(classes), "-cp", f"{libraries}/*", *map(str, self.shared), str(own)])
+
+    def compile_or_skip(self) -> None:
+        """Compile it; skips the tests that ask where there is no Flink."""
+        try:
+            self.compile()
+        except NoFlink as why:
+            pytest.skip(str(why))
 
     @property
     def command(self) -> list[str]:
