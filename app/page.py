@@ -105,7 +105,7 @@ def main() -> None:
     )
     pages = [
         *of_all,
-        st.Page(overview.show, title="Overview", url_path="overview", default=not of_all),
+        st.Page(overview.show, title="Overview", url_path="overview" if of_all else "first", default=not of_all),
         sections.page(
             "Transactions", "transactions", {"pending": ("Pending", pending.show), "batches": ("Batches", batches.show)}
         ),
@@ -134,6 +134,9 @@ def main() -> None:
         st.Page(audit.show, title="Audit", url_path="audit"),
         st.Page(collector_status.show, title="Collector", url_path="collector", visibility="hidden"),
     ]
+    if not of_all:
+        # Streamlit shows the first page at no path but the root, and links name this one.
+        pages.append(st.Page(overview.show, title="Overview", url_path="overview", visibility="hidden"))
     by_path = {page.url_path: page for page in pages} | {"overview": pages[len(of_all)]}
     of_objects = _of_objects()
     page = st.navigation([*pages, *of_objects], position="top")

@@ -66,6 +66,12 @@ def test_a_link_shows_every_reader_times_in_its_zone_until_they_choose_another(p
     page.wait_for_url(re.compile(r"/alerts\?zone=UTC$"), timeout=SHOWN_LIMIT_MS)
 
 
+def test_a_link_to_the_overview_shows_it(page: Page, app: str) -> None:
+    open_whole(page, f"{app}/overview")
+    expect(page.locator(".st-key-overview")).to_be_visible()
+    expect(page.get_by_text("Page not found")).to_have_count(0)
+
+
 def test_the_zone_comes_into_the_address_without_a_step_back(page: Page, app: str) -> None:
     page.goto("about:blank")
     before = page.evaluate("history.length")
