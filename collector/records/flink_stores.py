@@ -38,7 +38,7 @@ class FlinkStore:
     """One look at the store of a Flink cluster: every job in it, and the newest checkpoint of those that have one."""
 
     jobs: frozenset[str]
-    newest: Mapping[str, StoredCheckpoint] = field(default_factory=lambda: MappingProxyType({}))
+    newest: Mapping[str, StoredCheckpoint]
 
 
 @dataclass(slots=True)

@@ -240,7 +240,7 @@ class Application:
     def show_store(self) -> None:
         """Have a collector read the high-availability store."""
         state, cluster = self.world.flink, self.clusters[0]
-        seen = state.stores.read.get(cluster) or FlinkStore(jobs=frozenset())
+        seen = state.stores.read.get(cluster) or FlinkStore(jobs=frozenset(), newest={})
         newest = dict(seen.newest)
         if self.stored and not self.is_over:
             _, number = taken = self.stored[-1]
