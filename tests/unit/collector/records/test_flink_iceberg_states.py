@@ -1,23 +1,15 @@
-"""What Iceberg's sinks keep: recorded checkpoints list what no snapshot has; cases that the recordings do not have."""
+"""What Iceberg's sinks keep, in cases that recordings of real jobs do not have."""
 
 from __future__ import annotations
 
-import json
-import random
 import struct
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from pyarrow import fs
 
-from indoubt.collector.observe.flink_metadata_files import FILE, Place, read_place
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
 from indoubt.collector.records.formats.flink_metadata.commit_requests import CommitRequest, CommitState
 from indoubt.collector.records.formats.flink_metadata.iceberg_sink_states import (
-    FILES_STATE,
-    JOB_STATE,
     iceberg_committable,
     joined,
     read_commit,
@@ -25,15 +17,10 @@ from indoubt.collector.records.formats.flink_metadata.iceberg_sink_states import
 )
 from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
 from indoubt.collector.records.formats.flink_metadata.sink_states import ReadRequest, SinkKind, read_requests
-from indoubt.collector.records.formats.flink_records import ListedFile, SinkCommits
-from indoubt.collector.records.formats.iceberg_avro import AvroRecord, read_avro_record
 from indoubt.collector.records.formats.pending_files import IcebergCommit, IcebergManifest
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
-from tests.unit.collector.records.flink_metadata_recordings import RECORDED, metadata_bytes, opener, read
+from tests.unit.collector.records.iceberg_avro_records import fields, number, record, sized, text, utf
 
-OLDER = "2.1-iceberg-flink-sink"
-ONE_TABLE = ["1.20-iceberg", "2.1-iceberg", "2.1-iceberg-upsert", OLDER]
-DYNAMIC = ["1.20-iceberg-dynamic", "2.1-iceberg-dynamic"]
 OPERATOR = FlinkOperator(operator_id="0" * 32, name="orders: Committer", uid="orders")
 JOB, AGGREGATOR, NUMBER = "0123456789abcdef" * 2, "fedcba9876543210" * 2, 3
 PATH = "file:/w/db/orders/metadata/m.avro"
@@ -41,120 +28,8 @@ MANIFEST = IcebergManifest("/w/db/orders/metadata/m.avro", 7015, 0, 2, 40, holds
 DELETES = MANIFEST._replace(holds_deletes=True)
 
 
-def tables(name: str) -> list[dict[str, Any]]:
-    """Return what the tables had when the job had been killed."""
-    found: list[dict[str, Any]] = json.loads((RECORDED / name / "store.json").read_text())["tables"]
-    return found
-
-
-def commits(name: str) -> list[IcebergCommit]:
-    checkpoint = read(name)
-    assert checkpoint.unread == ()
-    return [each.file.commit for each in checkpoint.files if each.file.commit is not None]
-
-
-@pytest.mark.parametrize("name", [*ONE_TABLE, *DYNAMIC])
-def test_names_exactly_the_manifests_that_no_snapshot_has(name: str) -> None:
-    held = {
-        IcebergManifest(
-            path=f"{table['location']}/metadata/{row['name']}",
-            size=row["size"],
-            spec=row["spec"],
-            files=row["files"],
-            rows=row["rows"],
-            holds_deletes=row["content"] == "deletes",
-        )
-        for table in tables(name)
-        for row in table["uncommitted"]
-    }
-    named = [manifest for commit in commits(name) for manifest in commit.manifests]
-    assert sorted(named) == sorted(held)
-    assert {(each.checkpoint_id, each.file.size, each.file.is_understood) for each in read(name).files} == {
-        (3, None, True)
-    }
-
-
-@pytest.mark.parametrize("name", [*ONE_TABLE, *DYNAMIC])
-def test_names_the_commit_as_its_snapshot_will(name: str) -> None:
-    for commit in commits(name):
-        (table,) = (each for each in tables(name) if each["location"] == commit.location)
-        earlier = [each for each in table["snapshots"] if each]
-        assert {(each["job-id"], each["operator-id"]) for each in earlier} == {(commit.job, commit.operator)}
-        assert all(int(each["max-committed-checkpoint-id"]) < commit.checkpoint_id for each in earlier)
-
-
-@pytest.mark.parametrize("name", DYNAMIC)
-def test_the_dynamic_sink_commits_once_to_each_branch_of_a_table(name: str) -> None:
-    found = {(each.table, each.branch): len(each.manifests) for each in commits(name)}
-    assert found == {("db.orders", "main"): 1, ("db.orders", "audit"): 1, ("db.returns", "main"): 2}
-    assert len({each.target for each in commits(name)}) == 3
-
-
-def test_a_checkpoint_for_which_no_row_came_commits_nothing() -> None:
-    checkpoint = read("2.1-iceberg-empty")
-    assert (checkpoint.files, checkpoint.unread, checkpoint.announced) == ((), (), ())
-    assert tables("2.1-iceberg-empty")[0]["uncommitted"] == []
-
-
-def test_a_commit_is_listed_as_the_files_of_a_file_sink_are() -> None:
-    directory, local = RECORDED / "2.1-iceberg", fs.LocalFileSystem()
-    place = Place(local, f"file:{directory}", str(directory), "a" * 32, 3)
-    listed = read_place("flink", place, local.get_file_info(f"{directory}/{FILE}"))
-    (commit,) = commits("2.1-iceberg")
-    (file,) = listed.files
-    assert (file.commit, file.target, file.checkpoint_id, file.sink) == (commit, commit.target, 3, "orders_iceberg")
-    assert listed.committables == {ListedFile(commit.target)}
-    assert (listed.sinks, listed.error) == ((SinkCommits("orders_iceberg", "iceberg", 1),), "")
-
-
-@pytest.mark.parametrize("name", ["2.1-iceberg-upsert", "1.20-iceberg-dynamic", OLDER])
-def test_a_damaged_file_is_an_error_or_another_list(name: str) -> None:
-    data = metadata_bytes(name)
-    generator = random.Random(name)
-    for at in (generator.randrange(len(data)) for _ in range(500)):
-        changed = bytearray(data)
-        changed[at] ^= 1 << generator.randrange(8)
-        try:
-            found = read_checkpoint_metadata(bytes(changed), opener(name))
-        except MalformedRecord:
-            continue
-        assert len(found.files) <= 4
-
-
-def utf(text: str) -> bytes:
-    return struct.pack(">H", len(text)) + text.encode()
-
-
 def versioned(version: int, data: bytes) -> bytes:
     return struct.pack(">ii", version, len(data)) + data
-
-
-def sized(data: bytes) -> bytes:
-    return struct.pack(">i", len(data)) + data
-
-
-def number(value: int) -> bytes:
-    """Return a number as Avro writes it."""
-    value = (value << 1) ^ (value >> 63)
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*found, value])
-
-
-def text(value: str) -> bytes:
-    return number(len(value.encode())) + value.encode()
-
-
-def record(schema: Any, values: bytes) -> bytes:
-    return b"\xc2\x01" + utf(schema if isinstance(schema, str) else json.dumps(schema)) + values
-
-
-def fields(*of: tuple[int, Any]) -> dict[str, Any]:
-    """Return the schema of a record by the numbers and types of its fields."""
-    named = [{"name": f"field {number}", "type": type_, "field-id": number} for number, type_ in of]
-    return {"type": "record", "name": "manifest", "fields": named}
 
 
 OPTIONAL = ["null", "long"]
@@ -349,18 +224,6 @@ def test_what_the_older_sink_did_not_write_is_refused(jobs: list[bytes], maps: l
         of_the_older_sink(jobs, maps)
 
 
-def test_damaged_states_of_the_older_sink_are_named_as_unread() -> None:
-    data = metadata_bytes(OLDER)
-    at = data.index(struct.pack(">ii", 1, 0) + struct.pack(">i", 3))
-    checkpoint = read_checkpoint_metadata(data[:at] + b"\xff" + data[at + 1 :], opener(OLDER))
-    (unread,) = checkpoint.unread
-    assert (checkpoint.files, unread.state, unread.subtask) == ((), FILES_STATE, 0)
-    assert "how many checkpoints are to be committed" in unread.reason
-    renamed = data.replace(JOB_STATE.encode(), JOB_STATE.upper().encode())
-    (unread,) = read_checkpoint_metadata(renamed, opener(OLDER)).unread
-    assert "there are 0 ids of a job" in unread.reason
-
-
 def requested(data: bytes, version: int = 1) -> ReadRequest:
     """Return what is read of a committer's state with one request."""
     asked = struct.pack(">i", version) + sized(data) + struct.pack(">ii", 0, CommitState.RECEIVED.value)
@@ -380,72 +243,3 @@ def test_the_kind_of_sink_of_what_is_understood_and_what_is_not() -> None:
     later = requested(ADDS, 3)
     assert (later.kind, later.found) == (SinkKind.UNKNOWN, None)
     assert "the version of a committable is 3; this program knows 1" in str(later.why)
-
-
-@pytest.mark.parametrize(
-    "name", ["2.3-unknown-sink", "2.3-two-sinks", "2.3-file-sink-pending", "1.20-jdbc-sink-postgres"]
-)
-def test_another_sink_is_not_taken_for_one_of_icebergs(name: str) -> None:
-    assert SinkKind.ICEBERG not in {each.kind for each in read(name).announced}
-    assert all(each.file.commit is None for each in read(name).files)
-
-
-def values(schema: Any, data: bytes) -> AvroRecord:
-    return read_avro_record(BigEndianReader(record(schema, data), "a state"))
-
-
-PARTITION = {"type": "record", "name": "partition", "fields": [{"name": "bound", "type": ["null", "bytes"]}]}
-DEEP: Any = "int"
-for _ in range(20):
-    DEEP = {"type": "record", "name": "deep", "fields": [{"name": "in", "type": DEEP}]}
-
-
-@pytest.mark.parametrize(
-    ("type_", "data", "found"),
-    [
-        ("long", number(-(2**63)), -(2**63)),
-        ("int", number(-3), -3),
-        ("string", text("Größe"), "Größe"),
-        ("boolean", b"\1", b"\1"),
-        ("double", bytes(8), bytes(8)),
-        ({"type": "fixed", "name": "id", "size": 2}, b"ab", b"ab"),
-        ({"type": "long", "logicalType": "timestamp-micros"}, number(7), 7),
-        ({"type": "array", "items": "int"}, b"".join(map(number, (2, 1, 2, -1, 1, 3, 0))), [1, 2, 3]),
-        (["null", {"type": "array", "items": PARTITION}], b"\2\2\2\4ab\0", [{"bound": b"ab"}]),
-    ],
-)  # fmt: skip
-def test_values_of_avro(type_: Any, data: bytes, found: Any) -> None:
-    assert values(fields((1, type_)), data) == {1: found}
-
-
-def test_a_named_type_is_used_again() -> None:
-    twice = fields((1, PARTITION), (2, "partition"))
-    assert values(twice, b"\0" + number(1) + number(1) + b"a") == {1: {"bound": None}, 2: {"bound": b"a"}}
-
-
-@pytest.mark.parametrize(
-    ("schema", "data", "error"),
-    [
-        ("{", b"", "a schema is no JSON"),
-        ("[" * 60_000, b"", "a schema is no JSON"),
-        ('"int"', number(1), "a schema is of no record"),
-        (fields((1, "map")), b"", "has the type map, which is not known"),
-        (fields((1, {"type": "record", "name": "x"})), b"", "a schema's record has no fields"),
-        (fields((1, {"type": "fixed", "name": "x"})), b"", "bytes without a size"),
-        (fields((1, {"type": "fixed", "name": "x", "size": -1})), b"", "bytes has -1 bytes"),
-        (fields((1, ["null"])), number(1), "a value has type 1 of 1"),
-        (fields((1, ["null"])), number(-1), "a value has type -1 of 1"),
-        (fields((1, "long")), b"\xff" * 9 + b"\x02", "more than 64 bits"),
-        (fields((1, "long")), b"\xff" * 11, "more than 64 bits"),
-        (fields((1, "long")), b"\xff", "a number has 1 bytes, and 0 are left"),
-        (fields((1, "string")), number(2) + b"\xff\xff", "a text is not UTF-8"),
-        (fields((1, "bytes")), number(3) + b"ab", "bytes has 3 bytes, and 2 are left"),
-        (fields((1, "bytes")), number(-1), "bytes has -1 bytes"),
-        (fields((1, {"type": "array", "items": "null"})), number(2**40), "more values than there can be"),
-        (fields((1, "manifest")), b"", "more values than there can be"),
-        (DEEP, number(1), "more values than there can be"),
-    ],
-)
-def test_what_is_no_record_of_avro_is_refused(schema: Any, data: bytes, error: str) -> None:
-    with pytest.raises(MalformedRecord, match=error):
-        values(schema, data)
