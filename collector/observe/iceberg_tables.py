@@ -11,6 +11,7 @@ from typing import Any
 
 from indoubt.collector.observe.iceberg_catalogs import IcebergCatalogs, asking, history_of, plain_location, pyiceberg
 from indoubt.collector.records.formats.pending_files import (
+    LACKED,
     FileSeen,
     IcebergCommit,
     IcebergManifest,
@@ -28,8 +29,6 @@ from indoubt.collector.records.iceberg_snapshots import (
 )
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.errors import ResourceManagerError
-
-_LACKED = FileSeen(standing=Standing.HIDDEN)
 
 
 class IcebergTables:
@@ -55,7 +54,7 @@ class IcebergTables:
             history = history_of(table)
             placed = place_of(commit, history)
             seen = self._seen(file, commit, table, placed)
-            if seen != _LACKED:
+            if seen != LACKED:
                 raise ResourceManagerError(f"{file.target} is {seen.standing.value} now{_because(seen.why)}")
             _append(table, commit, placed, only_appends=history.only_appends(commit.operator))
             after = place_of(commit, history_of(self._catalogs.table(_place(commit))))
@@ -103,7 +102,7 @@ class IcebergTables:
                     standing=Standing.MISSING, why=f"snapshot {ids} added it, and the table was rolled back behind it"
                 )
             case Place.ABSENT if is_whole:
-                return _LACKED
+                return LACKED
             case Place.ABSENT if not commit.manifests:
                 return FileSeen(
                     standing=Standing.UNCLEAR, why="no checkpoint that is left lists it: its files are not known"

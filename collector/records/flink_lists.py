@@ -170,6 +170,10 @@ class FlinkLists:
         for of_job in self.committables.values():
             yield from (seen for seen in of_job.values() if seen.sinks)
 
+    def clusters(self) -> set[str]:
+        """Return the clusters of which a list was read."""
+        return {cluster for cluster, _ in self.committables}
+
     def files(self, cluster: str) -> dict[str, tuple[PendingFile, int]]:
         """Return each file that a cluster's lists on disk name, by its name, and when the first of them was read (epoch ms)."""
         found: dict[str, tuple[PendingFile, int]] = {}

@@ -20,7 +20,7 @@ from indoubt.collector.records.formats.flink_records import (
     ListedFile,
     UnreadCheckpoint,
 )
-from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, UnnamedFile
+from indoubt.collector.records.formats.pending_files import FileSeen, IcebergCommit, PendingFile, UnnamedFile
 from indoubt.collector.records.xids import listed_of
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.flink_announced import CommitsInDoubt, commits_in_doubt
@@ -190,6 +190,13 @@ class CurrentFlink:
         with self._reading() as state:
             listings = state.flink.lists.listings(ListedFile(target))
         return next((file for each in reversed(listings) for file in each.files if file.target == target), None)
+
+    def commits_before(self, commit: IcebergCommit) -> list[PendingFile]:
+        """Return the commits of its sink for earlier checkpoints that checkpoints on disk list."""
+        with self._reading() as state:
+            lists = state.flink.lists
+            listed = [file for cluster in lists.clusters() for file, _ in lists.files(cluster).values()]
+        return [file for file in listed if file.commit is not None and file.commit.precedes(commit)]
 
     def file_directories(self, cluster: str) -> dict[str, int | None]:
         """Return the directories that a cluster's file sinks write to, and until when (epoch ms) what was begun is named by now.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from indoubt.collector.facts.transaction_view import TransactionView
-from indoubt.collector.records.formats.pending_files import ICEBERG_TARGET, PendingFile, Standing
+from indoubt.collector.records.formats.pending_files import ICEBERG_TARGET, LACKED, PendingFile, Standing
 from indoubt.collector.views.current_flink import CurrentFlink
 from indoubt.lifecycle.errors import ResourceManagerError
 from indoubt.lifecycle.identity import Handle, Marker
@@ -92,12 +92,30 @@ class FileParticipant:
         )
 
     def commit_open(self, targets: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
-        """Make each visible; an error text each, empty: it is."""
-        return [_done(self._files.make_visible, target) for target in targets]
+        """Make each visible, those of earlier checkpoints first; an error text each, empty: it is."""
+        errors = dict.fromkeys(range(len(targets)), "")
+        for at in sorted(errors, key=lambda at: _checkpoint(targets[at])):
+            errors[at] = _done(self._make_visible, targets[at])
+        return [*errors.values()]
+
+    def _make_visible(self, file: PendingFile) -> None:
+        before = self._flink.commits_before(file.commit) if file.commit is not None else []
+        for earlier in before:
+            # A sink takes every checkpoint up to the last one in its table for added.
+            if self._files.look(earlier) == LACKED:
+                raise ResourceManagerError(
+                    f"its table lacks {earlier.target}, of an earlier checkpoint: add that first, or a restored job leaves it out"
+                )
+        self._files.make_visible(file)
 
     def fence(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
         """Remove each; an error text each, empty: it is gone."""
         return [_done(self._files.remove, target) for target in transactions]
+
+
+def _checkpoint(target: OpenTransactionView) -> int:
+    commit = target.file.commit if isinstance(target, HiddenFile) else None
+    return commit.checkpoint_id if commit is not None else 0
 
 
 def _done(act: Callable[[PendingFile], None], target: OpenTransactionView) -> str:

@@ -56,6 +56,13 @@ class IcebergCommit:
         branch = f":{self.branch}" if self.branch not in ("", "main") else ""
         return f"{ICEBERG_TARGET}{self.table or self.location}{branch}@{self.job}/{self.operator}/{self.checkpoint_id}"
 
+    def precedes(self, other: IcebergCommit) -> bool:
+        """Say whether the same sink adds it to the same branch for an earlier checkpoint."""
+        mine, theirs = (
+            (each.job, each.operator, each.table or each.location, each.branch or "main") for each in (self, other)
+        )
+        return mine == theirs and self.checkpoint_id < other.checkpoint_id
+
 
 _TARGET = re.compile(
     rf"{ICEBERG_TARGET}(?P<place>.+?)(:(?P<branch>[^/:@]+))?@(?P<job>[^/@]+)/(?P<operator>[^/@]+)/(?P<number>\d+)"
@@ -136,6 +143,10 @@ class FileSeen:
 
     standing: Standing
     why: str = ""
+
+
+LACKED = FileSeen(standing=Standing.HIDDEN)
+"""Its place has not got it, and nothing else is known of it."""
 
 
 def resource_manager_of(target: str) -> str:

@@ -11,8 +11,11 @@ import pytest
 from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, write_manifest
 from pyiceberg.table import Table
 
+from indoubt.collector.act.orders.file_participant import FileParticipant, HiddenFile
 from indoubt.collector.observe import iceberg_tables
+from indoubt.collector.observe.iceberg_catalogs import history_of
 from indoubt.collector.observe.iceberg_tables import IcebergTables
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, ListedFile
 from indoubt.collector.records.formats.pending_files import (
     FileSeen,
     IcebergCommit,
@@ -21,6 +24,7 @@ from indoubt.collector.records.formats.pending_files import (
     Standing,
     named_commit,
 )
+from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.errors import ResourceManagerError
 
 JOB, SINK = "a" * 32, "c" * 32
@@ -86,6 +90,32 @@ def test_a_commit_that_the_table_lacks_is_hidden_and_added_once_by_an_order(orde
     with pytest.raises(ResourceManagerError, match="is visible now"):
         tables.add(file)
     assert read(orders) == ["order 1", "order 1", "order 2", "order 2"]
+
+
+def test_an_order_adds_no_checkpoint_before_an_earlier_one_of_the_sink(orders: Table, current: CurrentState) -> None:
+    """Flink takes every checkpoint up to the last one in the table for added."""
+    orders.append(ROWS, snapshot_properties=named(1))
+    files = {number: pending(orders, number) for number in (3, 2)}
+    listed = FlinkCommittables(
+        cluster="shop", job=JOB, number=3, path=f"/c/{JOB}/chk-3", kind=None, written_ms=0, read_ms=0,
+        committables=frozenset(ListedFile(file.target) for file in files.values()), files=tuple(files.values()),
+    )  # fmt: skip
+    current.flink.see_committables([listed])
+    participant = FileParticipant(current.flink)
+    third, second = (
+        HiddenFile(
+            resource_manager="iceberg", transaction=file.target, producer_id=None, producer_epoch=None,
+            state="Prepared", started_at_ms=None, timeout_ms=None, file=file,
+        )
+        for file in files.values()
+    )  # fmt: skip
+    (refused,) = participant.commit_open([third], 1.0)
+    assert f"its table lacks {files[2].target}, of an earlier checkpoint: add that first" in refused
+    assert read(orders) == ["order 1", "order 2"]
+    assert participant.commit_open([third, second], 1.0) == ["", ""]
+    assert len(read(orders)) == 6
+    added = sorted(history_of(orders.catalog.load_table("db.orders")).snapshots.values(), key=lambda each: each.at_ms)
+    assert [each.checkpoint for each in added] == [1, 2, 3]
 
 
 def test_what_the_sink_added_itself_is_visible(orders: Table) -> None:
