@@ -54,26 +54,25 @@ def _of_job(state: FlinkState, facts: FlinkJobFacts, at_once_ms: int) -> Iterato
     if not job.is_over or job.state == FINISHED:
         return
     last = _last_counting(facts)
-    if last is None or last.ended_ms is None or any(state.restores_from(job.job)):
+    found = _list_of(state, facts, last.number) if last is not None else None
+    if found is None or any(state.restores_from(job.job)):
         return
+    listing, completed_ms = found
     ended_ms = job.ended_ms or job.changed_ms
-    if job.state == CANCELED and ended_ms - last.ended_ms > at_once_ms:
+    if job.state == CANCELED and ended_ms - completed_ms > at_once_ms:
         return
-    listing = _list_of(state, facts, last)
-    sinks = tuple(each for each in listing.sinks if each.kind == SinkKind.UNKNOWN.value) if listing else ()
-    if listing is None or not sinks:
-        return
-    yield CommitsInDoubt(
-        pipeline=facts.pipeline,
-        job=job.job,
-        job_state=job.state,
-        number=last.number,
-        completed_ms=last.ended_ms,
-        job_ended_ms=ended_ms,
-        sinks=sinks,
-        path=listing.path,
-        is_seen=job.cluster in state.polled_ms,
-    )
+    if sinks := tuple(each for each in listing.sinks if each.kind == SinkKind.UNKNOWN.value):
+        yield CommitsInDoubt(
+            pipeline=facts.pipeline,
+            job=job.job,
+            job_state=job.state,
+            number=listing.number,
+            completed_ms=completed_ms,
+            job_ended_ms=ended_ms,
+            sinks=sinks,
+            path=listing.path,
+            is_seen=job.cluster in state.polled_ms,
+        )
 
 
 def _last_counting(facts: FlinkJobFacts) -> FlinkCheckpoint | None:
@@ -81,7 +80,10 @@ def _last_counting(facts: FlinkJobFacts) -> FlinkCheckpoint | None:
     return max((seen for seen in completed if facts.counts(seen)), key=lambda seen: seen.number, default=None)
 
 
-def _list_of(state: FlinkState, facts: FlinkJobFacts, last: FlinkCheckpoint) -> FlinkCommittables | None:
-    lists = state.lists.committables.get((facts.job.cluster, facts.job.job), {}).values()
-    of_it = (each for each in lists if each.number == last.number and not each.is_gone)
-    return next((each for each in of_it if facts.ended(each, FlinkStatus.COMPLETED) is not None), None)
+def _list_of(state: FlinkState, facts: FlinkJobFacts, number: int) -> tuple[FlinkCommittables, int] | None:
+    """Return the list on disk of a completed checkpoint, and when that ended (epoch ms)."""
+    for each in state.lists.committables.get((facts.job.cluster, facts.job.job), {}).values():
+        ended = facts.ended(each, FlinkStatus.COMPLETED)
+        if each.number == number and not each.is_gone and ended is not None:
+            return each, ended[1]
+    return None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from indoubt.collector.records.formats.flink_records import FlinkKind, SinkCommits
+from indoubt.collector.records.formats.flink_records import FlinkKind, FlinkStatus, SinkCommits
 from indoubt.collector.verdicts.flink_announced import commits_in_doubt
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
@@ -41,6 +41,7 @@ def ended(number: int = 4, **fields: Any) -> Any:
         ((over("CANCELED", AT_ONCE_MS), ended(), of()), [4]),
         # Its tasks were told of the completion long before.
         ((over("CANCELED", AT_ONCE_MS + 1), ended(), of()), []),
+        ((job(state="CANCELED"), ended(), of()), []),
         # It has committed all, or still does.
         ((over("FINISHED"), ended(), of()), []),
         ((job(), ended(), of()), []),
@@ -48,6 +49,9 @@ def ended(number: int = 4, **fields: Any) -> Any:
         ((over(), ended(), ended(3), of(), of(3)), [4]),
         ((over(), ended(), ended(3), of(3)), []),
         ((over(), ended(), ended(5, kind=FlinkKind.SAVEPOINT), of(), of(5)), [4]),
+        ((over(), ended(), checkpoint(5, FlinkStatus.FAILED), of()), [4]),
+        ((over(), checkpoint(4, FlinkStatus.FAILED), of()), []),
+        ((over(), of()), []),
         # Nothing is announced, or only what is judged by itself; or the list is of another line of work, or gone.
         ((over(), ended(), of(sinks=(FILES,))), []),
         ((over(), ended(), of(sinks=())), []),
