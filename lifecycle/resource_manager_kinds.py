@@ -101,7 +101,15 @@ ICEBERG = ResourceManagerKind(
     listed_in="the table",
 )
 """Commits of Flink's sink to Iceberg tables. None is taken back: a restored job would miss its files."""
-FLINK_SINKS = {kind.name: kind for kind in (FILE_SINK, ICEBERG)}
+PAIMON = ResourceManagerKind(
+    name="paimon",
+    implementation="",
+    commit_sends="",
+    abort_sends="",
+    listed_in="the table",
+)
+"""Commits of Flink's sink to Paimon tables. No order ends one: a job that is restored from a checkpoint adds what it lists."""
+FLINK_SINKS = {kind.name: kind for kind in (FILE_SINK, ICEBERG, PAIMON)}
 """What only checkpoints of Flink list: watched, and ended by orders; no pipeline of ours writes to it."""
 WATCHED = {**KINDS, **FLINK_SINKS}
 

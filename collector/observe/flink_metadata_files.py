@@ -34,6 +34,8 @@ _PRESTO = "s3p://"
 
 _OPERATORS_OF_SINKS = (": Committer", ": Writer", "-IcebergFilesCommitter")
 """What Flink, or Iceberg's FlinkSink, puts behind a sink's name."""
+_PAIMON_COMMITTER = "Global Committer : "
+"""What Paimon's sink puts before its table's name."""
 
 
 class Place(NamedTuple):
@@ -133,7 +135,13 @@ def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittabl
             ]
         ),
         files=tuple(
-            replace(each.file, checkpoint_id=each.checkpoint_id, sink=_sink_name(each.operator))
+            replace(
+                each.file,
+                checkpoint_id=each.checkpoint_id,
+                sink=_sink_name(each.operator),
+                # A later list names what an earlier one did not get made visible.
+                listed_ms=written_ms if each.checkpoint_id == metadata.checkpoint_id else 0,
+            )
             for each in metadata.files
         ),
         buckets=frozenset(bucket.directory for bucket in metadata.buckets),
@@ -161,7 +169,7 @@ def _sink_name(operator: FlinkOperator) -> str:
     for suffix in _OPERATORS_OF_SINKS:
         if operator.name.endswith(suffix):
             return operator.name.removesuffix(suffix)
-    return operator.name or f"operator {operator.operator_id}"
+    return operator.name.removeprefix(_PAIMON_COMMITTER) or f"operator {operator.operator_id}"
 
 
 def _open_state(place: Place, path: str) -> BinaryIO:

@@ -27,6 +27,7 @@ from indoubt.collector.verdicts.flink_evidence import (
 )
 from indoubt.collector.verdicts.flink_known import Answer, FlinkCase
 from indoubt.collector.verdicts.flink_line import Standing
+from indoubt.lifecycle.resource_manager_kinds import PAIMON
 from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
 
@@ -70,6 +71,11 @@ def rule_39_left_out(case: FlinkCase) -> Judgement | None:
         "restored, its sink takes every checkpoint up to that number for added, and leaves these files out (apache/iceberg#10892, "
         "#14090). Restore from an earlier checkpoint under a new job id, or add its files by hand: its manifest names them"
     )
+    if case.sink == PAIMON.name:
+        follows = (
+            "restored, its sink takes every number up to that one for added, and leaves these files out. Roll the table back to "
+            "the snapshot of an earlier checkpoint, and restore the job from that one"
+        )
     return Judgement(
         verdict=Verdict.UNKNOWN,
         rule=39,
@@ -213,6 +219,8 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
         f"{known}: commit it only if the job is then restored from {name} or from a later one. Restored from an earlier one, it "
         "writes these rows twice"
     )
+    if case.sink == PAIMON.name:
+        fact = known
     return Judgement(
         verdict=Verdict.COMMIT_IT,
         rule=25,

@@ -192,6 +192,7 @@ def test_the_states_of_known_sinks_are_all_read(name: str) -> None:
         ("2.1-iceberg-empty", []),
         ("2.1-iceberg-flink-sink", [("orders_iceberg-IcebergFilesCommitter", SinkKind.ICEBERG, 1)]),
         ("1.20-iceberg-dynamic", [("", SinkKind.ICEBERG, 3)]),
+        ("2.1-paimon", [("Global Committer : orders", SinkKind.PAIMON, 1)]),
         ("1.20-jdbc-function-postgres", [("", SinkKind.JDBC, 1)]),
         ("1.20-jdbc-sink-postgres", []),
         ("2.3-after-savepoint", [("sink0: Committer", SinkKind.KAFKA, 4)]),
