@@ -21,7 +21,7 @@ class ResourceManagerKind:
     implementation: str
     """``module:class`` in resource_managers, whose registry.py loads it when it is needed: each takes a client library with it."""
     commit_sends: str
-    """What finishes a prepared transaction: what an order sends, and what one types by hand."""
+    """What finishes a prepared transaction: what an order sends, and what one types by hand; empty: no order commits one."""
     abort_sends: str
     listed_in: str
     """Where its server lists prepared transactions."""

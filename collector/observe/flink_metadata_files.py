@@ -135,13 +135,7 @@ def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittabl
             ]
         ),
         files=tuple(
-            replace(
-                each.file,
-                checkpoint_id=each.checkpoint_id,
-                sink=_sink_name(each.operator),
-                # A later list names what an earlier one did not get made visible.
-                listed_ms=written_ms if each.checkpoint_id == metadata.checkpoint_id else 0,
-            )
+            replace(each.file, checkpoint_id=each.checkpoint_id, sink=_sink_name(each.operator))
             for each in metadata.files
         ),
         buckets=frozenset(bucket.directory for bucket in metadata.buckets),

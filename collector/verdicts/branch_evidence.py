@@ -6,7 +6,7 @@ from indoubt.collector.records.branches import BranchDetail, BranchFacts
 from indoubt.collector.records.observations import BranchProof
 from indoubt.collector.records.xids import owner_of
 from indoubt.lifecycle.counted_nouns import counted
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, FLINK_SINKS
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, FLINK_SINKS, PAIMON
 from indoubt.lifecycle.verdicts import Evidence
 from indoubt.resource_managers.database.session import WaitingSession
 
@@ -88,6 +88,8 @@ def _hidden(branch: BranchFacts, polled_ms: int | None, not_asked: str) -> tuple
 def _of_file(branch: BranchFacts) -> Evidence:
     if branch.resource_manager != FILE_SINK.name:
         fact = "no snapshot of the table adds it, and its manifests are gone, or the table was rolled back behind it"
+        if branch.resource_manager == PAIMON.name:
+            fact = "no snapshot of the table adds it, and its data files are gone"
         if branch.proof is BranchProof.COMMITTED:
             fact = "a snapshot of the table adds it"
         return Evidence(fact=fact, source=branch.listed_by, at_ms=branch.gone_ms)

@@ -131,8 +131,6 @@ class PendingFile:
     paimon: PaimonCommit | None = None
     checkpoint_id: int = 0
     """The first checkpoint that lists it."""
-    listed_ms: int = 0
-    """When that checkpoint's list was written (epoch ms, its store's clock); 0: not known."""
     sink: str = ""
     """What its job calls the sink."""
 

@@ -66,7 +66,7 @@ def test_a_commit_is_listed_as_the_files_of_a_file_sink_are() -> None:
     listed, commit = read_place("flink", place, info), commit_in("2.1-paimon")
     (file,) = listed.files
     assert (file.paimon, file.target, file.checkpoint_id, file.sink) == (commit, commit.target, 3, "orders")
-    assert (file.listed_ms, file.is_understood, file.resource_manager) == (listed.written_ms, True, "paimon")
+    assert (file.is_understood, file.resource_manager) == (True, "paimon")
     assert listed.committables == {ListedFile(commit.target)}
     assert (listed.sinks, listed.error) == ((SinkCommits("orders", "paimon", 1),), "")
 
