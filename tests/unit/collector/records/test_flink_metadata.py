@@ -37,7 +37,7 @@ from tests.unit.collector.records.flink_metadata_recordings import (
 
 FLIPS = 500
 TRUNCATED = ["1.20-incrementing", "2.3-incrementing", EVERY_HANDLE[7]]
-CHANGED = [*TRUNCATED, "2.3-compressed", "2.3-state-files", "2.3-unaligned"]
+CHANGED = [*TRUNCATED, "2.1-paimon", "2.3-compressed", "2.3-state-files", "2.3-unaligned"]
 KINDS = {
     "savepoint": FlinkKind.SAVEPOINT,
     "savepoint-native": FlinkKind.SAVEPOINT,
