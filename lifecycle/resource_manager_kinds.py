@@ -21,7 +21,7 @@ class ResourceManagerKind:
     implementation: str
     """``module:class`` in resource_managers, whose registry.py loads it when it is needed: each takes a client library with it."""
     commit_sends: str
-    """What finishes a prepared transaction: what an order sends, and what one types by hand."""
+    """What finishes a prepared transaction: what an order sends, and what one types by hand; empty: no order commits one."""
     abort_sends: str
     listed_in: str
     """Where its server lists prepared transactions."""
@@ -101,7 +101,15 @@ ICEBERG = ResourceManagerKind(
     listed_in="the table",
 )
 """Commits of Flink's sink to Iceberg tables. None is taken back: a restored job would miss its files."""
-FLINK_SINKS = {kind.name: kind for kind in (FILE_SINK, ICEBERG)}
+PAIMON = ResourceManagerKind(
+    name="paimon",
+    implementation="",
+    commit_sends="",
+    abort_sends="",
+    listed_in="the table",
+)
+"""Commits of Flink's sink to Paimon tables. No order ends one: a job that is restored from a checkpoint adds what it lists."""
+FLINK_SINKS = {kind.name: kind for kind in (FILE_SINK, ICEBERG, PAIMON)}
 """What only checkpoints of Flink list: watched, and ended by orders; no pipeline of ours writes to it."""
 WATCHED = {**KINDS, **FLINK_SINKS}
 

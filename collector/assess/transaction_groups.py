@@ -10,6 +10,7 @@ from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.verdicts.partition_state import PartitionFindings
 from indoubt.collector.views.transaction_rows import urgency
 from indoubt.lifecycle.application import Application
+from indoubt.lifecycle.resource_manager_kinds import WATCHED
 from indoubt.lifecycle.verdicts import URGENCY, Certainty, Judgement, Verdict, least_sure
 
 _VERDICTS = frozenset(
@@ -38,6 +39,11 @@ class TransactionGroup:
     condition: str = ""
 
     @property
+    def is_left_to_job(self) -> bool:
+        """Say whether no order commits them: only their job does."""
+        return all(not _takes_commits(key.partition(":")[0]) for key in self.keys)
+
+    @property
     def certainty(self) -> Certainty:
         """Return that of the least sure of them."""
         return least_sure(judgement.certainty for judgement in self.judgements)
@@ -55,15 +61,20 @@ def required(
     ``applications``: by the keys of what hangs.
     """
     urgent = sorted((item for item in judged if _requires_action(item, at_ms, foreign_old_ms)), key=urgency)
-    found: dict[tuple[Verdict, str, int | None, str], list[Judged]] = {}
+    found: dict[tuple[tuple[Verdict, str, int | None, str], bool], list[Judged]] = {}
     for item in urgent:
         judgement, batch_attempt = item.judgement, item.view.batch_attempt
         batch = batch_attempt.batch if batch_attempt else None
         # One order takes one condition: a card of several would offer what is then refused.
         group = (judgement.verdict, item.view.pipeline, batch, judgement.commit_confirmation)
-        found.setdefault(group, []).append(item)
-    groups = [*_hanging(findings, applications), *(_group(*key, members) for key, members in found.items())]
+        found.setdefault((group, _takes_commits(item.view.resource_manager)), []).append(item)
+    groups = [*_hanging(findings, applications), *(_group(*group, members) for (group, _), members in found.items())]
     return tuple(sorted(groups, key=lambda group: URGENCY.index(group.verdict)))
+
+
+def _takes_commits(resource_manager: str) -> bool:
+    kind = WATCHED.get(resource_manager)
+    return kind is None or bool(kind.commit_sends)
 
 
 def _requires_action(item: Judged, at_ms: int, foreign_old_ms: int) -> bool:

@@ -108,6 +108,7 @@ class TunableSettings:
     pipeline_order_topic: Name = "pipeline_orders"
     connect_offsets_topics: Name = CONNECT_OFFSETS
     iceberg_control_topics: Name = "control-iceberg"
+    paimon_warehouses: str = ""
     kubernetes_url: Address = ""
     kubernetes_credentials: Name = "/var/run/secrets/kubernetes.io/serviceaccount"
     kubernetes_polling_ms: Whole = 5_000
@@ -123,6 +124,11 @@ class TunableSettings:
     def control_topics(self) -> tuple[str, ...]:
         """Return the control topics of Iceberg's sinks for Kafka Connect."""
         return _names(self.iceberg_control_topics)
+
+    @property
+    def warehouses_of_paimon(self) -> tuple[str, ...]:
+        """Return the directories below which Paimon tables are searched for."""
+        return _names(self.paimon_warehouses)
 
 
 def _names(text: str) -> tuple[str, ...]:

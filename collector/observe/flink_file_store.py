@@ -1,4 +1,4 @@
-"""What checkpoints of Flink list where it lies: looks for it, makes it visible, removes it. Files here or in S3; Iceberg tables.
+"""What checkpoints of Flink list where it lies: looks for it, makes it visible, removes it. Files here or in S3; tables.
 
 What makes a file visible is what Flink itself does (LocalRecoverableFsDataOutputStream, S3Committer): a rename, or the end of its
 upload. Elsewhere, as in HDFS, files are looked for and left alone.
@@ -12,13 +12,14 @@ import importlib
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from pyarrow import fs
 
 from indoubt.collector.observe.flink_metadata_files import filesystem_of
 from indoubt.collector.observe.iceberg_tables import IcebergTables
+from indoubt.collector.observe.paimon_tables import PaimonTables
 from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing
 from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 
@@ -32,17 +33,19 @@ _CONNECT_LIMIT_S, _READ_LIMIT_S = 3, 10
 
 
 class FileStore:
-    """Keeps what it opened; of several threads each may use one."""
+    """Keeps what it opened; of several threads each may use one. ``paimon_warehouses``: where Paimon tables are searched for."""
 
-    def __init__(self) -> None:
+    def __init__(self, paimon_warehouses: Sequence[str] = ()) -> None:
         self._filesystems: dict[str, fs.FileSystem] = {}
         self._s3: Any = None
-        self._tables = IcebergTables()
+        self._tables, self._paimon_tables = IcebergTables(), PaimonTables(paimon_warehouses)
 
     def look(self, file: PendingFile) -> FileSeen:
         """Return how the store has a file. Raises ResourceManagerError where it cannot be asked."""
         if file.commit is not None:
             return self._tables.look(file)
+        if file.paimon is not None:
+            return self._paimon_tables.look(file)
         if file.upload:
             return _seen(file, *self._ask(lambda: (self._object_size(file), self._upload_size(file))))
         if not file.target.startswith("/"):
@@ -60,6 +63,10 @@ class FileStore:
         """Make a file visible that is hidden now. Raises ResourceManagerError: nothing was done, or what went wrong."""
         if file.commit is not None:
             return self._tables.add(file)
+        if file.paimon is not None:
+            raise ResourceManagerError(
+                "no order adds to a Paimon table: a job that is restored from the checkpoint does"
+            )
         if file.size is None:
             raise ResourceManagerError(f"no checkpoint says how many bytes {file.target} has: it is not made visible")
         self._require_hidden(file)
@@ -101,7 +108,7 @@ class FileStore:
 
     def remove(self, file: PendingFile) -> None:
         """Remove a file that is hidden now, so that nobody makes it visible. Raises ResourceManagerError, as ``make_visible``."""
-        if file.commit is not None:
+        if file.commit is not None or file.paimon is not None:
             raise ResourceManagerError("a commit to a table is not taken back: a restored job would miss its files")
         self._require_hidden(file)
         if file.upload:

@@ -6,7 +6,7 @@ A file is told of only once it is still hidden some time after it was listed: a 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.flink_file_store import FileStore
@@ -20,6 +20,7 @@ from indoubt.collector.records.formats.pending_files import (
     UnnamedFile,
     instance_of,
     named_commit,
+    named_paimon_commit,
     resource_manager_of,
 )
 from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof, Observed, Position
@@ -50,13 +51,14 @@ class FlinkFiles(Observer):
         interval_ms: int,
         remote_interval_ms: int,
         overdue_ms: int,
+        paimon_warehouses: Sequence[str] = (),
         pace: Pace | None = None,
     ) -> None:
         super().__init__(current, cluster)
         self._cluster, self._listed_in, self._overdue_ms = cluster, instance_of(cluster), overdue_ms
         self._interval_s, self._remote_interval_s = interval_ms / 1000, remote_interval_ms / 1000
         self._pace = pace or Pace(share=1.0, cost_s=0.0)
-        self._files, self._next_offset = FileStore(), store.next_offsets(self.name).get(0, 0)
+        self._files, self._next_offset = FileStore(paimon_warehouses), store.next_offsets(self.name).get(0, 0)
         self._seen: dict[str, FileSeen] = {}
         """Target -> how it was at its last look; what is visible is not looked for again."""
         self._missed: frozenset[str] = frozenset()
@@ -203,4 +205,4 @@ class FlinkFiles(Observer):
 
 def _by_name(target: str) -> PendingFile:
     """Return what the target alone tells of one whose list was deleted before the collector's start."""
-    return PendingFile(target=target, size=None, commit=named_commit(target))
+    return PendingFile(target=target, size=None, commit=named_commit(target), paimon=named_paimon_commit(target))

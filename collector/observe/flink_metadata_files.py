@@ -34,6 +34,8 @@ _PRESTO = "s3p://"
 
 _OPERATORS_OF_SINKS = (": Committer", ": Writer", "-IcebergFilesCommitter")
 """What Flink, or Iceberg's FlinkSink, puts behind a sink's name."""
+_PAIMON_COMMITTER = "Global Committer : "
+"""What Paimon's sink puts before its table's name."""
 
 
 class Place(NamedTuple):
@@ -161,7 +163,7 @@ def _sink_name(operator: FlinkOperator) -> str:
     for suffix in _OPERATORS_OF_SINKS:
         if operator.name.endswith(suffix):
             return operator.name.removesuffix(suffix)
-    return operator.name or f"operator {operator.operator_id}"
+    return operator.name.removeprefix(_PAIMON_COMMITTER) or f"operator {operator.operator_id}"
 
 
 def _open_state(place: Place, path: str) -> BinaryIO:

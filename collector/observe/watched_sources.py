@@ -168,6 +168,7 @@ class WatchedSources:
                     interval_ms=LOCAL_POLLING_MS,
                     remote_interval_ms=tunable.remote_checkpoint_polling_ms,
                     overdue_ms=tunable.flink_commit_overdue_ms,
+                    paimon_warehouses=tunable.warehouses_of_paimon,
                     pace=self._files,
                 )
 

@@ -6,7 +6,7 @@ from indoubt.collector.records.branches import BranchDetail, BranchFacts
 from indoubt.collector.records.observations import BranchProof
 from indoubt.collector.records.xids import owner_of
 from indoubt.lifecycle.counted_nouns import counted
-from indoubt.lifecycle.resource_manager_kinds import FLINK_SINKS, ICEBERG
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, FLINK_SINKS, PAIMON
 from indoubt.lifecycle.verdicts import Evidence
 from indoubt.resource_managers.database.session import WaitingSession
 
@@ -79,15 +79,17 @@ def source_of_proof(branch: BranchFacts) -> str:
 def _hidden(branch: BranchFacts, polled_ms: int | None, not_asked: str) -> tuple[Evidence, ...]:
     """Return the facts about what is written whole and not visible."""
     fact = "it is written whole, and not visible under its name; its age counts from when that was first seen"
-    if branch.resource_manager == ICEBERG.name:
+    if branch.resource_manager != FILE_SINK.name:
         fact = "its files are written, and no snapshot of the table adds them; its age counts from when that was first seen"
     found = [Evidence(fact=fact, source=branch.listed_by, at_ms=polled_ms)]
     return (*found, Evidence(fact=not_asked, source=branch.listed_by)) if not_asked else tuple(found)
 
 
 def _of_file(branch: BranchFacts) -> Evidence:
-    if branch.resource_manager == ICEBERG.name:
+    if branch.resource_manager != FILE_SINK.name:
         fact = "no snapshot of the table adds it, and its manifests are gone, or the table was rolled back behind it"
+        if branch.resource_manager == PAIMON.name:
+            fact = "no snapshot of the table adds it, and its data files are gone"
         if branch.proof is BranchProof.COMMITTED:
             fact = "a snapshot of the table adds it"
         return Evidence(fact=fact, source=branch.listed_by, at_ms=branch.gone_ms)

@@ -27,6 +27,7 @@ from indoubt.collector.verdicts.flink_evidence import (
 )
 from indoubt.collector.verdicts.flink_known import Answer, FlinkCase
 from indoubt.collector.verdicts.flink_line import Standing
+from indoubt.lifecycle.resource_manager_kinds import PAIMON
 from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
 
@@ -64,12 +65,18 @@ def rule_22_set_back(case: FlinkCase) -> Judgement | None:
 
 def rule_39_left_out(case: FlinkCase) -> Judgement | None:
     """Its table has this checkpoint of its job and sink, or a later one, without its files: Flink takes it for done."""
-    if not case.listings or not case.left_out:
+    # A commit to a Paimon table that waits only for its job is added whatever number the table has.
+    if not case.listings or not case.left_out or (case.sink == PAIMON.name and case.may_run):
         return None
     follows = (
         "restored, its sink takes every checkpoint up to that number for added, and leaves these files out (apache/iceberg#10892, "
         "#14090). Restore from an earlier checkpoint under a new job id, or add its files by hand: its manifest names them"
     )
+    if case.sink == PAIMON.name:
+        follows = (
+            "restored, its sink takes every number up to that one for added, and leaves these files out. Roll the table back to "
+            "the snapshot of an earlier checkpoint, and restore the job from that one"
+        )
     return Judgement(
         verdict=Verdict.UNKNOWN,
         rule=39,
@@ -102,8 +109,9 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
         )
     assumes = known.assumes
     if case.is_branch and not case.has_ended and case.in_store() is None:
+        what = "restart it" if case.sink == PAIMON.name else "commit it"
         fact = (
-            f"REST does not answer, so whether {case.name} still runs is not known: commit it only if the job is gone. One that "
+            f"REST does not answer, so whether {case.name} still runs is not known: {what} only if the job is gone. One that "
             f"runs {done_by_job(case)}"
         )
         evidence = (*evidence, Evidence(fact=fact, source=REST))
@@ -213,6 +221,8 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
         f"{known}: commit it only if the job is then restored from {name} or from a later one. Restored from an earlier one, it "
         "writes these rows twice"
     )
+    if case.sink == PAIMON.name:
+        fact = known
     return Judgement(
         verdict=Verdict.COMMIT_IT,
         rule=25,

@@ -8,7 +8,7 @@ from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.records.xids import listed_of
 from indoubt.collector.verdicts.flink_known import FlinkCase
 from indoubt.collector.verdicts.flink_unread_lists import UnreadList
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, ICEBERG
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, ICEBERG, PAIMON
 from indoubt.lifecycle.verdicts import Evidence
 
 REST = ObserverKind.FLINK.value
@@ -32,11 +32,13 @@ def checkpoint_name(listing: FlinkCommittables) -> str:
 
 
 def noun_of(case: FlinkCase) -> str:
-    return {FILE_SINK.name: "file", ICEBERG.name: "commit"}.get(case.sink, "branch")
+    return {FILE_SINK.name: "file", ICEBERG.name: "commit", PAIMON.name: "commit"}.get(case.sink, "branch")
 
 
 def done_by_job(case: FlinkCase) -> str:
     """Return what a job that runs does about it."""
+    if case.sink == PAIMON.name:
+        return "adds its files itself"
     if case.sink == ICEBERG.name:
         return "adds its files itself, perhaps a second time where another program has"
     return f"commits the {noun_of(case)} itself, and fails if another program has done so"
@@ -87,6 +89,12 @@ def what_follows(case: FlinkCase) -> Evidence:
             f"MariaDB refuses the commit that Flink sends after a restore from {name}, with this branch or without (XAER_OUTSIDE): "
             f"docs/databases.md says what to do. Commit it only if the job then goes on from {name} or from a later one. Restored "
             "from an earlier one, it writes these rows twice. A rollback loses its rows"
+        )
+        return Evidence(fact=fact, source=METADATA)
+    if case.sink == PAIMON.name:
+        fact = (
+            f"no order adds its files: restart the job from {checkpoint_name(case.first_not_failed)} or from a later one, and its "
+            "sink adds them. Restored from an earlier one, it writes these rows again"
         )
         return Evidence(fact=fact, source=METADATA)
     if case.sink == ICEBERG.name:

@@ -35,7 +35,7 @@ class End(Enum):
 class Written:
     """One transaction of the job's sinks; ``listed``: as checkpoints name it. Times are epoch ms.
 
-    ``deadline_ms`` None: it never times out.
+    ``deadline_ms`` None: it never times out. ``is_left_to_job``: no order commits it, and a restore need not wait for one.
     """
 
     key: str
@@ -43,6 +43,7 @@ class Written:
     start_ms: int
     end: End
     deadline_ms: int | None = None
+    is_left_to_job: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,7 @@ def _after(flink: FlinkState, checkpoint: FlinkCommittables, one: Written) -> Af
     """Return what becomes of one transaction; None: it stays as it is, and nothing of it is written again."""
     if one.listed in checkpoint.committables:
         return {
-            End.OPEN: AfterRestore.COMMITTED_BY_IT,
+            End.OPEN: None if one.is_left_to_job else AfterRestore.COMMITTED_BY_IT,
             End.COMMITTED: None,
             End.UNDONE: AfterRestore.LOST,
             End.UNSEEN: AfterRestore.UNKNOWN,

@@ -11,7 +11,7 @@ from indoubt.collector.records.application_ids import FlinkId
 from indoubt.collector.records.branches import BranchFacts
 from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction, merged
 from indoubt.collector.records.formats.flink_records import Committable, FlinkCommittables, Listed, ListedFile
-from indoubt.collector.records.formats.pending_files import Standing
+from indoubt.collector.records.formats.pending_files import Standing, resource_manager_of
 from indoubt.collector.records.observations import BranchProof
 from indoubt.collector.records.xids import listed_of
 from indoubt.collector.runtime.clock import now_ms
@@ -21,6 +21,7 @@ from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.past_transactions import MOST_RECORDS
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.durations import HOUR_MS
+from indoubt.lifecycle.resource_manager_kinds import WATCHED
 from indoubt.lifecycle.rows.restores import AfterRestore, RestoreRow
 from indoubt.lifecycle.verdicts import Certainty
 
@@ -101,17 +102,22 @@ def _written(
                 end=_end(transaction),
                 deadline_ms=transaction.identity.start_ms + timeout_ms if timeout_ms is not None else None,
             )
+    files = state.flink.files_seen.get(cluster, {})
+    left_out = {target for target, seen in files.items() if seen.standing is Standing.HIDDEN and seen.why}
     for branch in state.branches.values():
         one, found = listed_of(branch.resource_manager, branch.transaction), flink_xid(branch)
         if one is not None and (one in missing or (found is not None and found.job == job)):
             missing.discard(one)
-            yield Written(key=branch.key, listed=one, start_ms=branch.since_ms or 0, end=_end_of_branch(branch))
-    files = state.flink.files_seen.get(cluster, {})
+            end = End.UNDONE if branch.transaction in left_out else _end_of_branch(branch)
+            is_left = not WATCHED[branch.resource_manager].commit_sends
+            yield Written(key=branch.key, listed=one, start_ms=branch.since_ms or 0, end=end, is_left_to_job=is_left)
     for left in missing:
         if isinstance(left, ListedFile):
             seen = files.get(left.target)
             end = _END_OF_FILE.get(seen.standing, End.UNSEEN) if seen is not None else End.UNSEEN
-            yield Written(key=left.target, listed=left, start_ms=0, end=end)
+            end = End.UNDONE if left.target in left_out else end
+            is_left = not WATCHED[resource_manager_of(left.target)].commit_sends
+            yield Written(key=left.target, listed=left, start_ms=0, end=end, is_left_to_job=is_left)
         else:
             yield Written(key=str(left), listed=left, start_ms=0, end=End.UNSEEN)
 

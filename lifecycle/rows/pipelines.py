@@ -50,7 +50,8 @@ class PipelineRow:
 class SinkCommitsRow:
     """How many commits a checkpoint announces of one sink of a Flink job.
 
-    ``kind``: kafka, jdbc, files, iceberg; unknown: how its committables are to be read is not known, only how many there are.
+    ``kind``: kafka, jdbc, files, iceberg, paimon; unknown: how its committables are to be read is not known, only how many there
+    are.
     ``visible``, ``hidden``, ``missing``: how many of its files the store had so at the last look; null where they are no files.
     """
 

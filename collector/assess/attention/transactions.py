@@ -31,7 +31,7 @@ def transaction_cards(situation: Situation, waits: Waits) -> list[Attention]:
 
 def _card(group: TransactionGroup, situation: Situation, waits: Waits, restarts: str) -> Attention:
     batch = "" if group.batch is None else f"|{group.batch}"
-    condition = group.condition and f"|{group.condition}"
+    condition = "|job" if group.is_left_to_job else group.condition and f"|{group.condition}"
     is_lost = group.verdict is Verdict.LOST
     remedy = remedy_of_pipeline(situation, group.pipeline) if is_lost and group.managed else order_for(group.judgements)
     follows = consequence(group)
@@ -67,6 +67,8 @@ def headline(group: TransactionGroup) -> str:
     is_, holds, them = ("is", "holds", "it") if is_single else ("are", "hold", "them")
     held = "data" if group.rows is None else counted(group.rows, "row")
     match group.verdict:
+        case Verdict.COMMIT_IT if group.is_left_to_job:
+            return f"{what} {is_} part of a Flink checkpoint and not committed. Restart the job from it: no order commits {them}."
         case Verdict.COMMIT_IT if not group.managed:
             belong = "belongs" if is_single else "belong"
             checkpoint = f"Flink checkpoint {condition}" if condition else "a Flink checkpoint that counts"

@@ -16,7 +16,7 @@ from indoubt.collector.runtime.time_format import seconds
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.verdicts.restarts import PERSON_MS
 from indoubt.collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, PipelineHistory
-from indoubt.lifecycle.resource_manager_kinds import DATABASES
+from indoubt.lifecycle.resource_manager_kinds import DATABASES, WATCHED
 from indoubt.lifecycle.states import TransactionState
 from indoubt.lifecycle.verdicts import Evidence, Verdict
 
@@ -145,14 +145,16 @@ def _commits_of_flink(situation: Situation) -> Iterator[Finding]:
             continue
         condition = judged.judgement.commit_confirmation
         checkpoint = f"Flink checkpoint {condition}" if condition else "a Flink checkpoint that counts"
+        ends = f"Commit it{f', if its job goes on from {condition} or a later one' if condition else ''}"
+        if not WATCHED[t.resource_manager].commit_sends:
+            checkpoint, ends = "a Flink checkpoint", "Restart its job from that or a later one, which commits it"
         yield of_transaction(
             t,
             rule="A2",
             severity=Severity.CRITICAL,
             summary=(
                 f"transaction {t.transaction} belongs to {checkpoint} and is not committed: "
-                f"{_uncommitted(t, situation.now_ms)}. "
-                f"Commit it{f', if its job goes on from {condition} or a later one' if condition else ''}"
+                f"{_uncommitted(t, situation.now_ms)}. {ends}"
             ),
             evidence=judged.judgement.evidence,
             remedy=remedy_of(judged, situation),

@@ -103,16 +103,7 @@ class _Values:
         return found
 
     def _number(self, field: str) -> int:
-        """Return a number as Avro writes it: 7 bits a byte, the lowest first, and the sign in the lowest bit."""
-        value, at = 0, self._encoded.at
-        for place in range(_VARINT_BYTES):
-            byte = self._encoded.int8(field)
-            value |= (byte & 0x7F) << 7 * place
-            if byte < 0x80:
-                break
-        if byte >= 0x80 or value >= 2**64:
-            raise self._encoded.error(f"{field} has more than 64 bits", at)
-        return (value >> 1) ^ -(value & 1)
+        return avro_number(self._encoded, field)
 
     def _bytes(self, size: int) -> bytes:
         at = self._encoded.skip(size, "bytes")
@@ -130,6 +121,22 @@ class _Values:
         if not isinstance(size, int):
             raise self._encoded.error("a schema has bytes without a size", self._encoded.at)
         return size
+
+
+def avro_number(encoded: BigEndianReader, field: str) -> int:
+    """Return a number as Avro writes it: 7 bits a byte, the lowest first, and the sign in the lowest bit.
+
+    Raises MalformedRecord.
+    """
+    value, at = 0, encoded.at
+    for place in range(_VARINT_BYTES):
+        byte = encoded.int8(field)
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            break
+    if byte >= 0x80 or value >= 2**64:
+        raise encoded.error(f"{field} has more than 64 bits", at)
+    return (value >> 1) ^ -(value & 1)
 
 
 def _named_in(schema: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:

@@ -1,6 +1,6 @@
 """What a sink of Flink has written whole and not yet made visible, as a checkpoint lists it, and how its store has it.
 
-A file of the FileSink, or the files of one commit to an Iceberg table.
+A file of the FileSink, or the files of one commit to a table of Iceberg or Paimon.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, ICEBERG
+from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, ICEBERG, PAIMON
 
-ICEBERG_TARGET = "iceberg:"
-"""What the targets of commits to Iceberg tables begin with: no file system has that scheme."""
+ICEBERG_TARGET, PAIMON_TARGET = "iceberg:", "paimon:"
+"""What the targets of commits to tables begin with: no file system has that scheme."""
 
 
 class IcebergManifest(NamedTuple):
@@ -87,12 +87,46 @@ def named_commit(target: str) -> IcebergCommit | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PaimonCommit:
+    """What one checkpoint adds to a Paimon table: by a snapshot that bears these two (FileStoreCommitImpl of Paimon).
+
+    ``user``: commitUser, ``identifier``: commitIdentifier, the checkpoint's number; behind the end of the input 2**63 - 1. A job
+    that was set back uses both again: ``first_file`` tells its commits apart.
+    """
+
+    user: str
+    identifier: int
+    first_file: str
+    """One that it adds: below its table (``bucket-0/data-….parquet``), of a table with partitions only its name."""
+    messages: int = 0
+    """Of its writers."""
+    files: int = 0
+    rows: int = 0
+
+    @property
+    def target(self) -> str:
+        """Return a name that no other commit has."""
+        return f"{PAIMON_TARGET}{self.user}@{self.identifier}/{self.first_file}"
+
+
+_PAIMON_TARGET = re.compile(rf"{PAIMON_TARGET}(?P<user>.+)@(?P<identifier>\d+)/(?P<file>[^@]+)")
+
+
+def named_paimon_commit(target: str) -> PaimonCommit | None:
+    """Return what the target of a commit to a Paimon table tells; None for any other."""
+    named = _PAIMON_TARGET.fullmatch(target)
+    if named is None:
+        return None
+    return PaimonCommit(user=named["user"], identifier=int(named["identifier"]), first_file=named["file"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PendingFile:
     """``target``: its name once it is visible, an absolute path or a URI. ``size``: its bytes; None where that is not told.
 
     A rename makes it visible (``temporary``: what it is called until then), or the end of an upload to S3 (``upload``: its id,
-    ``parts``: number and entity tag of each), or a snapshot of an Iceberg table (``commit``). None of these: the file system is
-    one whose way is not known here.
+    ``parts``: number and entity tag of each), or a snapshot of a table (``commit`` of Iceberg, ``paimon``). None of these: the file
+    system is one whose way is not known here.
     """
 
     target: str
@@ -101,6 +135,7 @@ class PendingFile:
     upload: str = ""
     parts: tuple[tuple[int, str], ...] = ()
     commit: IcebergCommit | None = None
+    paimon: PaimonCommit | None = None
     checkpoint_id: int = 0
     """The first checkpoint that lists it."""
     sink: str = ""
@@ -114,7 +149,7 @@ class PendingFile:
     @property
     def is_understood(self) -> bool:
         """Say whether it is known what makes it visible."""
-        return bool(self.temporary or self.upload or self.commit)
+        return bool(self.temporary or self.upload or self.commit or self.paimon)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +186,8 @@ LACKED = FileSeen(standing=Standing.HIDDEN)
 
 def resource_manager_of(target: str) -> str:
     """Return the name of the kind of what has this target."""
+    if target.startswith(PAIMON_TARGET):
+        return PAIMON.name
     return ICEBERG.name if target.startswith(ICEBERG_TARGET) else FILE_SINK.name
 
 

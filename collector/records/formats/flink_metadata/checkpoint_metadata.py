@@ -5,7 +5,7 @@ A state of more than ``execution.checkpointing.data-inline-threshold`` bytes (20
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
@@ -37,6 +37,7 @@ from indoubt.collector.records.formats.flink_metadata.metadata_file import (
     read_structure,
 )
 from indoubt.collector.records.formats.flink_metadata.operator_state import read_elements
+from indoubt.collector.records.formats.flink_metadata.paimon_sink_states import USER_STATE, read_paimon_committer
 from indoubt.collector.records.formats.flink_metadata.sink_states import (
     ReadRequest,
     SinkKind,
@@ -61,6 +62,9 @@ TRANSACTION_LIMIT = 200_000
 ON_THE_WAY = "committables may be on the way from the writer to the committer"
 SAME_XIDS = "the job has several JdbcSink, which make the same xids: theirs cannot be told apart"
 INPUT_CHANNELS, OUTPUT_CHANNELS = "input channels", "output channels"
+
+
+_WANTED = frozenset({COMMITTER_STATE, WRITER_STATE, FUNCTION_STATE, FILES_STATE, JOB_STATE, USER_STATE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +105,7 @@ class FlinkCheckpointMetadata:
     branches: tuple[FlinkBranch, ...] = ()
     """What the JDBC sinks have prepared: a restore from this checkpoint commits all of it."""
     files: tuple[FlinkFile, ...] = ()
-    """What the file sinks, and Iceberg's, have written whole: what is to be made visible at its completion."""
+    """What the sinks of files and tables have written whole: what is to be made visible at its completion."""
     buckets: tuple[FlinkBucket, ...] = ()
     """Where the file sinks' writers write, and what they go on with."""
     announced: tuple[AnnouncedCommits, ...] = ()
@@ -128,7 +132,7 @@ def read_checkpoint_metadata(data: bytes, open_state: OpenState) -> FlinkCheckpo
     """
     if len(data) > METADATA_LIMIT:
         raise MalformedRecord(f"_metadata has more than {METADATA_LIMIT} bytes, which is more than this program reads")
-    file = read_structure(data, frozenset({COMMITTER_STATE, WRITER_STATE, FUNCTION_STATE, FILES_STATE, JOB_STATE}))
+    file = read_structure(data, _WANTED)
     states = _SinkStates(data, open_state, file.checkpoint_id)
     for subtask in file.subtasks:
         states.read(subtask)
@@ -188,7 +192,9 @@ class _SinkStates:
             try:
                 if name == FILES_STATE:
                     self._read_files_committer(subtask.operator, states)
-                elif name != JOB_STATE:
+                elif name == COMMITTER_STATE and USER_STATE in states.offsets:
+                    self._read_paimon_committer(subtask.operator, states)
+                elif name not in (JOB_STATE, USER_STATE):
                     self._read_state(subtask.operator, name, offsets, states.content)
             except MalformedRecord as error:
                 self._add_unread(subtask, name, str(error))
@@ -227,18 +233,35 @@ class _SinkStates:
         """Add what Iceberg's FlinkSink announces, or none of it."""
         if not states.offsets[FILES_STATE]:
             return
+        jobs, pending = self._elements(states, {JOB_STATE: False, FILES_STATE: False})
+        self._add_files(operator, SinkKind.ICEBERG, read_files_committer(jobs, pending, operator))
+
+    def _read_paimon_committer(self, operator: FlinkOperator, states: OperatorStates) -> None:
+        """Add what Paimon's sink announces, or none of it: what is not understood is counted."""
+        if not states.offsets[COMMITTER_STATE]:
+            return
+        self._counted[operator, SinkKind.PAIMON] = len(states.offsets[COMMITTER_STATE])
+        users, pending = self._elements(states, {USER_STATE: False, COMMITTER_STATE: True})
+        self._add_files(operator, SinkKind.PAIMON, read_paimon_committer(users, pending, operator, self._checkpoint_id))
+
+    def _elements(self, states: OperatorStates, names: Mapping[str, bool]) -> list[Iterator[BigEndianReader]]:
+        """Return the elements of several states of a subtask; ``names``: of each, whether its elements have lengths."""
         opened = self._opened(states.content)
-        jobs, pending = (
+        return [
             read_elements(
                 BigEndianReader(opened.data, opened.source, opened.at, opened.end),
                 states.offsets.get(name, ()),
-                have_lengths=False,
+                have_lengths=have_lengths,
             )
-            for name in (JOB_STATE, FILES_STATE)
-        )
-        found = self._within_limit(read_files_committer(jobs, pending, operator), lambda _: 1)
-        if found:
-            self._counted[operator, SinkKind.ICEBERG] = len(found)
+            for name, have_lengths in names.items()
+        ]
+
+    def _add_files(self, operator: FlinkOperator, kind: SinkKind, files: Iterator[FlinkFile]) -> None:
+        """Add and count all that a sink announces, or none of it."""
+        found = self._within_limit(files, lambda _: 1)
+        self._counted[operator, kind] = len(found)
+        if not found:
+            del self._counted[operator, kind]
         self.files += found
 
     def _add_requests(self, operator: FlinkOperator, requests: Sequence[ReadRequest]) -> None:

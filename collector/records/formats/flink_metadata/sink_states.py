@@ -34,6 +34,7 @@ class SinkKind(Enum):
     JDBC = "jdbc"
     FILES = "files"
     ICEBERG = "iceberg"
+    PAIMON = "paimon"
     UNKNOWN = "unknown"
     """No decoder knows its committables: only how many there are is known."""
 

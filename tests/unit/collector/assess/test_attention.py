@@ -95,6 +95,14 @@ def test_a_headline_about_flink_says_under_which_condition_to_commit(count: int,
     assert headline(group(Verdict.COMMIT_IT, keys, pipeline="eu/orders", condition=condition)) == said
 
 
+def test_a_headline_about_what_only_its_job_commits_offers_no_commit() -> None:
+    keys = ("paimon:u@3/data-1@shop-file_sink",)
+    assert headline(group(Verdict.COMMIT_IT, keys, pipeline="shop/orders")) == (
+        "1 transaction of shop/orders is part of a Flink checkpoint and not committed. Restart the job from it: no order commits "
+        "it."
+    )
+
+
 def of_checkpoint(condition: str, producer_id: int) -> Judged:
     """Return one of an application that is to be committed, where ``condition`` is typed."""
     seen = broker_record(BrokerStatus.ONGOING, 0, transaction=f"shop-{producer_id}", producer_id=producer_id)

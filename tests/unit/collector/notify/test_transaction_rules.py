@@ -10,11 +10,12 @@ import pytest
 from indoubt.collector.assess.findings import MAX_FINDINGS, Severity
 from indoubt.collector.assess.rules import transactions as transaction_rules
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
-from indoubt.collector.records.observations import Observation
+from indoubt.collector.records.observations import BranchListed, Observation
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.verdicts.restarts import MeasuredRestarts
 from indoubt.collector.verdicts.verdict_rules import judge
 from indoubt.lifecycle.events import EventType
+from indoubt.lifecycle.rows.attention import Remedy
 from indoubt.lifecycle.verdicts import Evidence, Judgement, Verdict
 from tests.unit.collector.assessments import changed, look
 from tests.unit.collector.notify.rule_findings import (
@@ -196,6 +197,16 @@ def test_a2_tells_at_once_of_what_a_flink_checkpoint_lists() -> None:
     assert "loses its rows in 58 s" in finding.summary
     assert "belongs to Flink checkpoint chk-3 and is not committed" in finding.summary
     assert finding.summary.endswith("Commit it, if its job goes on from chk-3 or a later one")
+
+
+def test_a2_asks_for_a_restart_where_no_order_commits() -> None:
+    view = only_view(BranchListed(instance="i", resource_manager="paimon", transaction="paimon:u@3/d", at_ms=T0))
+    evidence = (Evidence(fact="chk-3/_metadata lists exactly this commit", source="_metadata", at_ms=T0),)
+    judgement = Judgement(verdict=Verdict.COMMIT_IT, rule=23, rests_on=evidence)
+    snapshot = look(now_ms=T0 + 2_000, judged=(Judged(view=view, judgement=judgement, pipeline=None),))
+    (finding,) = found("A2", snapshot)
+    assert finding.summary.endswith("Restart its job from that or a later one, which commits it")
+    assert finding.remedy is Remedy.OPEN
 
 
 def test_a2_says_of_a_branch_of_flink_what_it_holds_because_no_timeout_ends_it() -> None:

@@ -37,7 +37,7 @@ from tests.unit.collector.records.flink_metadata_recordings import (
 
 FLIPS = 500
 TRUNCATED = ["1.20-incrementing", "2.3-incrementing", EVERY_HANDLE[7]]
-CHANGED = [*TRUNCATED, "2.3-compressed", "2.3-state-files", "2.3-unaligned"]
+CHANGED = [*TRUNCATED, "2.1-paimon", "2.3-compressed", "2.3-state-files", "2.3-unaligned"]
 KINDS = {
     "savepoint": FlinkKind.SAVEPOINT,
     "savepoint-native": FlinkKind.SAVEPOINT,
@@ -192,6 +192,7 @@ def test_the_states_of_known_sinks_are_all_read(name: str) -> None:
         ("2.1-iceberg-empty", []),
         ("2.1-iceberg-flink-sink", [("orders_iceberg-IcebergFilesCommitter", SinkKind.ICEBERG, 1)]),
         ("1.20-iceberg-dynamic", [("", SinkKind.ICEBERG, 3)]),
+        ("2.1-paimon", [("Global Committer : orders", SinkKind.PAIMON, 1)]),
         ("1.20-jdbc-function-postgres", [("", SinkKind.JDBC, 1)]),
         ("1.20-jdbc-sink-postgres", []),
         ("2.3-after-savepoint", [("sink0: Committer", SinkKind.KAFKA, 4)]),

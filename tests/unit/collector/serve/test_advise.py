@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from indoubt.collector.records.formats.flink_records import Committable, FlinkCheckpoint, FlinkJob
+from indoubt.collector.records.formats.flink_records import Committable, FlinkCheckpoint, FlinkJob, ListedFile
+from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
+from indoubt.collector.records.observations import BranchListed
 from indoubt.collector.serve.cli import arguments, main
 from indoubt.collector.serve.cli.client import Client, Refused
 from tests.unit.collector.observations import T0, broker_record
@@ -124,6 +127,25 @@ def test_what_is_lost_or_must_be_committed_first_fails_the_gate(
     api = FlinkApi(tmp_path, last)
     assert api.advise(JOB) == 4
     assert said in capsys.readouterr().out
+    api.store.close()
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_what_its_sink_leaves_out_is_lost_by_a_restore(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_told: bool
+) -> None:
+    api, target = FlinkApi(tmp_path), "paimon:u@40/data-1"
+    files = (PendingFile(target=target, size=None, checkpoint_id=40),)
+    named = frozenset({committable(40), ListedFile(target)})
+    api.current.flink.see_committables([replace(listing(40, written=400_100), committables=named, files=files)])
+    api.current.flink.see_files("eu", {target: FileSeen(standing=Standing.HIDDEN)})
+    if is_told:
+        told = BranchListed(instance="eu-file_sink", resource_manager="paimon", transaction=target, at_ms=T0 + 402_000)
+        api.current.observe([observed(5_000, told)])
+    assert api.advise(JOB) == 0
+    api.current.flink.see_files("eu", {target: FileSeen(standing=Standing.HIDDEN, why="a later number is there")})
+    assert api.advise(JOB) == 4
+    assert "Loses 1 transaction: listed, but undone." in capsys.readouterr().out
     api.store.close()
 
 

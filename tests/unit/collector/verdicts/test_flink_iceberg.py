@@ -64,6 +64,7 @@ CASES = [
     ("completed, its job runs: it commits it", [RUNS, COMPLETED_3], None, 23, GOES_ON),
     ("restored from it, and over again", [FAILED, FROM_3], None, 23, LIKELY_COMMIT),
     ("set back to before it", [FAILED, FROM_2], None, 22, LIKELY_ABORT),
+    ("listed, the end of its checkpoint was not seen", [FAILED], None, 25, LIKELY_COMMIT),
     ("left out, its job is over", [FAILED, COMPLETED_3], LEFT_OUT, 39, NO_ORDER),
     ("left out, its job runs", [RUNS, COMPLETED_3], LEFT_OUT, 39, NO_ORDER),
     ("left out and set back: written again", [itself(2), COMPLETED_3], LEFT_OUT, 22, "abort it, certain: abort"),
@@ -87,6 +88,11 @@ def test_a_commit(given: list[Any], seen: FileSeen | None, rule: int, then: str)
         assert any("it adds its files itself, perhaps a second time" in each.fact for each in found.rests_on)
     if rule == 39:
         assert LEFT_OUT.why in [each.fact for each in found.rests_on]
+        assert "its manifest names them" in found.rests_on[-1].fact
+    if rule == 25:
+        assert any("commit it only if the job is then restored from chk-3" in each.fact for each in found.rests_on)
+    if then == LIKELY_COMMIT and AWAY in given:
+        assert any("commit it only if the job is gone" in each.fact for each in found.rests_on)
 
 
 def judged(given: list[Any], seen: FileSeen | None) -> Judgement:

@@ -59,6 +59,13 @@ O2, O3, O4 = (
 ONE_TRANSACTION = [
     ("listed and committed", 3, written(IN_3, 22_000, End.COMMITTED), "nothing"),
     ("listed and open", 3, written(IN_3, 22_000, End.OPEN), "committed by the restore: orders-0-3"),
+    ("listed, only its job commits it", 3, replace(written(IN_3, 22_000, End.OPEN), is_left_to_job=True), "nothing"),
+    (
+        "the same of a later one",
+        3,
+        replace(written(IN_4, 32_000, End.OPEN), is_left_to_job=True),
+        "rolled back: orders-0-4",
+    ),
     ("listed and timed out", 3, written(IN_3, 22_000, End.UNDONE), "lost: orders-0-3"),
     ("listed, its end unseen", 3, written(IN_3, 22_000, End.UNSEEN), "unknown: orders-0-3"),
     ("committed by an earlier one", 3, written(IN_2, 12_000, End.COMMITTED), "nothing"),
