@@ -16,7 +16,7 @@ from pyarrow import fs
 
 from indoubt.collector.observe.flink_metadata_files import filesystem_of
 from indoubt.collector.records.formats.avro_files import read_blocks
-from indoubt.collector.records.formats.pending_files import FileSeen, PaimonCommit, PendingFile, Standing
+from indoubt.collector.records.formats.pending_files import LACKED, FileSeen, PaimonCommit, PendingFile, Standing
 from indoubt.collector.records.paimon_snapshots import Snapshot, numbered, read_snapshot, seen_in
 from indoubt.lifecycle.errors import MalformedRecord, ResourceManagerError
 
@@ -26,9 +26,6 @@ _SNAPSHOT, _MANIFEST = re.compile(r"snapshot-\d+"), re.compile(rb"manifest-[0-9a
 _DATABASE = ".db"
 _LIMIT = 2**26
 """Bytes of a snapshot or manifest at most; by default Paimon ends a manifest at 8 MB."""
-
-
-_LACKED = FileSeen(standing=Standing.HIDDEN)
 
 
 class _SnapshotFile(NamedTuple):
@@ -65,7 +62,7 @@ class PaimonTables:
             snapshots = self._history(table.filesystem, table.branch)
             is_added = any(_adds(table, each, file.paimon) for each in numbered(snapshots, file.paimon))
             seen = seen_in(snapshots, file.paimon, is_added=is_added)
-            return FileSeen(standing=Standing.MISSING) if seen == _LACKED and _is_gone(table, file.paimon) else seen
+            return FileSeen(standing=Standing.MISSING) if seen == LACKED and _is_gone(table, file.paimon) else seen
         except OSError as error:
             raise ResourceManagerError(f"the table of {file.target} cannot be asked: {error}") from None
         except MalformedRecord as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from indoubt.collector.records.formats.flink_metadata.iceberg_avro import avro_number
+from indoubt.collector.records.formats.iceberg_avro import avro_number
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 
 _MAGIC, _CODEC, _SYNC_BYTES = b"Obj\1", b"avro.codec", 16
