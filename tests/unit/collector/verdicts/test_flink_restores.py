@@ -179,6 +179,7 @@ DOUBTS = [
     ("a list in part", [*TOLD, replace(LISTS[2], error="byte 17: damaged")], True, ["not read whole: byte 17: damaged"]),
     ("a sink of an unknown kind", [*TOLD, replace(LISTS[2], sinks=(SinkCommits("lake", SinkKind.UNKNOWN.value, 12),))],
      True, ["announces 12 commits of sink lake, whose kind is not known here"]),
+    ("that announces nothing", [*TOLD, replace(LISTS[2], sinks=(SinkCommits("lake", SinkKind.UNKNOWN.value, 0),))], True, []),
     ("a sink whose kind is known", [*TOLD, replace(LISTS[2], sinks=(SinkCommits("orders", SinkKind.KAFKA.value, 2),))],
      True, []),
     ("too many", TOLD, False, ["more transactions behind it"]),
