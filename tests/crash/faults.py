@@ -82,7 +82,7 @@ def driver_frozen(run: Run, planned: Strike) -> None:
     await_timeout(run)
     zombie, successor = run.pipeline, run.start_another()
     try:
-        run.settle("the successor's start")
+        await_running_query(run)
         zombie.wake()
         # The zombie must notice that it is superseded as soon as it has something to decide.
         run.workload.produce(planned.records)
