@@ -36,6 +36,11 @@ class ResourceManagerKind:
     """Returns the prefix when a transaction's name here has room for it. Raises SettingsError."""
 
     @property
+    def takes_commits(self) -> bool:
+        """Say whether an order commits what is prepared here; else only its owner does."""
+        return bool(self.commit_sends)
+
+    @property
     def is_database(self) -> bool:
         """True for what is reached by host, user and database, and holds tables."""
         return bool(self.password_variable)

@@ -74,7 +74,7 @@ def required(
 
 def _takes_commits(resource_manager: str) -> bool:
     kind = WATCHED.get(resource_manager)
-    return kind is None or bool(kind.commit_sends)
+    return kind is None or kind.takes_commits
 
 
 def _requires_action(item: Judged, at_ms: int, foreign_old_ms: int) -> bool:

@@ -50,7 +50,9 @@ class FlinkHighAvailability(Observer):
                 while not self.stopping.is_set():
                     store = look()
                     self._note = (
-                        "" if store else f"{self._where} is not there: no Flink has used it yet, or it is another"
+                        ""
+                        if store
+                        else f"{self._where} is not there: no Flink has used it yet, or its place is another"
                     )
                     self.current.flink.see_store(self._cluster, store)
                     self.polled()

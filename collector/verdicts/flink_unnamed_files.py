@@ -26,8 +26,8 @@ class LastList:
 def last_lists(state: FlinkState, directory: str) -> tuple[LastList, ...]:
     """Return the last list of every job that writes to a directory; nothing where one of them has none that tells.
 
-    A job that is over writes no more: what it had open behind its last checkpoint nobody goes on with. One that REST never told of
-    counts as over if it took no checkpoint since another job was started that writes there.
+    A job that is over writes no more: what it had open behind its last checkpoint nobody goes on with. One that REST never
+    reported counts as over if it took no checkpoint since another job was started that writes there.
     """
     found: list[LastList] = []
     unseen_ms, started_ms = list[int](), list[int]()

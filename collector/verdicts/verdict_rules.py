@@ -41,7 +41,7 @@ def judge(case: Case) -> Judgement:
     is_open = found.verdict is not Verdict.SETTLED
     if not WATCHED[t.resource_manager].abort_sends:
         found = replace(found, may_abort=False)
-    if not WATCHED[t.resource_manager].commit_sends:
+    if not WATCHED[t.resource_manager].takes_commits:
         found = replace(found, may_commit=False, commit_confirmation="")
     still = (Assumption.STILL_LISTED,) if t.not_asked and is_open else ()
     return replace(found, rests_on=(*found.rests_on, *listed), assumes=(*found.assumes, *still))

@@ -109,14 +109,14 @@ def _written(
         if one is not None and (one in missing or (found is not None and found.job == job)):
             missing.discard(one)
             end = End.UNDONE if branch.transaction in left_out else _end_of_branch(branch)
-            is_left = not WATCHED[branch.resource_manager].commit_sends
+            is_left = not WATCHED[branch.resource_manager].takes_commits
             yield Written(key=branch.key, listed=one, start_ms=branch.since_ms or 0, end=end, is_left_to_job=is_left)
     for left in missing:
         if isinstance(left, ListedFile):
             seen = files.get(left.target)
             end = _END_OF_FILE.get(seen.standing, End.UNSEEN) if seen is not None else End.UNSEEN
             end = End.UNDONE if left.target in left_out else end
-            is_left = not WATCHED[resource_manager_of(left.target)].commit_sends
+            is_left = not WATCHED[resource_manager_of(left.target)].takes_commits
             yield Written(key=left.target, listed=left, start_ms=0, end=end, is_left_to_job=is_left)
         else:
             yield Written(key=str(left), listed=left, start_ms=0, end=End.UNSEEN)

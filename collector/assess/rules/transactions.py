@@ -146,7 +146,7 @@ def _commits_of_flink(situation: Situation) -> Iterator[Finding]:
         condition = judged.judgement.commit_confirmation
         checkpoint = f"Flink checkpoint {condition}" if condition else "a Flink checkpoint that counts"
         ends = f"Commit it{f', if its job goes on from {condition} or a later one' if condition else ''}"
-        if not WATCHED[t.resource_manager].commit_sends:
+        if not WATCHED[t.resource_manager].takes_commits:
             checkpoint, ends = "a Flink checkpoint", "Restart its job from that or a later one, which commits it"
         yield of_transaction(
             t,

@@ -259,9 +259,10 @@ class _SinkStates:
     def _add_files(self, operator: FlinkOperator, kind: SinkKind, files: Iterator[FlinkFile]) -> None:
         """Add and count all that a sink announces, or none of it."""
         found = self._within_limit(files, lambda _: 1)
-        self._counted[operator, kind] = len(found)
-        if not found:
-            del self._counted[operator, kind]
+        if found:
+            self._counted[operator, kind] = len(found)
+        else:
+            self._counted.pop((operator, kind), None)
         self.files += found
 
     def _add_requests(self, operator: FlinkOperator, requests: Sequence[ReadRequest]) -> None:
