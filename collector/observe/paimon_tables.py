@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pyarrow import fs
 
 from indoubt.collector.observe.flink_metadata_files import filesystem_of
-from indoubt.collector.records.formats.avro_files import read_blocks
+from indoubt.collector.records.formats.avro import read_blocks
 from indoubt.collector.records.formats.pending_files import LACKED, FileSeen, PaimonCommit, PendingFile, Standing
 from indoubt.collector.records.paimon_snapshots import Snapshot, numbered, read_snapshot, seen_in
 from indoubt.lifecycle.errors import MalformedRecord, ResourceManagerError

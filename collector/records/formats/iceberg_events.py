@@ -6,8 +6,8 @@ import uuid
 from dataclasses import dataclass
 from enum import Enum
 
+from indoubt.collector.records.formats.avro import AvroRecord, read_avro_record
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from indoubt.collector.records.formats.iceberg_avro import AvroRecord, read_avro_record
 from indoubt.lifecycle.errors import MalformedRecord
 
 _TYPE, _TIMESTAMP, _GROUP, _PAYLOAD = 10_501, 10_502, 10_503, 10_504

@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from indoubt.collector.records.formats.avro import AvroRecord, read_avro_record
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.commit_requests import CommitRequest, versioned
 from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkFile, plain_name
 from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
-from indoubt.collector.records.formats.iceberg_avro import AvroRecord, read_avro_record
 from indoubt.collector.records.formats.pending_files import IcebergCommit, IcebergManifest, PendingFile
 from indoubt.lifecycle.errors import MalformedRecord
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from indoubt.collector.records.formats import avro_files
-from indoubt.collector.records.formats.avro_files import read_blocks
+from indoubt.collector.records.formats import avro
+from indoubt.collector.records.formats.avro import read_blocks
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
+from tests.unit.collector.records.avro_records import number
 
 SYNC = bytes(range(16))
-
-
-def number(value: int) -> bytes:
-    """Return a number from -64 to 63 as Avro writes it."""
-    return bytes([value << 1 if value >= 0 else (-value << 1) - 1])
 
 
 def text(data: bytes) -> bytes:
@@ -75,8 +71,8 @@ def test_an_unknown_codec_is_said(codec: bytes) -> None:
 
 def test_a_block_that_grows_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     data = file(zstd(bytes(1_000)))
-    monkeypatch.setattr(avro_files, "BLOCK_LIMIT", 1_000)
+    monkeypatch.setattr(avro, "BLOCK_LIMIT", 1_000)
     assert read_blocks(data, "f") == bytes(1_000)
-    monkeypatch.setattr(avro_files, "BLOCK_LIMIT", 999)
+    monkeypatch.setattr(avro, "BLOCK_LIMIT", 999)
     with pytest.raises(MalformedRecord, match="f: a block has more than 999 bytes"):
         read_blocks(data, "f")

@@ -19,7 +19,7 @@ from indoubt.collector.records.formats.flink_metadata.metadata_file import Flink
 from indoubt.collector.records.formats.flink_metadata.sink_states import ReadRequest, SinkKind, read_requests
 from indoubt.collector.records.formats.pending_files import IcebergCommit, IcebergManifest
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
-from tests.unit.collector.records.iceberg_avro_records import fields, number, record, sized, text, utf
+from tests.unit.collector.records.avro_records import fields, number, record, sized, text, utf
 
 OPERATOR = FlinkOperator(operator_id="0" * 32, name="orders: Committer", uid="orders")
 JOB, AGGREGATOR, NUMBER = "0123456789abcdef" * 2, "fedcba9876543210" * 2, 3

@@ -1,4 +1,4 @@
-"""A record that Iceberg writes by Avro with its schema before it (AvroEncoderUtil of iceberg-core).
+"""Avro: a record that Iceberg writes with its schema before it (AvroEncoderUtil of iceberg-core), and the blocks of a file.
 
 Iceberg gives the fields of a schema numbers that stay when it renames a field: a record is read by these.
 """
@@ -10,8 +10,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
+from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 
 _MAGIC = b"\xc2\x01"
+_FILE_MAGIC, _CODEC, _SYNC_BYTES = b"Obj\1", b"avro.codec", 16
+BLOCK_LIMIT = 2**24
+"""Bytes of a file's block at most, decompressed."""
 _VARINT_BYTES = 10
 _DEPTH = 16
 """How deep values lie in one another at most; a manifest's bounds of partitions lie in 5."""
@@ -38,6 +42,32 @@ def read_avro_record(encoded: BigEndianReader) -> AvroRecord:
     if not isinstance(found, dict):
         raise encoded.error("a schema is of no record", at)
     return found
+
+
+def read_blocks(data: bytes, source: str) -> bytes:
+    """Return all blocks of a file, decompressed. Raises UnknownVersion for a codec but zstandard, MalformedRecord."""
+    reader = BigEndianReader(data, source)
+    if reader.data[reader.skip(4, "the magic number") : reader.at] != _FILE_MAGIC:
+        raise reader.error("this is no file of Avro's", 0)
+    codec = b"null"
+    while count := _varint(reader, "how many properties follow"):
+        if count < 0:
+            _varint(reader, "the size of properties")
+        for _ in range(abs(count)):
+            name, value = _bytes(reader, "a property's name"), _bytes(reader, "a property")
+            codec = value if name == _CODEC else codec
+    if codec not in (b"null", b"zstandard"):
+        raise UnknownVersion(
+            f"{source} is compressed by {codec.decode(errors='replace')}, which this program does not read"
+        )
+    reader.skip(_SYNC_BYTES, "the mark between blocks")
+    found = []
+    while reader.left:
+        _varint(reader, "how many records a block has")
+        block = _bytes(reader, "a block")
+        found.append(block if codec == b"null" else _decompressed(block, source))
+        reader.skip(_SYNC_BYTES, "the mark between blocks")
+    return b"".join(found)
 
 
 class _Values:
@@ -103,7 +133,7 @@ class _Values:
         return found
 
     def _number(self, field: str) -> int:
-        return avro_number(self._encoded, field)
+        return _varint(self._encoded, field)
 
     def _bytes(self, size: int) -> bytes:
         at = self._encoded.skip(size, "bytes")
@@ -123,11 +153,8 @@ class _Values:
         return size
 
 
-def avro_number(encoded: BigEndianReader, field: str) -> int:
-    """Return a number as Avro writes it: 7 bits a byte, the lowest first, and the sign in the lowest bit.
-
-    Raises MalformedRecord.
-    """
+def _varint(encoded: BigEndianReader, field: str) -> int:
+    """Return a number as Avro writes it: 7 bits a byte, the lowest first, and the sign in the lowest bit."""
     value, at = 0, encoded.at
     for place in range(_VARINT_BYTES):
         byte = encoded.int8(field)
@@ -158,3 +185,22 @@ def _named_in(schema: Any, depth: int = 0) -> Iterator[tuple[str, Any]]:
 def _key(field: dict[str, Any]) -> int | str:
     number = field.get("field-id")
     return number if isinstance(number, int) else str(field.get("name"))
+
+
+def _bytes(reader: BigEndianReader, field: str) -> bytes:
+    at = reader.skip(_varint(reader, f"the size of {field}"), field)
+    return reader.data[at : reader.at]
+
+
+def _decompressed(block: bytes, source: str) -> bytes:
+    # Imported here: who reads records needs none of it.
+    import pyarrow as pa
+
+    try:
+        with pa.CompressedInputStream(pa.BufferReader(block), "zstd") as stream:
+            found: bytes = stream.read(BLOCK_LIMIT + 1)
+    except (OSError, pa.ArrowException) as error:
+        raise MalformedRecord(f"{source}: a block cannot be decompressed: {error}") from None
+    if len(found) > BLOCK_LIMIT:
+        raise MalformedRecord(f"{source}: a block has more than {BLOCK_LIMIT} bytes")
+    return found

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from indoubt.collector.records.formats.avro import AvroRecord, read_avro_record
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from indoubt.collector.records.formats.iceberg_avro import AvroRecord, read_avro_record
 from indoubt.lifecycle.errors import MalformedRecord
-from tests.unit.collector.records.iceberg_avro_records import fields, number, record, text
+from tests.unit.collector.records.avro_records import fields, number, record, text
 
 
 def values(schema: Any, data: bytes) -> AvroRecord:
