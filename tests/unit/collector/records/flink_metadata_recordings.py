@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -11,6 +14,7 @@ from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import
     OpenState,
     read_checkpoint_metadata,
 )
+from indoubt.lifecycle.errors import MalformedRecord
 
 RECORDED = Path(__file__).with_name("flink_metadata_recorded")
 NAMES = sorted(path.parent.name for path in RECORDED.glob("*/coordinator.json"))
@@ -38,6 +42,16 @@ def opener(name: str) -> OpenState:
 def read(name: str) -> FlinkCheckpointMetadata:
     """Return what a recorded checkpoint says."""
     return read_checkpoint_metadata(metadata_bytes(name), opener(name))
+
+
+def read_damaged(name: str) -> Iterator[FlinkCheckpointMetadata]:
+    """Yield what a recorded checkpoint says with one bit turned, each of 500, where it is not refused."""
+    data, generator = metadata_bytes(name), random.Random(name)
+    for at in (generator.randrange(len(data)) for _ in range(500)):
+        changed = bytearray(data)
+        changed[at] ^= 1 << generator.randrange(8)
+        with contextlib.suppress(MalformedRecord):
+            yield read_checkpoint_metadata(bytes(changed), opener(name))
 
 
 def coordinator(name: str) -> list[dict[str, Any]]:
