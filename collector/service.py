@@ -83,7 +83,6 @@ from indoubt.lifecycle.resource_manager_kinds import FLINK_SINKS
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.kafka.group_questions import members
 from indoubt.resource_managers.kafka.partitions import KafkaPartitions
-from indoubt.resource_managers.kafka.record_offsets import KafkaRecordOffsets
 from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 from indoubt.resource_managers.topics.decision_log import DecisionLog
 
@@ -306,7 +305,7 @@ def _observers(
     interval_ms = tunable.remote_checkpoint_polling_ms
     found += [IcebergConnect(current, connection, topic, interval_ms=interval_ms) for topic in tunable.control_topics]
     found.append(Clocks(current, connection, broker))
-    found.append(AbortedOffsets(current, store, KafkaRecordOffsets(connection)))
+    found.append(AbortedOffsets(current, store, KafkaPartitions(connection, tunable.decision_topic)))
     return found
 
 

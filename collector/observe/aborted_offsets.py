@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.source import Observer
@@ -21,7 +21,7 @@ from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.data_loss import LossVerdict
 from indoubt.collector.views import aborts_and_losses
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.resource_managers.kafka.record_offsets import KafkaRecordOffsets
+from indoubt.resource_managers.kafka.partitions import KafkaPartitions, Layout, Partition
 
 EVERY_S = 2.0
 OPEN_FOR_MS = 5_000
@@ -47,9 +47,9 @@ class AbortedOffsets(Observer):
 
     kind = ObserverKind.OFFSETS
 
-    def __init__(self, current: CurrentState, store: Store, offsets: KafkaRecordOffsets) -> None:
+    def __init__(self, current: CurrentState, store: Store, brokers: KafkaPartitions) -> None:
         super().__init__(current)
-        self._offsets = offsets
+        self._brokers = brokers
         self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._starts: dict[Target, int] = {}
         self._version = self._undone = self._committed = -1
@@ -57,7 +57,7 @@ class AbortedOffsets(Observer):
         self._since_ms = 0
 
     def observe(self) -> None:
-        """Poll until stopped. Raises Unreachable, ResourceManagerError."""
+        """Poll until stopped. Raises Unreachable."""
         while not self.stopping.is_set():
             self._poll_open(now_ms())
             self._poll_committed()
@@ -78,15 +78,16 @@ class AbortedOffsets(Observer):
 
     def _poll_open(self, at_ms: int) -> None:
         wanted = list(itertools.islice(self._without_a_start(at_ms), MAX_PARTITIONS))
-        starts = self._offsets.transaction_starts({partition for _, partition in wanted})
-        if not starts:
+        if not wanted:
             return
+        layout = self._layout(partition for _, partition in wanted)
+        starts = self._brokers.open_producers({_parsed(partition) for _, partition in wanted}, layout).found
         # One that ended meanwhile may have been followed by the next of the same producer.
         still_open = {transaction.identity for transaction in self.current.transactions.open_at_coordinators()}
         for identity, partition in wanted:
-            start = starts.get(partition, {}).get(identity.producer_id)
-            if start is not None and identity in still_open:
-                self._starts[identity, partition] = start
+            for producer in starts.get(_parsed(partition), ()):
+                if producer.producer_id == identity.producer_id and identity in still_open:
+                    self._starts[identity, partition] = producer.start_offset
         while len(self._starts) > STARTS_KEPT:
             del self._starts[next(iter(self._starts))]
 
@@ -105,17 +106,22 @@ class AbortedOffsets(Observer):
             found = [(state.broker.get(identity), partition) for identity, partition in self._starts]
         ended = [(known, partition) for known, partition in found if known is not None and known.complete_commit_ms]
         wanted = ended[:MAX_PARTITIONS]
-        self._note(self._found(known, partition, known.complete_commit_ms) for known, partition in wanted)
+        self._note([(known, partition, known.complete_commit_ms) for known, partition in wanted])
         if len(wanted) == len(ended):
             self._committed = committed
 
     def _poll_undone(self) -> None:
         wanted = list(self._unknown_places())[:MAX_PARTITIONS]
-        self._note(self._found(broker, partition, broker.complete_abort_ms) for broker, partition in wanted)
+        self._note([(broker, partition, broker.complete_abort_ms) for broker, partition in wanted])
 
-    def _note(self, seen: Iterable[OffsetsSeen | None]) -> None:
+    def _note(self, wanted: Sequence[tuple[BrokerTransaction, str, int | None]]) -> None:
+        """Look where the records of each are on a partition, by when it ended."""
+        if not wanted:
+            return
+        layout = self._layout(partition for _, partition, _ in wanted)
         observed = []
-        for offsets in seen:
+        for broker, partition, ended_ms in wanted:
+            offsets = self._found(broker, partition, ended_ms, layout)
             if offsets is None:
                 continue
             position = Position(source=self.name, partition=0, offset=self._next_offset)
@@ -140,28 +146,39 @@ class AbortedOffsets(Observer):
                 if not is_internal(partition):
                     yield broker, partition
 
-    def _found(self, broker: BrokerTransaction, partition: str, ended_ms: int | None) -> OffsetsSeen | None:
+    def _found(
+        self, broker: BrokerTransaction, partition: str, ended_ms: int | None, layout: Layout
+    ) -> OffsetsSeen | None:
         if ended_ms is None:
             return None
-        began = self._offsets.at_times({partition: broker.identity.start_ms - LEAD_MS})
-        ended = self._offsets.at_times({partition: ended_ms + 1})
-        if partition not in began or partition not in ended:
+        place = _parsed(partition)
+        began = self._brokers.offsets_at({place: broker.identity.start_ms - LEAD_MS}, layout).found
+        ended = self._brokers.offsets_at({place: ended_ms + 1}, layout).found
+        if place not in began or place not in ended:
             return None
-        next_offset = ended[partition]
+        next_offset = ended[place]
         if next_offset is None:
-            next_offset = self._offsets.ends([partition]).get(partition)
+            next_offset = self._brokers.high_watermarks([place], layout).found.get(place)
         exact = self._starts.pop((broker.identity, partition), None)
         return OffsetsSeen(
             transaction=broker.identity.transaction,
             producer_id=broker.identity.producer_id,
             start_ms=broker.identity.start_ms,
             partition=partition,
-            first=exact if exact is not None else began[partition],
+            first=exact if exact is not None else began[place],
             first_is_exact=exact is not None,
             next_offset=next_offset,
             how=FOUND_EXACTLY if exact is not None else FOUND_BY_TIME,
             at_ms=now_ms(),
         )
+
+    def _layout(self, partitions: Iterable[str]) -> Layout:
+        return self._brokers.layout(sorted({topic for topic, _ in map(_parsed, partitions)}))
+
+
+def _parsed(partition: str) -> Partition:
+    topic, _, number = partition.rpartition("-")
+    return topic, int(number)
 
 
 def is_open_long(transaction: BrokerTransaction, at_ms: int) -> bool:

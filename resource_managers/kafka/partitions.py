@@ -122,15 +122,21 @@ class KafkaPartitions:
 
     def last_stable_offsets(self, partitions: Collection[Partition], layout: Layout) -> Answers[Partition, int]:
         """Return the last stable offset of each partition (ListOffsets, read_committed)."""
-        return self._offsets(partitions, layout, OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED)
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), layout, IsolationLevel.READ_COMMITTED)
 
     def high_watermarks(self, partitions: Collection[Partition], layout: Layout) -> Answers[Partition, int]:
         """Return the high watermark of each partition (ListOffsets, read_uncommitted)."""
-        return self._offsets(partitions, layout, OffsetSpec.LATEST)
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.LATEST), layout)
 
     def first_offsets(self, partitions: Collection[Partition], layout: Layout) -> Answers[Partition, int]:
         """Return the offset of the first record of each partition that retention has left (ListOffsets)."""
-        return self._offsets(partitions, layout, OffsetSpec.EARLIEST)
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.EARLIEST), layout)
+
+    def offsets_at(self, times: Mapping[Partition, int], layout: Layout) -> Answers[Partition, int | None]:
+        """Return the offset of each partition's first record at or after a time (epoch ms); None: there is none."""
+        answers = self._offsets(times, layout)
+        found = {partition: offset if offset >= 0 else None for partition, offset in answers.found.items()}
+        return Answers(found=found, failed=answers.failed)
 
     def open_producers(
         self, partitions: Collection[Partition], layout: Layout
@@ -258,24 +264,24 @@ class KafkaPartitions:
 
     def _offsets(
         self,
-        partitions: Collection[Partition],
+        wanted: Mapping[Partition, int],
         layout: Layout,
-        which: OffsetSpec,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> Answers[Partition, int]:
-        topic_, partition_ = (
-            ListOffsetsRequest.ListOffsetsTopic,
-            ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition,
-        )
+        """``wanted``: by partition a time (epoch ms), or one of OffsetSpec."""
+        topic_ = ListOffsetsRequest.ListOffsetsTopic
+
+        def asked_for(partition: Partition) -> Any:
+            return topic_.ListOffsetsPartition(partition_index=partition[1], timestamp=wanted[partition])
 
         def request(by_topic: Mapping[str, Sequence[int]]) -> Any:
             topics = [
-                topic_(name=name, partitions=[partition_(partition_index=n, timestamp=which) for n in numbers])
+                topic_(name=name, partitions=[asked_for((name, number)) for number in numbers])
                 for name, numbers in by_topic.items()
             ]
             return ListOffsetsRequest(isolation_level=isolation.value, topics=topics, min_version=2, max_version=7)
 
-        return self._ask_leaders(partitions, layout, request, lambda _, row: int(row.offset))
+        return self._ask_leaders(wanted.keys(), layout, request, lambda _, row: int(row.offset))
 
     def _ask_leaders(
         self,
