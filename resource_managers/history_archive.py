@@ -10,9 +10,9 @@ the next one begins. Columns: docs/history.md.
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from indoubt.lifecycle.durations import DAY_MS
-from indoubt.lifecycle.errors import IndoubtError, MalformedRecord, SettingsError
+from indoubt.lifecycle.errors import IndoubtError, MalformedRecord, ResourceManagerError, SettingsError
 from indoubt.lifecycle.json_record import read_object
 from indoubt.resource_managers.checkpoint_location import CheckpointLocation
+from indoubt.resource_managers.storage import LocalStorage, RemoteStorage, Storage
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -40,8 +41,6 @@ TABLES = (TRANSACTIONS, EVENTS, DECISIONS, BRANCHES)
 TRENDS = "trends"
 _LISTS = "_archived"
 _LISTS_KEPT = 2
-_OBJECT_STORES = ("s3", "gs")
-"""Where a file is there once it is whole, and a rename is a copy."""
 _PART = 1 << 22
 
 
@@ -110,6 +109,9 @@ class HistoryArchive:
 
     def __init__(self, location: CheckpointLocation, filesystem: fs.FileSystem, path: str) -> None:
         self.location, self.filesystem, self._path = location, filesystem, path
+        self._storage: Storage = (
+            LocalStorage(Path(path)) if location.path else RemoteStorage(filesystem, path, where=location.for_spark)
+        )
 
     @classmethod
     def open(cls, text: str, spark_properties: Mapping[str, str] | None = None) -> HistoryArchive:
@@ -140,7 +142,9 @@ class HistoryArchive:
             return None
         path = self._list_path(cluster, numbers[-1])
         try:
-            return _parsed(read_object(self._read(path), f"{self.for_spark(path)}"))
+            with self._failing(path):
+                content = self._storage.read(path)
+            return _parsed(read_object(content, f"{self.for_spark(path)}"))
         except (MalformedRecord, KeyError, TypeError) as error:
             raise ArchiveFailed(f"{self.for_spark(path)} is no list of archived files: {error}") from None
 
@@ -180,60 +184,24 @@ class HistoryArchive:
 
     def put(self, path: str, local: Path) -> None:
         """Put a local file in the archive: whole, and on the disk, or not at all."""
-        with local.open("rb") as file:
-            self._put(path, iter(lambda: file.read(_PART), b""))
+        with local.open("rb") as file, self._failing(path):
+            self._storage.write(path, iter(lambda: file.read(_PART), b""))
 
     def put_bytes(self, path: str, content: bytes) -> None:
         """Put a small file in the archive, in the place of one that is there: whole, or not at all."""
-        self._put(path, [content])
+        with self._failing(path):
+            self._storage.write(path, content)
 
     def remove(self, path: str) -> None:
-        """Remove a file that is there."""
-        try:
-            self.filesystem.delete_file(f"{self._path}/{path}")
-        except OSError as error:
-            raise self._failed(path, error) from None
+        """Remove a file."""
+        with self._failing(path):
+            self._storage.delete(path)
 
     def trend_files(self, cluster: str, first: str, last: str) -> list[str]:
         """Return the paths, on the archive's filesystem, of what the job made of a cluster's days between these (YYYY-MM-DD)."""
         folder = _folder(TRENDS, cluster)
         found = [name for name in self._names(folder, recursive=True) if name.endswith(f"/{TRENDS}.parquet")]
         return [f"{self._path}/{name}" for name in found if first <= name.split("/day=")[1][:10] <= last]
-
-    def _put(self, path: str, content: Iterable[bytes]) -> None:
-        whole = f"{self._path}/{path}"
-        folder, _, name = whole.rpartition("/")
-        scheme = self.location.uri.partition("://")[0]
-        written = whole if scheme in _OBJECT_STORES else f"{folder}/.{name}.unfinished"
-        try:
-            if written != whole:
-                self.filesystem.create_dir(folder, recursive=True)
-            with self.filesystem.open_output_stream(written) as stream:
-                for part in content:
-                    stream.write(part)
-            if self.location.path:
-                _flush(written)
-            if written != whole:
-                self._rename(written, whole)
-            if self.location.path:
-                _flush(folder)
-        except OSError as error:
-            raise self._failed(path, error) from None
-
-    def _rename(self, written: str, whole: str) -> None:
-        try:
-            self.filesystem.move(written, whole)
-        except OSError:
-            # HDFS renames onto nothing that is there.
-            self.filesystem.delete_file(whole)
-            self.filesystem.move(written, whole)
-
-    def _read(self, path: str) -> bytes:
-        try:
-            with self.filesystem.open_input_stream(f"{self._path}/{path}") as stream:
-                return bytes(stream.read())
-        except OSError as error:
-            raise self._failed(path, error) from None
 
     def _lists(self, cluster: str) -> str:
         return f"{ROOT}/{_LISTS}/cluster={quote(cluster, safe='')}"
@@ -250,17 +218,21 @@ class HistoryArchive:
         from pyarrow import fs
 
         selector = fs.FileSelector(f"{self._path}/{folder}", allow_not_found=True, recursive=recursive)
-        try:
+        with self._failing(folder):
             infos = self.filesystem.get_file_info(selector)
-        except OSError as error:
-            raise self._failed(folder, error) from None
         found = [info.path for info in infos if info.type is fs.FileType.File]
         return sorted(
             path[path.index(f"{self._path.strip('/')}/") + len(self._path.strip("/")) + 1 :] for path in found
         )
 
-    def _failed(self, path: str, error: OSError) -> ArchiveFailed:
-        return ArchiveFailed(f"archive {self.for_spark(path)}: {(str(error).splitlines() or [repr(error)])[0]}")
+    @contextlib.contextmanager
+    def _failing(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ResourceManagerError) as error:
+            cause = error.__cause__ or error
+            said = (str(cause).splitlines() or [repr(cause)])[0]
+            raise ArchiveFailed(f"archive {self.for_spark(path)}: {said}") from None
 
 
 def read_location(text: str, spark_properties: Mapping[str, str] | None = None) -> CheckpointLocation:
@@ -311,11 +283,3 @@ def _parsed(value: Mapping[str, Any]) -> Manifest:
 
 def _only(names: Collection[str], value: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value[name] for name in names}
-
-
-def _flush(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -5,22 +5,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from indoubt.lifecycle.decision_ledger import DecisionLedger
-from indoubt.lifecycle.errors import CheckpointUnwritable, MalformedRecord, SettingsError
+from indoubt.lifecycle.errors import CheckpointUnwritable, MalformedRecord, ResourceManagerError, SettingsError
 from indoubt.lifecycle.json_record import read_object
 from indoubt.lifecycle.resource_manager_kinds import FILES, KAFKA
-from indoubt.pipeline.checkpoints.checkpoint_files import CheckpointFiles, files_of
 from indoubt.pipeline.config.sink_settings import SinkSettings, pairs
 from indoubt.resource_managers import spark_log_file
 from indoubt.resource_managers.checkpoint_location import CheckpointLocation
 from indoubt.resource_managers.spark_log_file import COMMITS, OFFSETS, SparkLogFile
+from indoubt.resource_managers.storage import Storage, open_storage
 
 FILE = "indoubt.json"
+LOCK, PROBE = ".indoubt.lock", "_indoubt.probe"
+LOCK_LIMIT_S = 10.0
+"""The lock is held while one small file is written."""
+LOCK_PAUSE_S = 0.01
 TAKE_OVER = {"take_over": True}
 """What a person writes into the file to have a directory taken over as it stands; the first start replaces it by an identity."""
 T = TypeVar("T")
@@ -85,8 +93,8 @@ class SparkProgress:
 class CheckpointDirectory:
     """One directory. Every method raises CheckpointUnwritable when its storage refuses; elsewhere SettingsError, Unreachable."""
 
-    def __init__(self, location: CheckpointLocation, files: CheckpointFiles) -> None:
-        self.location, self._files = location, files
+    def __init__(self, location: CheckpointLocation, storage: Storage) -> None:
+        self.location, self._storage = location, storage
 
     @classmethod
     def open(cls, settings: SinkSettings) -> CheckpointDirectory:
@@ -95,18 +103,19 @@ class CheckpointDirectory:
         Raises SettingsError, also for a location that Spark would read in another way, CheckpointUnwritable, Unreachable.
         """
         directory = cls.at(settings)
-        directory._ask(directory._files.try_to_write)
+        directory._ask(lambda: directory._storage.write(PROBE, b""))
+        directory._ask(lambda: directory._storage.delete(PROBE))
         return directory
 
     @classmethod
     def at(cls, settings: SinkSettings) -> CheckpointDirectory:
         """Return the directory of the settings as it is. Raises SettingsError, Unreachable."""
         location = CheckpointLocation.read(settings.checkpoint, pairs(settings.spark_properties))
-        return cls(location, files_of(location))
+        return cls(location, open_storage(location))
 
     def read(self) -> CheckpointIdentity | None:
         """Return the identity, None when nothing is kept here. Raises MalformedRecord for a file that is none."""
-        return self._parsed(self._ask(lambda: self._files.read(FILE)))
+        return self._parsed(self._ask(lambda: self._storage.read(FILE)))
 
     def _parsed(self, content: bytes | None) -> CheckpointIdentity | None:
         if content is None:
@@ -122,14 +131,39 @@ class CheckpointDirectory:
 
     def create(self, identity: CheckpointIdentity) -> bool:
         """Write the identity of a new directory; return False, and write nothing, when there is one."""
-        return self._ask(lambda: self._files.create(FILE, identity.to_json().encode()))
+        return self._ask(lambda: self._change(None, identity))
 
     def replace(self, before: CheckpointIdentity, after: CheckpointIdentity) -> bool:
         """Replace the identity; return False, and write nothing, when it is not ``before`` any more. Raises MalformedRecord."""
-        content = self._ask(lambda: self._files.read(FILE))
-        if content is None or self._parsed(content) != before:
-            return False
-        return self._ask(lambda: self._files.replace(FILE, content, after.to_json().encode()))
+        return self._ask(lambda: self._change(before, after))
+
+    def _change(self, before: CheckpointIdentity | None, after: CheckpointIdentity) -> bool:
+        with self._locked():
+            if self._parsed(self._storage.read(FILE)) != before:
+                return False
+            self._storage.write(FILE, after.to_json().encode())
+            return True
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep others from changing the identity meanwhile, on this machine; elsewhere nothing does.
+
+        No other storage writes on a condition: of several who try within milliseconds, each may write.
+        """
+        if not self.location.path:
+            yield
+            return
+        with (Path(self.location.path) / LOCK).open("a") as file:
+            deadline = time.monotonic() + LOCK_LIMIT_S
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(LOCK_PAUSE_S)
+            yield
 
     def progress(self) -> SparkProgress:
         """Return how far Spark got."""
@@ -140,11 +174,12 @@ class CheckpointDirectory:
 
     def numbers(self, folder: str) -> list[int]:
         """Return the batches that have a file in one of Spark's two logs, in order."""
-        return self._ask(lambda: self._files.numbers(folder))
+        files = self._ask(lambda: self._storage.files(folder))
+        return sorted(int(file.name) for file in files if file.name.isdigit())
 
     def log_file(self, folder: str, batch: int) -> SparkLogFile | None:
         """Return what Spark's file of a batch says, None where there is none. Raises MalformedRecord."""
-        content = self._ask(lambda: self._files.read(f"{folder}/{batch}"))
+        content = self._ask(lambda: self._storage.read(f"{folder}/{batch}"))
         if content is None:
             return None
         file = spark_log_file.parse(folder, batch, content.decode(errors="replace"))
@@ -155,12 +190,13 @@ class CheckpointDirectory:
     def _ask(self, call: Callable[[], T]) -> T:
         try:
             return call()
-        except OSError as error:
+        except (OSError, ResourceManagerError) as error:
+            cause = error.__cause__ if isinstance(error.__cause__, Exception) else error
             if not self.location.path:
-                raise self.location.refusal(error) from error
+                raise self.location.refusal(cause) from error
             raise CheckpointUnwritable(
-                f"checkpoint directory {self.location.path} cannot be written ({error.strerror}): nothing was started; "
-                "make it writable for this user, or name the right one with --checkpoint"
+                f"checkpoint directory {self.location.path} cannot be written ({getattr(cause, 'strerror', cause)}): nothing was "
+                "started; make it writable for this user, or name the right one with --checkpoint"
             ) from error
 
 

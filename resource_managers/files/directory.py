@@ -18,7 +18,7 @@ from indoubt.lifecycle.errors import IndoubtError, ResourceManagerError, Unreach
 from indoubt.lifecycle.identity import Marker
 from indoubt.resource_managers.database.markers import KEPT_BATCHES, MarkerState
 from indoubt.resource_managers.files import names
-from indoubt.resource_managers.files.storage import Storage
+from indoubt.resource_managers.storage import Storage
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +87,9 @@ class SinkDirectory:
     def where(self) -> str:
         """Return path or URI."""
         return self.storage.where
+
+    def close(self) -> None:
+        """Do nothing: no connection is kept."""
 
     def id(self) -> str:
         """Return what the directory goes by. Raises Unreachable for one that no pipeline has written to, or that is away."""

@@ -14,22 +14,21 @@ from indoubt.lifecycle.branch_id import BranchId
 from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable, ZombieWriter
 from indoubt.lifecycle.guarantees import DeliveryGuarantee
 from indoubt.lifecycle.identity import Handle, Marker
-from indoubt.lifecycle.outcomes import CommitOutcome, RetryLater, RollbackOutcome
+from indoubt.lifecycle.outcomes import CommitOutcome, RollbackOutcome
 from indoubt.lifecycle.resource_manager_kinds import FILES
 from indoubt.resource_managers.checkpoint_location import CheckpointLocation
 from indoubt.resource_managers.database.markers import MarkerState
+from indoubt.resource_managers.database.settlement import each, retry_later, still_open
 from indoubt.resource_managers.files import formats, names, settlement
 from indoubt.resource_managers.files.access import FilesAccess
 from indoubt.resource_managers.files.directory import FoundBranch, SinkDirectory, newest_committed
-from indoubt.resource_managers.files.storage import Storage, open_storage, patiently
 from indoubt.resource_managers.files.transaction import PATIENCE_S, FilesOpenTransaction, PlainFiles, UncheckedFiles
 from indoubt.resource_managers.files.watch import FilesWatch, server_of
-from indoubt.resource_managers.protocol import OpenTransactionView, PlainWriter, Readiness, SlotAttempt
+from indoubt.resource_managers.protocol import OpenTransactionView, PlainWriter, Readiness, SlotAttempt, listed
+from indoubt.resource_managers.storage import Storage, open_storage, patiently
 
 log = logging.getLogger(__name__)
 
-NO_TIMEOUT_LEFT_MS = 2**53
-"""Time left of what never times out."""
 ORPHAN_LIMIT_S = 5.0
 _PROBE = f"{names.HIDDEN}/probe"
 
@@ -60,7 +59,7 @@ class FilesResourceManager:
             )
         return SinkDirectory(_storage(self._where, self._access.to_json()))
 
-    def _open_bound(self) -> SinkDirectory:
+    def _open_bound(self, _: float = 0.0) -> SinkDirectory:
         directory = self._open()
         if self._server and (found := server_of(directory)) != self._server:
             raise Unreachable(
@@ -134,18 +133,9 @@ class FilesResourceManager:
         if not handles:
             return []
         directory = self._open()
-        listed = patiently(directory.branches, PATIENCE_S)
-        prepared = {name for name, found in listed.items() if found.prepared_ms is not None}
-        reason = f"{directory.where}/{names.BRANCHES} does not list it: it was rolled back"
-        return [
-            Readiness(
-                handle=handle,
-                ready=handle.transaction in prepared,
-                time_left_ms=NO_TIMEOUT_LEFT_MS,
-                reason="" if handle.transaction in prepared else reason,
-            )
-            for handle in handles
-        ]
+        found = patiently(directory.branches, PATIENCE_S)
+        prepared = {name for name, branch in found.items() if branch.prepared_ms is not None}
+        return listed(handles, prepared, f"{directory.where}/{names.BRANCHES} does not list it: it was rolled back")
 
     def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
         """Give the rows of prepared branches their names; one outcome per handle, in order. The manifest knows the marker."""
@@ -153,11 +143,11 @@ class FilesResourceManager:
 
     def commit_listed(self, handles: Sequence[Handle], limit_s: float) -> list[CommitOutcome]:
         """Do what ``commit`` does, which changes nothing about a branch that is not prepared here."""
-        return settlement.each(handles, limit_s, self._open_bound, settlement.commit, _retry_later)
+        return each(handles, limit_s, self._open_bound, settlement.commit, retry_later, settlement.AT_ONCE)
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Remove exactly these branches; one outcome per handle, in order."""
-        return settlement.each(handles, limit_s, self._open_bound, settlement.roll_back, _retry_later)
+        return each(handles, limit_s, self._open_bound, settlement.roll_back, retry_later, settlement.AT_ONCE)
 
     def fence(self, transactions: Sequence[OpenTransactionView], limit_s: float) -> list[str]:
         """Remove branches, prepared or not, and shut out their writers; return an error text each, empty = done."""
@@ -176,9 +166,7 @@ class FilesResourceManager:
     def _each_named(
         self, transactions: Sequence[str], limit_s: float, settle: Callable[[SinkDirectory, str], str]
     ) -> list[str]:
-        return settlement.each(
-            transactions, limit_s, self._open_bound, settle, lambda transaction, reason: f"{transaction}: {reason}"
-        )
+        return each(transactions, limit_s, self._open_bound, settle, still_open, settlement.AT_ONCE)
 
     def watch(self, limit_s: float) -> FilesWatch:
         """Return what looks at the directory's prepared branches and changes nothing. The storage's client has its own limits."""
@@ -209,13 +197,6 @@ def _view(name: str, found: FoundBranch) -> OpenTransactionView:
     return OpenTransactionView(
         resource_manager=FILES.name,
         transaction=name,
-        producer_id=None,
-        producer_epoch=None,
         state="Prepared" if is_prepared else "Open",
         started_at_ms=found.prepared_ms if is_prepared else found.began_ms,
-        timeout_ms=None,
     )
-
-
-def _retry_later(handle: Handle, reason: str) -> RetryLater:
-    return RetryLater(handle=handle, reason=reason)

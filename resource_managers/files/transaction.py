@@ -15,8 +15,8 @@ from indoubt.lifecycle.resource_manager_kinds import FILES
 from indoubt.resource_managers.files import formats, names
 from indoubt.resource_managers.files.access import FilesAccess
 from indoubt.resource_managers.files.directory import Manifest, RowFile, SinkDirectory
-from indoubt.resource_managers.files.storage import patiently
 from indoubt.resource_managers.protocol import SlotAttempt, nothing
+from indoubt.resource_managers.storage import patiently
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,6 @@ FILE_BYTES = 64 << 20
 """Rows (in Arrow's layout) that are kept for the next files: one of each partition is then written at once."""
 PATIENCE_S = 30.0
 """How long a task tries again what the storage refuses for the moment."""
-NO_TIMEOUT_MS = 0
 Content = bytes
 """Of a file; by this name where a class has ``bytes`` of its own."""
 
@@ -111,15 +110,12 @@ class FilesOpenTransaction:
         return Handle(
             resource_manager=FILES.name,
             transaction=str(self._branch),
-            producer_id=None,
-            producer_epoch=None,
             slot=self._slot.slot,
             rows=self._made.rows,
             bytes=self._made.bytes,
             fingerprint=fingerprint,
             opened_at_ms=self._opened_at_ms,
             prepared_at_ms=now_ms(),
-            timeout_ms=NO_TIMEOUT_MS,
         )
 
     def _put(self, file: RowFile, content: bytes) -> None:

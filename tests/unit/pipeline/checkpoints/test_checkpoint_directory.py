@@ -16,13 +16,13 @@ from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStart
 from indoubt.lifecycle.errors import CheckpointUnwritable, MalformedRecord, SettingsError
 from indoubt.pipeline.checkpoints.checkpoint_directory import (
     FILE,
+    LOCK,
     TAKE_OVER,
     CheckpointDirectory,
     CheckpointIdentity,
     SparkProgress,
     check_history,
 )
-from indoubt.pipeline.checkpoints.checkpoint_files import LOCK, LocalFiles
 from indoubt.pipeline.config.settings import PipelineSettings
 
 CHECKPOINT_ID = CheckpointIdentity(
@@ -58,13 +58,7 @@ def at_once(deeds: list[Callable[[], object]]) -> list[object]:
         return [answer.result(10) for answer in [pool.submit(run, deed) for deed in deeds]]
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_of_many_first_starts_at_once_one_makes_the_checkpoint_id(tmp_path, monkeypatch, links):
-    def no_links(*_: object) -> None:
-        raise PermissionError("no hard links here")
-
-    if not links:
-        monkeypatch.setattr("indoubt.pipeline.checkpoints.checkpoint_files.os.link", no_links)
+def test_of_many_first_starts_at_once_one_makes_the_checkpoint_id(tmp_path):
     wanted = [replace(CHECKPOINT_ID, checkpoint_id=str(number)) for number in range(8)]
     made = at_once([partial(directory(str(tmp_path)).create, checkpoint_id) for checkpoint_id in wanted])
     assert [directory(str(tmp_path)).read()] == [
@@ -124,7 +118,9 @@ def test_a_file_that_appears_between_two_polls_finishes_no_batch(tmp_path, monke
     """Batch 3 is finished and 4 planned while Spark's files are read."""
     listed: list[str] = []
     monkeypatch.setattr(
-        LocalFiles, "numbers", lambda self, folder: listed.append(folder) or {"offsets": [3, 4]}.get(folder, [2])
+        CheckpointDirectory,
+        "numbers",
+        lambda self, folder: listed.append(folder) or {"offsets": [3, 4]}.get(folder, [2]),
     )
     assert directory(str(tmp_path)).progress().unfinished == 4
     assert listed == ["commits", "offsets"]

@@ -12,6 +12,7 @@ from indoubt.lifecycle.errors import SettingsError
 from indoubt.pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
 from indoubt.pipeline.checkpoints.damaged_logs import Written, check_logs
 from indoubt.resource_managers.checkpoint_location import CheckpointLocation
+from indoubt.resource_managers.storage import StoredFile
 from tests.unit.pipeline.checkpoints.advised_steps import steps
 from tests.unit.pipeline.checkpoints.spark_logs import COMMIT, COMMIT_V2, OFFSET
 
@@ -20,13 +21,17 @@ class InMemory:
     """The files of a directory, in memory."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
-        self.files = files
+        self.content = files
 
     def read(self, name: str) -> bytes | None:
-        return self.files.get(name)
+        return self.content.get(name)
 
     def numbers(self, folder: str) -> list[int]:
-        return sorted(int(name.split("/")[1]) for name in self.files if name.startswith(f"{folder}/"))
+        return sorted(int(file.name) for file in self.files(folder))
+
+    def files(self, folder: str) -> list[StoredFile]:
+        names = [name.split("/")[1] for name in self.content if name.startswith(f"{folder}/")]
+        return [StoredFile(name=name, size=0, at_ms=0) for name in names]
 
 
 NEWEST = 3
@@ -90,7 +95,7 @@ def resumed_at(files: InMemory, last: int | None, state_ids: bool) -> int:
         return 0
 
     def end(batch: int) -> int:
-        text = files.files[f"offsets/{batch}"].decode().splitlines()[2]
+        text = files.content[f"offsets/{batch}"].decode().splitlines()[2]
         return int(json.loads(text)["in"]["0"])
 
     newest = planned[-1]
@@ -139,11 +144,11 @@ def repaired(directory: CheckpointDirectory, files: InMemory, written: Written |
         for step in steps(said):
             match step:
                 case ("remove", name):
-                    files.files.pop(name, None)
+                    files.content.pop(name, None)
                 case ("write", name, text):
-                    files.files[name] = text.encode()
+                    files.content[name] = text.encode()
                 case ("copy", one, other):
-                    files.files[other] = files.files[one]
+                    files.content[other] = files.content[one]
         check_logs(directory, written)
         assert not is_older(directory, written)
         return "repaired"

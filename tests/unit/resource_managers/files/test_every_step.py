@@ -20,8 +20,8 @@ from indoubt.lifecycle.outcomes import AlreadyCommitted, Committed, Lost, Rolled
 from indoubt.resource_managers.files import resource_manager as module
 from indoubt.resource_managers.files.access import FilesAccess
 from indoubt.resource_managers.files.resource_manager import FilesResourceManager
-from indoubt.resource_managers.files.storage import LocalStorage
 from indoubt.resource_managers.protocol import SlotAttempt
+from indoubt.resource_managers.storage import LocalStorage
 
 ACCESS = FilesAccess(partition_by=("day",))
 ROWS = pa.record_batch({"word": ["a", "b", "c"], "day": ["1", "2", "1"]})

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import fs
 
 from indoubt.lifecycle.errors import ResourceManagerError, Unreachable
-from indoubt.resource_managers.files.storage import LocalStorage, RemoteStorage, Storage, patiently
+from indoubt.resource_managers.storage import LocalStorage, RemoteStorage, Storage, patiently
 
 
 @pytest.fixture(params=["local", "remote"])

@@ -1,4 +1,4 @@
-"""The few things that are done with files below one directory, on this machine or by pyarrow.fs.
+"""The few things that are done with files below one directory, on this machine or by pyarrow.fs: whose rows, checkpoints, history.
 
 Names are relative, parts joined by ``/``. Every method raises Unreachable for what may be over at the next try, and
 ResourceManagerError for the rest. All can be repeated: a file is written whole or not at all, gone is gone.
@@ -10,7 +10,7 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from indoubt.lifecycle.backoff import Backoff
 from indoubt.lifecycle.errors import ResourceManagerError, Unreachable
 from indoubt.resource_managers.checkpoint_location import CheckpointLocation, is_passing
-from indoubt.resource_managers.files.names import HIDDEN
 
 if TYPE_CHECKING:
     from pyarrow import fs
@@ -49,8 +48,8 @@ class Storage(Protocol):
     def exists(self, name: str) -> bool:
         """Say whether there is such a file."""
 
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file whole; it is on the disk when this returns."""
+    def write(self, name: str, content: bytes | Iterable[bytes]) -> None:
+        """Write a file whole, in the place of one that is there; ``content`` may come in pieces. It is on the disk then."""
 
     def move(self, name: str, target: str) -> bool:
         """Give a file another name, at once for whoever reads; False: there is none (any more)."""
@@ -87,14 +86,14 @@ class LocalStorage:
         with self._told("look for", name):
             return (self._directory / name).exists()
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes | Iterable[bytes]) -> None:
         """Write a file under another name, sync it, rename it."""
         file = self._directory / name
-        draft = file.with_name(_draft(file.name, is_hidden=name.startswith(HIDDEN)))
+        draft = file.with_name(_draft(file.name, is_hidden=name.startswith("_")))
         with self._told("write", name):
             _make_directory(file.parent)
             with draft.open("wb") as out:
-                out.write(content)
+                out.writelines([content] if isinstance(content, bytes) else content)
                 out.flush()
                 os.fsync(out.fileno())
             draft.rename(file)
@@ -170,7 +169,7 @@ class RemoteStorage:
         with self._told("look for", name):
             return bool(self._filesystem.get_file_info(self._path(name)).type is fs.FileType.File)
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes | Iterable[bytes]) -> None:
         """Write a file; where there are directories under another name first, which is then changed."""
         path = self._path(name)
         with self._told("write", name):
@@ -179,16 +178,17 @@ class RemoteStorage:
                 return
             self._filesystem.create_dir(path.rpartition("/")[0], recursive=True)
             folder, _, base = path.rpartition("/")
-            draft = f"{folder}/{_draft(base, is_hidden=name.startswith(HIDDEN))}"
+            draft = f"{folder}/{_draft(base, is_hidden=name.startswith('_'))}"
             self._write(draft, content)
             if self.exists(name):
                 # A rename takes no name that is there.
                 self.delete(name)
             self._filesystem.move(draft, path)
 
-    def _write(self, path: str, content: bytes) -> None:
+    def _write(self, path: str, content: bytes | Iterable[bytes]) -> None:
         with self._filesystem.open_output_stream(path, compression=None) as stream:
-            stream.write(content)
+            for piece in [content] if isinstance(content, bytes) else content:
+                stream.write(piece)
 
     def move(self, name: str, target: str) -> bool:
         """Rename; on an object store copy and remove, which a repetition finishes."""
