@@ -128,15 +128,15 @@ class Handle:
 
     resource_manager: str
     transaction: str
-    producer_id: int | None
-    producer_epoch: int | None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
     slot: int
     rows: int
     bytes: int
     fingerprint: str
     opened_at_ms: int
     prepared_at_ms: int
-    timeout_ms: int
+    timeout_ms: int = 0
 
     @property
     def key(self) -> str:

@@ -5,7 +5,7 @@ Rows come with all columns of the job; each resource manager takes those that ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +16,10 @@ from indoubt.lifecycle.outcomes import CommitOutcome, RollbackOutcome
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+NO_TIMEOUT_LEFT_MS = 2**53
+"""Time left of what never times out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,17 +67,30 @@ class Readiness:
     reason: str = ""
 
 
+def listed(handles: Sequence[Handle], prepared: Container[str], why_not: str) -> list[Readiness]:
+    """Say for each handle, in order, whether it is among the names of what is prepared, where that never times out."""
+    return [
+        Readiness(
+            handle=handle,
+            ready=handle.transaction in prepared,
+            time_left_ms=NO_TIMEOUT_LEFT_MS,
+            reason="" if handle.transaction in prepared else why_not,
+        )
+        for handle in handles
+    ]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransactionView:
     """One transaction that the resource manager holds, ours or foreign. Times are epoch ms, None where it has none."""
 
     resource_manager: str
     transaction: str
-    producer_id: int | None
-    producer_epoch: int | None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
     state: str
-    started_at_ms: int | None
-    timeout_ms: int | None
+    started_at_ms: int | None = None
+    timeout_ms: int | None = None
     partitions: tuple[tuple[str, int], ...] = ()
 
     @property

@@ -15,7 +15,7 @@ from indoubt.lifecycle.branch_id import BranchId
 from indoubt.lifecycle.errors import SettingsError, Unreachable, ZombieWriter
 from indoubt.lifecycle.guarantees import DeliveryGuarantee
 from indoubt.lifecycle.identity import Handle, Marker
-from indoubt.lifecycle.outcomes import CommitOutcome, RetryLater, RollbackOutcome
+from indoubt.lifecycle.outcomes import CommitOutcome, RollbackOutcome
 from indoubt.resource_managers.database import markers as database_markers
 from indoubt.resource_managers.database import own_tables, settlement
 from indoubt.resource_managers.database.branches import BranchWatch
@@ -28,7 +28,7 @@ from indoubt.resource_managers.database.transaction import (
     LocalTransactionWriter,
     UncheckedWriter,
 )
-from indoubt.resource_managers.protocol import OpenTransactionView, PlainWriter, Readiness, SlotAttempt
+from indoubt.resource_managers.protocol import OpenTransactionView, PlainWriter, Readiness, SlotAttempt, listed
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +38,6 @@ TOMBSTONE_WAIT_S = 2.0
 ORPHAN_LIMIT_S = 5.0
 WATCH_LIMIT_S = 5.0
 """A database that does not answer a look for longer, its locks included, counts as down."""
-NO_TIMEOUT_LEFT_MS = 2**53
-"""Time left of what never times out."""
 
 
 class DatabaseResourceManager(ABC):
@@ -156,17 +154,8 @@ class DatabaseResourceManager(ABC):
         if not handles:
             return []
         with self._open(lock_timeout_s=self._lock_timeout_s) as session:
-            listed = {branch.transaction for branch in session.prepared()}
-            where = session.branch_table
-        return [
-            Readiness(
-                handle=handle,
-                ready=handle.transaction in listed,
-                time_left_ms=NO_TIMEOUT_LEFT_MS,
-                reason="" if handle.transaction in listed else f"{where} does not list it: it was rolled back",
-            )
-            for handle in handles
-        ]
+            prepared = {branch.transaction for branch in session.prepared()}
+            return listed(handles, prepared, f"{session.branch_table} does not list it: it was rolled back")
 
     def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
         """Commit prepared branches, a few at a time; one outcome per handle, in order. ``markers``: the proofs inside them.
@@ -178,7 +167,7 @@ class DatabaseResourceManager(ABC):
             limit_s,
             self._open_to_settle,
             settlement.commit,
-            lambda decided, reason: _retry_later(decided[0], reason),
+            lambda decided, reason: settlement.retry_later(decided[0], reason),
         )
 
     def commit_listed(self, handles: Sequence[Handle], limit_s: float) -> list[CommitOutcome]:
@@ -186,7 +175,7 @@ class DatabaseResourceManager(ABC):
 
         Writes nothing of its own, unlike ``commit``: safe where it is not certain that this is their server.
         """
-        return settlement.each(handles, limit_s, self._open_to_settle, settlement.commit_listed, _retry_later)
+        return settlement.each(handles, limit_s, self._open_to_settle, settlement.commit_listed, settlement.retry_later)
 
     def watch(self, limit_s: float) -> BranchWatch:
         """Return what looks at the server's prepared branches and changes nothing; no answer is waited for longer."""
@@ -194,7 +183,7 @@ class DatabaseResourceManager(ABC):
 
     def rollback(self, handles: Sequence[Handle], limit_s: float) -> list[RollbackOutcome]:
         """Roll back exactly these branches; one outcome per handle, in order."""
-        return settlement.each(handles, limit_s, self._open_to_settle, settlement.roll_back, _retry_later)
+        return settlement.each(handles, limit_s, self._open_to_settle, settlement.roll_back, settlement.retry_later)
 
     def recover(self, prefix: str) -> list[OpenTransactionView]:
         """Return the branches that this prefix left prepared, ids parsed whole."""
@@ -214,10 +203,10 @@ class DatabaseResourceManager(ABC):
         The caller knows that their owner counts them as written.
         """
         names = [view.transaction for view in transactions]
-        return settlement.each(names, limit_s, self._open_to_settle, settlement.commit_foreign, _still_open)
+        return settlement.each(names, limit_s, self._open_to_settle, settlement.commit_foreign, settlement.still_open)
 
     def _end(self, transactions: Sequence[str], limit_s: float) -> list[str]:
-        return settlement.each(transactions, limit_s, self._open_to_settle, settlement.fence, _still_open)
+        return settlement.each(transactions, limit_s, self._open_to_settle, settlement.fence, settlement.still_open)
 
     def list_transactions(self) -> list[OpenTransactionView]:
         """Return every prepared branch that the server shows (MySQL: of all databases), ours and foreign."""
@@ -228,11 +217,8 @@ class DatabaseResourceManager(ABC):
         return OpenTransactionView(
             resource_manager=self.name,
             transaction=branch.transaction,
-            producer_id=None,
-            producer_epoch=None,
             state="Prepared",
             started_at_ms=branch.prepared_at_ms,
-            timeout_ms=None,
         )
 
     def _open_to_settle(self, limit_s: float) -> DatabaseSession:
@@ -257,11 +243,3 @@ class DatabaseResourceManager(ABC):
 
 def _no_rows(columns: Sequence[tuple[str, pa.DataType]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], type_) for _, type_ in columns], [name for name, _ in columns])
-
-
-def _retry_later(handle: Handle, reason: str) -> RetryLater:
-    return RetryLater(handle=handle, reason=reason)
-
-
-def _still_open(transaction: str, reason: str) -> str:
-    return f"{transaction}: {reason}"

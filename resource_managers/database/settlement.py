@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from indoubt.lifecycle.backoff import Backoff
 from indoubt.lifecycle.branch_id import BranchId
@@ -27,12 +27,21 @@ from indoubt.resource_managers.database.errors import BranchBusy, DuplicateKey, 
 from indoubt.resource_managers.database.markers import MarkerState
 from indoubt.resource_managers.database.session import DatabaseSession
 
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
-
 CONNECTIONS = 4
 """Servers write the commits of several connections to disk together: more of them did not make it faster."""
 RETRY = Backoff(first_s=0.01, max_s=0.5)
+
+
+class Closable(Protocol):
+    """A connection, or what stands for one."""
+
+    def close(self) -> None:
+        """Close it; never raises."""
+
+
+Session = TypeVar("Session", bound=Closable)
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 class NotYet(Exception):
@@ -42,11 +51,12 @@ class NotYet(Exception):
 def each(
     items: Sequence[Item],
     limit_s: float,
-    open_session: Callable[[float], DatabaseSession],
-    settle: Callable[[DatabaseSession, Item], Answer],
+    open_session: Callable[[float], Session],
+    settle: Callable[[Session, Item], Answer],
     give_up: Callable[[Item, str], Answer],
+    at_once: int = CONNECTIONS,
 ) -> list[Answer]:
-    """Return ``settle`` of every item, in order, over up to CONNECTIONS connections at once.
+    """Return ``settle`` of every item, in order, over up to ``at_once`` connections side by side.
 
     NotYet and errors of the database are tried again (on a new connection) until ``limit_s`` has passed; then the answer
     is ``give_up`` with the reason. ``open_session`` takes the seconds that an answer may take.
@@ -59,7 +69,7 @@ def each(
     lock = threading.Lock()
 
     def work() -> None:
-        session: DatabaseSession | None = None
+        session: Session | None = None
         try:
             while True:
                 with lock:
@@ -71,7 +81,7 @@ def each(
             if session is not None:
                 session.close()
 
-    workers = min(CONNECTIONS, len(items))
+    workers = min(at_once, len(items))
     with ThreadPoolExecutor(workers, thread_name_prefix="settle") as pool:
         for worker in [pool.submit(work) for _ in range(workers)]:
             worker.result()
@@ -80,12 +90,12 @@ def each(
 
 def _one(
     item: Item,
-    session: DatabaseSession | None,
+    session: Session | None,
     deadline: float,
-    open_session: Callable[[float], DatabaseSession],
-    settle: Callable[[DatabaseSession, Item], Answer],
+    open_session: Callable[[float], Session],
+    settle: Callable[[Session, Item], Answer],
     give_up: Callable[[Item, str], Answer],
-) -> tuple[DatabaseSession | None, Answer]:
+) -> tuple[Session | None, Answer]:
     pauses = RETRY.pauses()
     while True:
         try:
@@ -102,6 +112,16 @@ def _one(
         if time.monotonic() + pause_s > deadline:
             return session, give_up(item, reason)
         time.sleep(pause_s)
+
+
+def retry_later(handle: Handle, reason: str) -> RetryLater:
+    """Give up on a handle for now."""
+    return RetryLater(handle=handle, reason=reason)
+
+
+def still_open(transaction: str, reason: str) -> str:
+    """Give up on a transaction for now: return an error text."""
+    return f"{transaction}: {reason}"
 
 
 def commit(session: DatabaseSession, decided: tuple[Handle, Marker]) -> CommitOutcome:

@@ -19,9 +19,6 @@ from indoubt.resource_managers.protocol import SlotAttempt, nothing
 
 log = logging.getLogger(__name__)
 
-NO_TIMEOUT_MS = 0
-"""Databases keep a prepared branch until a session finishes it."""
-
 
 class TableTransaction:
     """What a session has open while one task writes into a table; ``name`` says which it is."""
@@ -86,15 +83,12 @@ class DatabaseOpenTransaction(TableTransaction):
         return Handle(
             resource_manager=self._session.kind,
             transaction=str(self._branch),
-            producer_id=None,
-            producer_epoch=None,
             slot=self._slot.slot,
             rows=self.rows,
             bytes=self.bytes,
             fingerprint=fingerprint,
             opened_at_ms=self._opened_at_ms,
             prepared_at_ms=now_ms(),
-            timeout_ms=NO_TIMEOUT_MS,
         )
 
 

@@ -6,15 +6,7 @@ decision log keeps them apart: a rollback follows its reading, a commit a decisi
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import TypeVar
-
-from indoubt.lifecycle.backoff import Backoff
 from indoubt.lifecycle.branch_id import BranchId
-from indoubt.lifecycle.errors import ResourceManagerError, SettingsError
 from indoubt.lifecycle.identity import Handle
 from indoubt.lifecycle.outcomes import (
     AlreadyCommitted,
@@ -29,48 +21,9 @@ from indoubt.resource_managers.database.markers import MarkerState
 from indoubt.resource_managers.files import names
 from indoubt.resource_managers.files.directory import Manifest, SinkDirectory
 
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
 AT_ONCE = 8
 """Branches that are ended side by side: on an object store that is mostly waiting."""
-RETRY = Backoff(first_s=0.05, max_s=1.0)
 ROLLED_BACK = "it was rolled back, its marker says"
-
-
-def each(
-    items: Sequence[Item],
-    limit_s: float,
-    open_directory: Callable[[], SinkDirectory],
-    settle: Callable[[SinkDirectory, Item], Answer],
-    give_up: Callable[[Item, str], Answer],
-) -> list[Answer]:
-    """Return ``settle`` of every item, in order, AT_ONCE at a time; errors are tried again until ``limit_s`` has passed.
-
-    What is then not settled gets the answer ``give_up`` with the reason.
-    """
-    if not items:
-        return []
-    deadline = time.monotonic() + limit_s
-    one = partial(_one, deadline=deadline, open_directory=open_directory, settle=settle, give_up=give_up)
-    with ThreadPoolExecutor(min(AT_ONCE, len(items)), thread_name_prefix="files") as pool:
-        return list(pool.map(one, items))
-
-
-def _one(
-    item: Item,
-    deadline: float,
-    open_directory: Callable[[], SinkDirectory],
-    settle: Callable[[SinkDirectory, Item], Answer],
-    give_up: Callable[[Item, str], Answer],
-) -> Answer:
-    for pause_s in RETRY.pauses():
-        try:
-            return settle(open_directory(), item)
-        except (ResourceManagerError, SettingsError) as error:
-            if time.monotonic() + pause_s > deadline:
-                return give_up(item, str(error))
-        time.sleep(pause_s)
-    raise AssertionError("a backoff has no end")
 
 
 def commit(directory: SinkDirectory, handle: Handle) -> CommitOutcome:

@@ -196,8 +196,6 @@ class MissingMarkers:
                 producer_id=producer_id,
                 producer_epoch=epoch,
                 state=LEFT_OPEN,
-                started_at_ms=None,
-                timeout_ms=None,
                 partitions=tuple(partitions),
             )
             for (id_, producer_id, epoch), partitions in places.items()

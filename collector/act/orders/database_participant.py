@@ -24,15 +24,12 @@ from indoubt.lifecycle.outcomes import (
 )
 from indoubt.lifecycle.resource_manager_kinds import KINDS
 from indoubt.resource_managers.database.markers import MarkerState
-from indoubt.resource_managers.database.resource_manager import (
-    NO_TIMEOUT_LEFT_MS,
-    WATCH_LIMIT_S,
-)
+from indoubt.resource_managers.database.resource_manager import WATCH_LIMIT_S
 from indoubt.resource_managers.database.servers import Silence, silence
 from indoubt.resource_managers.database.session import PreparedBranch
 from indoubt.resource_managers.database.settlement import outcome_of
 from indoubt.resource_managers.database.watched import WatchedResourceManager
-from indoubt.resource_managers.protocol import OpenTransactionView, Readiness
+from indoubt.resource_managers.protocol import OpenTransactionView, Readiness, listed
 
 NOT_PROVEN = "no database that is watched here lists it, and no marker names it: its pipeline's next start finds out"
 T = TypeVar("T")
@@ -77,16 +74,8 @@ class DatabaseParticipant:
         places, errors = self._places_of_prepared()
         if len(errors) == len(self._managers):
             raise ResourceManagerError("; ".join(errors))
-        reason = "; ".join([f"no {KINDS[self._kind].listed_in} of {', '.join(self._managers)} lists it", *errors])
-        return [
-            Readiness(
-                handle=handle,
-                ready=handle.transaction in places,
-                time_left_ms=NO_TIMEOUT_LEFT_MS,
-                reason="" if handle.transaction in places else reason,
-            )
-            for handle in handles
-        ]
+        nobody = f"no {KINDS[self._kind].listed_in} of {', '.join(self._managers)} lists it"
+        return listed(handles, places, "; ".join([nobody, *errors]))
 
     def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
         """Commit what is listed; of the others say what a marker proves, in whatever database it stands."""
@@ -115,21 +104,18 @@ class DatabaseParticipant:
     def _open_now(
         self, branch: BranchFacts, answers: Mapping[str, tuple[str, list[PreparedBranch]]]
     ) -> PlacedBranch | None:
-        server, listed = answers.get(branch.instance, ("", []))
+        server, branches = answers.get(branch.instance, ("", []))
         if silence(branch.server, server) is Silence.SAYS_NOTHING:
             raise Unreachable(
                 f"{branch.instance}: {server} answers, and {branch.server} listed {branch.transaction}: nothing was sent"
             )
-        if (branch.transaction, branch.prepared_ms) not in {(b.transaction, b.prepared_at_ms) for b in listed}:
+        if (branch.transaction, branch.prepared_ms) not in {(b.transaction, b.prepared_at_ms) for b in branches}:
             return None
         return PlacedBranch(
             resource_manager=self._kind,
             transaction=branch.transaction,
-            producer_id=None,
-            producer_epoch=None,
             state="Prepared",
             started_at_ms=branch.prepared_ms,
-            timeout_ms=None,
             instance=branch.instance,
             server=server,
         )

@@ -83,11 +83,7 @@ class FileParticipant:
         return HiddenFile(
             resource_manager=file.resource_manager,
             transaction=file.target,
-            producer_id=None,
-            producer_epoch=None,
             state="Prepared",
-            started_at_ms=None,
-            timeout_ms=None,
             file=file,
         )
 
