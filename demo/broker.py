@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 from uuid import uuid4
 
 from confluent_kafka import KafkaException
@@ -22,10 +22,9 @@ from confluent_kafka.admin import AdminClient
 
 from demo.ports import free_port, listens
 from demo.prerequisites import ARCHIVE_LOG_OFF, BROKER_CLASSES, JARS, java_home
-from indoubt.lifecycle.child_processes import die_with_parent
+from demo.server import Server, ServerFailed
 
 START_LIMIT_S = 60.0
-STOP_LIMIT_S = 20.0
 ASK_LIMIT_S = 2.0
 PORT_TRIES = 3
 HEAP = "768m"
@@ -33,12 +32,8 @@ CLASSES = (f"-XX:SharedArchiveFile={BROKER_CLASSES}", ARCHIVE_LOG_OFF)
 """Read the broker's class data archive where it is there and fits. Formatting a directory takes a third less with it."""
 
 
-class BrokerFailed(Exception):
+class BrokerFailed(ServerFailed):
     """The broker did not start or stop; the message has the end of its log."""
-
-
-class _PortTaken(BrokerFailed):
-    pass
 
 
 def new_cluster_id() -> str:
@@ -47,13 +42,14 @@ def new_cluster_id() -> str:
     return "c" + base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")[1:]
 
 
-class Broker:
-    """A broker process: start, stop, kill, and start again on the same data. By default it takes free ports.
+class Broker(Server):
+    """A broker process. By default it takes free ports.
 
     ``classes``: the JVM's flags for class data archives (demo/class_archives.py). ``client``: librdkafka settings that the
     listener requires of clients (a login), for the check whether the broker answers.
     """
 
+    what, failure = "broker", BrokerFailed
     jars = JARS / "broker"
     transaction_version: int | None = None
     """The feature level for the first start (None: the release's default). Set it, like ``jars``, on the class or a broker."""
@@ -66,7 +62,7 @@ class Broker:
         classes: Sequence[str] = CLASSES,
         client: dict[str, str] | None = None,
     ) -> None:
-        self.directory = directory
+        super().__init__(directory)
         self._port_is_given = port is not None
         self.port = port or free_port()
         self._controller_port = free_port()
@@ -74,7 +70,6 @@ class Broker:
         self._settings = settings or {}
         self._classes = classes
         self._cluster_id = new_cluster_id()
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -82,16 +77,11 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     @property
-    def pid(self) -> int | None:
-        """Return the process id, or None while it does not run."""
-        return self._process.pid if self._process and self._process.poll() is None else None
-
-    @property
     def log_file(self) -> Path:
         """Return the broker's log file."""
         return self.directory / "broker.log"
 
-    def start(self) -> Broker:
+    def start(self) -> Self:
         """Format the directory if it is new, start, and wait until the broker answers. Raises BrokerFailed."""
         self.directory.mkdir(parents=True, exist_ok=True)
         if listens(self.port):
@@ -103,40 +93,19 @@ class Broker:
             try:
                 self._start_once()
                 return self
-            except _PortTaken:
+            except BrokerFailed as error:
                 # Another process may take a free port before the broker's JVM listens on it.
                 tries -= 1
-                if tries == 0:
+                if tries == 0 or "Address already in use" not in str(error):
                     raise
                 self.port, self._controller_port = free_port(), free_port()
 
     def _start_once(self) -> None:
         configuration = self._write_configuration()
-        with self.log_file.open("ab") as log:
-            if not self._is_formatted():
-                self._format(configuration)
-            self._process = subprocess.Popen(
-                [*self._java(HEAP, self._classes), "kafka.Kafka", str(configuration)],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                preexec_fn=die_with_parent,
-            )
-        deadline = time.monotonic() + START_LIMIT_S
-        while not (listens(self.port) and self._answers()):
-            if self._process.poll() is not None:
-                kind = _PortTaken if "Address already in use" in self._log_tail() else BrokerFailed
-                raise kind(
-                    f"the broker ended with code {self._process.returncode}; the end of {self.log_file}:\n{self._log_tail()}"
-                )
-            if time.monotonic() > deadline:
-                self.kill()
-                raise BrokerFailed(
-                    f"the broker did not answer on port {self.port} in {START_LIMIT_S:.0f} s; the end of {self.log_file}:\n"
-                    f"{self._log_tail()}"
-                )
-            time.sleep(0.05)
+        self.what = f"broker on port {self.port}"
+        if not self._is_formatted():
+            self._format(configuration)
+        self._run([*self._java(HEAP, self._classes), "kafka.Kafka", str(configuration)])
 
     def _is_formatted(self) -> bool:
         return self._meta_properties.exists()
@@ -150,6 +119,8 @@ class Broker:
 
         A broker listens before its controller registers it.
         """
+        if not listens(self.port):
+            return False
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0, **self._client})
         try:
             cluster = admin.describe_cluster(request_timeout=ASK_LIMIT_S).result(2 * ASK_LIMIT_S)
@@ -157,31 +128,6 @@ class Broker:
             return False
         ours = f"cluster.id={cluster.cluster_id}" in self._meta_properties.read_text().splitlines()
         return ours and bool(cluster.nodes) and cluster.controller is not None
-
-    def stop(self) -> None:
-        """End it in order (SIGTERM), after 20 s by SIGKILL; safe to call twice."""
-        if self.pid is None or self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-
-    def kill(self) -> None:
-        """End it by SIGKILL."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            self._process.wait(STOP_LIMIT_S)
-
-    def __enter__(self) -> Broker:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _configuration(self) -> dict[str, str]:
         listeners = f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}"
@@ -242,9 +188,6 @@ class Broker:
             raise BrokerFailed(
                 f"the broker's directory {self.directory} could not be formatted: {done.stderr.strip() or done.stdout.strip()}"
             )
-
-    def _log_tail(self) -> str:
-        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-15:])
 
     def _java(self, heap: str, more: Sequence[str]) -> list[str]:
         if not any(self.jars.glob("kafka_2.13-*.jar")):

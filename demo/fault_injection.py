@@ -22,6 +22,7 @@ from demo import topics
 from demo.faults import DESCRIPTIONS, Fault
 from demo.prerequisites import ROOT
 from demo.run import DemoRun
+from demo.server import process_state
 from demo.tour import STEPS
 from indoubt.lifecycle.clock import now_ms
 
@@ -163,7 +164,7 @@ class FaultDesk:
 
     def _frozen(self) -> bool:
         status = self._run.pipeline_status()
-        return status.driver_pid is not None and _is_stopped(status.driver_pid)
+        return status.driver_pid is not None and process_state(status.driver_pid) == "T"
 
     def _abandon(self) -> tuple[bool, str]:
         name = f"billing-export-{self._abandoned + 1}"
@@ -244,11 +245,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing: the terminal is for the demo's own lines."""
-
-
-def _is_stopped(pid: int) -> bool:
-    """Return whether a process was stopped by a signal (state T in /proc)."""
-    try:
-        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] == "T"
-    except OSError:
-        return False

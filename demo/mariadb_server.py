@@ -90,7 +90,7 @@ class MariaDbServer(DatabaseServer):
             cursor.execute(f"create user if not exists {USER} identified by %s", [self._password(USER)])
             cursor.execute(f"grant all on {DATABASE}.* to {USER}")
 
-    def _answers(self) -> bool:
+    def _accepts(self) -> bool:
         try:
             self._connect().close()
         except pymysql.MySQLError:

@@ -8,40 +8,36 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from pyarrow import fs
 
 from demo.ports import free_port, listens
 from demo.prerequisites import JARS, ROOT
-from demo.waiting import wait_until
-from indoubt.lifecycle.child_processes import die_with_parent
+from demo.server import Server
 
 BUCKET = "indoubt"
-START_LIMIT_S = 60.0
 UNAVAILABLE = "503"
 REGION = "us-east-1"
 KEY = "demo"
 """The store takes any key and any secret."""
 
 
-class ObjectStore:
-    """A context manager: a store in a process of its own, with a bucket."""
+class ObjectStore(Server):
+    """A store with a bucket; what it holds is gone when it ends."""
 
+    what = "object store"
     jars = JARS / "s3a"
     """What Spark needs to reach it."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        super().__init__(directory)
         self.port = free_port()
         self._fault_file = directory / "fault"
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def uri(self) -> str:
@@ -71,28 +67,24 @@ class ObjectStore:
         """Have it answer as it should."""
         self._fault_file.unlink(missing_ok=True)
 
-    def __enter__(self) -> ObjectStore:
+    @property
+    def log_file(self) -> Path:
+        """Return its log."""
+        return self.directory / "store.log"
+
+    def start(self) -> Self:
+        """Start it, and make the bucket."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory / "store.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "demo.object_store", str(self.port), str(self._fault_file)],
-                cwd=ROOT,
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                preexec_fn=die_with_parent,
-            )
-        wait_until(f"the object store (its log: {log.name})", lambda: listens(self.port), START_LIMIT_S)
+        self._run([sys.executable, "-m", "demo.object_store", str(self.port), str(self._fault_file)], cwd=ROOT)
         self.filesystem.create_dir(BUCKET)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+    def stop(self) -> None:
+        """End it by SIGKILL: nothing of it is kept."""
+        self.kill()
+
+    def _answers(self) -> bool:
+        return listens(self.port)
 
     @property
     def filesystem(self) -> fs.S3FileSystem:

@@ -19,7 +19,6 @@ from psycopg import sql
 
 from demo.database_server import DATABASE, START_LIMIT_S, USER, DatabaseFailed, DatabaseServer
 from demo.prerequisites import find_postgres
-from indoubt.lifecycle.child_processes import die_with_parent
 
 RUN_AS = ("postgres", "nobody")
 """PostgreSQL refuses to run as root. As root, the first of these users that exists runs it."""
@@ -35,7 +34,7 @@ class PostgresServer(DatabaseServer):
     kind = "postgres"
     administrator_name = "postgres"
     administrator_database = "postgres"
-    _stop_signal = signal.SIGINT
+    stop_signal = signal.SIGINT
 
     def __init__(self, directory: Path, port: int | None = None, settings: dict[str, str] | None = None) -> None:
         super().__init__(directory, port, settings)
@@ -62,9 +61,7 @@ class PostgresServer(DatabaseServer):
             os.chown(password_file, self._user.pw_uid, self._user.pw_gid)
         command = [self._program("initdb"), "--pgdata", str(self.data), "--username", self.administrator_name]
         command += ["--pwfile", str(password_file), "--auth", "scram-sha-256", "--encoding", "UTF8", "--no-locale"]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=START_LIMIT_S, cwd="/", **self._as_server_user()
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=START_LIMIT_S, **self._as_whom())
         password_file.unlink()
         if done.returncode != 0:
             raise DatabaseFailed(f"initdb could not make {self.data}: {(done.stderr or done.stdout).strip()[-600:]}")
@@ -82,19 +79,6 @@ class PostgresServer(DatabaseServer):
         options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
         return [self._program("postgres"), "-D", str(self.data), *options]
 
-    def _spawn(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        with self.log_file.open("ab") as log:
-            return subprocess.Popen(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=die_with_parent,
-                cwd="/",
-                **self._as_server_user(),
-            )
-
     def _set_up(self) -> None:
         with self._connect() as connection:
             if connection.execute("select from pg_roles where rolname = %s", [USER]).fetchone() is None:
@@ -104,7 +88,7 @@ class PostgresServer(DatabaseServer):
                 names = sql.Identifier(DATABASE), sql.Identifier(USER)
                 connection.execute(sql.SQL("create database {} owner {}").format(*names))
 
-    def _answers(self) -> bool:
+    def _accepts(self) -> bool:
         try:
             self._connect().close()
         except psycopg.Error:
@@ -130,10 +114,10 @@ class PostgresServer(DatabaseServer):
         if self._elsewhere is not None:
             shutil.rmtree(self._elsewhere, ignore_errors=True)
 
-    def _as_server_user(self) -> dict[str, Any]:
+    def _as_whom(self) -> dict[str, Any]:
         if self._user is None:
-            return {}
-        return {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
+            return {"cwd": "/"}
+        return {"cwd": "/", "user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": []}
 
     @staticmethod
     def _program(name: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from demo import downstream, flink_job, guard, prerequisites, topics
-from demo.broker import Broker, BrokerFailed
+from demo.broker import Broker
 from demo.checkpoint_directory import CheckpointDirectory
 from demo.flink_job import FlinkJob
 from demo.kafka_cluster import KafkaCluster
@@ -160,8 +160,6 @@ class DemoRun:
                 say("starting a Kafka broker …")
                 self._broker.start()
             topics.create_topics(self.bootstrap_servers, [flink_job.TOPIC] if self._flink is not None else [])
-        except BrokerFailed as error:
-            raise DemoFailed(str(error)) from None
         except KafkaException as error:
             why = f"{error.args[0].str()}; read the broker's log {self._broker.log_file}"
             raise DemoFailed(f"the broker did not create the demo's topics: {why}") from None

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import pyspark
 
 from demo.ports import free_port
 from demo.prerequisites import java_home
-from demo.waiting import wait_until
-from indoubt.lifecycle.child_processes import die_with_parent, with_descendants
+from demo.server import Server
+from indoubt.lifecycle.child_processes import with_descendants
 
-START_LIMIT_S = 120.0
-END_LIMIT_S = 30.0
 CORES = 2
 MEMORY = "2g"
 REGISTERED = "Successfully registered with master"
@@ -27,14 +24,17 @@ _CLASSES = "org.apache.spark.deploy."
 _DAEMON_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-class SparkNode:
-    """A daemon of the cluster: start, kill with all that it started, and start again."""
+class SparkNode(Server):
+    """A daemon of the cluster."""
+
+    start_limit_s = 120.0
 
     def __init__(self, name: str, directory: Path, arguments: Sequence[str], started: str) -> None:
         """``started``: what stands in the log of a daemon that has started."""
-        self.name, self.directory = name, directory
-        self._arguments, self._started = arguments, started
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__(directory)
+        self.name, self.what = name, f"Spark's {name}"
+        self._arguments, self._started = arguments, started.encode()
+        self._log_begin = 0
 
     @property
     def log_file(self) -> Path:
@@ -42,19 +42,14 @@ class SparkNode:
         return self.directory / f"{self.name}.log"
 
     @property
-    def pid(self) -> int | None:
-        """Return the process id, or None while it does not run."""
-        return self._process.pid if self._process and self._process.poll() is None else None
-
-    @property
     def pids(self) -> list[int]:
         """Return the daemon and what it started: executors, Python's daemons, their workers; parents first."""
         return [] if self.pid is None else with_descendants([self.pid])
 
-    def start(self) -> SparkNode:
-        """Start it and wait until it has started. Raises DemoFailed."""
+    def start(self) -> Self:
+        """Start it and wait until it has started. Raises ServerFailed."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        before = self.log_file.stat().st_size if self.log_file.exists() else 0
+        self._log_begin = self.log_file.stat().st_size if self.log_file.exists() else 0
         home = Path(pyspark.__file__).parent
         environment = {
             **os.environ,
@@ -64,34 +59,11 @@ class SparkNode:
             "SPARK_DAEMON_JAVA_OPTS": _DAEMON_OPTIONS,
         }
         environment.pop("JAVA_TOOL_OPTIONS", None)
-        with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
-                [home / "bin" / "spark-class", *self._arguments],
-                env=environment,
-                cwd=self.directory,
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-                preexec_fn=die_with_parent,
-            )
-
-        def has_started() -> bool:
-            return self._started.encode() in self.log_file.read_bytes()[before:]
-
-        wait_until(f"Spark's {self.name} (its log: {self.log_file})", has_started, START_LIMIT_S)
+        self._run([home / "bin" / "spark-class", *self._arguments], env=environment, cwd=self.directory)
         return self
 
-    def kill(self) -> None:
-        """End it and all that it started by SIGKILL, as a machine that loses its power, and wait for the end."""
-        if self._process is None:
-            return
-        pids = self.pids
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self._process.wait(END_LIMIT_S)
-        wait_until(f"the end of what Spark's {self.name} started", lambda: not any(map(_runs, pids)), END_LIMIT_S)
+    def _answers(self) -> bool:
+        return self._started in self.log_file.read_bytes()[self._log_begin :]
 
 
 class SparkCluster:
@@ -128,10 +100,3 @@ class SparkCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

@@ -53,7 +53,7 @@ class WholeCluster:
                 node.start()
 
     def start(self) -> WholeCluster:
-        """Start all of it. Raises BrokerFailed, DemoFailed."""
+        """Start all of it. Raises DemoFailed."""
         with contextlib.ExitStack() as stack:
             for part in (self.kafka, self.spark, self.store):
                 stack.enter_context(part)
