@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import ssl
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from indoubt.collector.config.named_locations import may_be_found
+from indoubt.collector.config.named_locations import named, require_cluster
 from indoubt.lifecycle.errors import SettingsError
 from indoubt.lifecycle.text_files import known_properties
 
@@ -20,7 +20,7 @@ USERNAME, PASSWORD, BEARER_TOKEN = "username", "password", "bearer.token"
 _TLS = (CA, CERTIFICATE, KEY, KEY_PASSWORD)
 _LOGIN = (USERNAME, PASSWORD, BEARER_TOKEN)
 KEYS = (*_TLS, *_LOGIN)
-_PAIRS = ((CERTIFICATE, KEY), (KEY, CERTIFICATE), (KEY_PASSWORD, KEY), (USERNAME, PASSWORD), (PASSWORD, USERNAME))
+PAIRS = ((CERTIFICATE, KEY), (KEY, CERTIFICATE), (KEY_PASSWORD, KEY), (USERNAME, PASSWORD), (PASSWORD, USERNAME))
 """What is given needs the other."""
 
 
@@ -64,9 +64,7 @@ class FlinkAccess:
 
     def check(self, url: str) -> None:
         """Return if these properties go together and with the URL. Raises SettingsError naming file and key."""
-        for given, other in _PAIRS:
-            if given in self.properties and other not in self.properties:
-                raise SettingsError(f"{self.file}: {other} is missing; {given} needs it")
+        require_pairs(self.file, self.properties, PAIRS)
         if USERNAME in self.properties and BEARER_TOKEN in self.properties:
             raise SettingsError(f"{self.file}: {USERNAME} and {BEARER_TOKEN} exclude each other: give one")
         if urlsplit(url).scheme == "http":
@@ -80,6 +78,13 @@ class FlinkAccess:
     def _wrong(self, key: str, error: Exception) -> SettingsError:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
         return SettingsError(f"{self.file}: {key} cannot be used ({reason}); it takes a PEM file")
+
+
+def require_pairs(file: str, properties: Mapping[str, str], pairs: Iterable[tuple[str, str]]) -> None:
+    """Return if the properties of a file go together. Raises SettingsError naming file and key."""
+    for given, other in pairs:
+        if given in properties and other not in properties:
+            raise SettingsError(f"{file}: {other} is missing; {given} needs it")
 
 
 def is_loopback(host: str) -> bool:
@@ -100,14 +105,8 @@ def read_flink_access(
     A file has lines ``key=value`` (``#`` comments). Raises SettingsError that names file, line and key, never a value.
     """
     found: dict[str, FlinkAccess] = {}
-    for text in given:
-        name, _, file = text.partition("=")
-        if not name or not file:
-            raise SettingsError(f"{OPTION} is {text!r}; it takes NAME=FILE")
-        if name in found:
-            raise SettingsError(f"{OPTION} {name} is given twice")
-        if name not in clusters and not may_be_found(name, namespaces):
-            raise SettingsError(f"{OPTION} {name} names no cluster: give --flink {name}=URL too")
+    for name, file in named(OPTION, given, "NAME=FILE"):
+        require_cluster(OPTION, name, clusters, namespaces)
         found[name] = FlinkAccess(file=file, properties=_properties(file))
         found[name].check(clusters.get(name, "https://"))
     return found

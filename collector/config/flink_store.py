@@ -8,21 +8,29 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from indoubt.collector.config.named_locations import may_be_found
+from indoubt.collector.config.flink_access import (
+    CA,
+    CERTIFICATE,
+    KEY,
+    KEY_PASSWORD,
+    PAIRS,
+    PASSWORD,
+    USERNAME,
+    require_pairs,
+)
+from indoubt.collector.config.named_locations import named, require_cluster
 from indoubt.lifecycle.errors import SettingsError
 from indoubt.lifecycle.text_files import known_properties
 
 OPTION, PROPERTIES_OPTION = "--flink-store", "--flink-store-properties"
-CA, CERTIFICATE, KEY, KEY_PASSWORD = "ca.location", "certificate.location", "key.location", "key.password"
-USERNAME, PASSWORD = "username", "password"
 _FILES = {CA: "ca", CERTIFICATE: "certfile", KEY: "keyfile"}
 KEYS = (*_FILES, KEY_PASSWORD, USERNAME, PASSWORD)
-_PAIRS = (
-    *((CERTIFICATE, KEY), (KEY, CERTIFICATE), (KEY_PASSWORD, KEY), (CERTIFICATE, CA)),
-    *((USERNAME, PASSWORD), (PASSWORD, USERNAME)),
-)
-"""What is given needs the other."""
 _ADDRESS = re.compile(r"zookeeper://(?P<hosts>[^/@?#,\s]+(,[^/@?#,\s]+)*)(?P<path>(/[^/\s]+)+)/?")
+_TAKES = (
+    "NAME=zookeeper://HOST:PORT,…/PATH, with Flink's high-availability.zookeeper.path.root and high-availability.cluster-id as the "
+    "path, such as zookeeper://zk1:2181,zk2:2181/flink/orders; or NAME=kubernetes://NAMESPACE/CLUSTER, with "
+    "kubernetes.cluster-id, such as kubernetes://streams/orders"
+)
 _CONFIG_MAPS = re.compile(
     r"kubernetes://(?P<namespace>[a-z0-9-]{1,63})/(?P<cluster_id>[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)/?"
 )
@@ -82,23 +90,18 @@ def read_flink_stores(
 
     Raises SettingsError that never shows a value of a file.
     """
-    access = _access(properties)
+    access = {
+        name: StoreAccess(properties=_properties(file))
+        for name, file in named(PROPERTIES_OPTION, properties, "NAME=FILE")
+    }
     found: dict[str, StoreAddress | ConfigMapsAddress] = {}
-    for text in given:
-        name, _, address = text.partition("=")
+    for name, address in named(OPTION, given, _TAKES):
         parts, maps = _ADDRESS.fullmatch(address), _CONFIG_MAPS.fullmatch(address)
-        if not name or (parts is None and maps is None):
-            raise SettingsError(
-                f"{OPTION} {name} takes NAME=zookeeper://HOST:PORT,…/PATH, with Flink's high-availability.zookeeper.path.root and "
-                "high-availability.cluster-id as the path, such as zookeeper://zk1:2181,zk2:2181/flink/orders; or "
-                "NAME=kubernetes://NAMESPACE/CLUSTER, with kubernetes.cluster-id, such as kubernetes://streams/orders"
-            )
+        if parts is None and maps is None:
+            raise SettingsError(f"{OPTION} {name} takes {_TAKES}")
         if parts is not None and find_spec("kazoo") is None:
             raise SettingsError(f"{OPTION} {name} needs ZooKeeper's client: install indoubt with the extra 'zookeeper'")
-        if name in found:
-            raise SettingsError(f"{OPTION} {name} is given twice")
-        if name not in clusters and not may_be_found(name, namespaces):
-            raise SettingsError(f"{OPTION} {name} names no cluster: give --flink {name}=URL or --flink-checkpoints too")
+        require_cluster(OPTION, name, clusters, namespaces, " or --flink-checkpoints")
         if maps is not None:
             found[name] = ConfigMapsAddress(namespace=maps["namespace"], cluster_id=maps["cluster_id"])
         elif parts is not None:
@@ -111,18 +114,6 @@ def read_flink_stores(
     return found
 
 
-def _access(given: Sequence[str]) -> dict[str, StoreAccess]:
-    found: dict[str, StoreAccess] = {}
-    for text in given:
-        name, _, file = text.partition("=")
-        if not name or not file:
-            raise SettingsError(f"{PROPERTIES_OPTION} is {text!r}; it takes NAME=FILE")
-        if name in found:
-            raise SettingsError(f"{PROPERTIES_OPTION} {name} is given twice")
-        found[name] = StoreAccess(properties=_properties(file))
-    return found
-
-
 def _properties(file: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for where, key, value in known_properties(file, PROPERTIES_OPTION, KEYS):
@@ -131,7 +122,5 @@ def _properties(file: str) -> dict[str, str]:
         if key in _FILES and not Path(value).is_file():
             raise SettingsError(f"{where}: {key} names no file: it takes a PEM file")
         found[key] = value
-    for key, other in _PAIRS:
-        if key in found and other not in found:
-            raise SettingsError(f"{file}: {other} is missing; {key} needs it")
+    require_pairs(file, found, (*PAIRS, (CERTIFICATE, CA)))
     return found

@@ -16,14 +16,22 @@ FLINK_SCHEMES = (*SCHEMES, "s3p")
 """Flink also names S3 so, by the plugin that reads it (flink-s3-fs-presto)."""
 
 
+def named(option: str, given: Sequence[str], takes: str, *, once: bool = True) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each ``NAME=TEXT``. Raises SettingsError that never shows a text: it may hold a password."""
+    seen: set[str] = set()
+    for each in given:
+        name, _, text = each.partition("=")
+        if not name or not text:
+            raise SettingsError(f"{option} {name} takes {takes}")
+        if once and name in seen:
+            raise SettingsError(f"{option} {name} is given twice")
+        seen.add(name)
+        yield name, text
+
+
 def checkpoints(given: Sequence[str]) -> dict[str, str]:
     """Return path or URI of each checkpoint directory, by the pipeline's name. Raises SettingsError."""
-    found: dict[str, str] = {}
-    for name, location in _locations("--checkpoint", given, SCHEMES):
-        if name in found:
-            raise SettingsError(f"--checkpoint {name} is given twice")
-        found[name] = location
-    return found
+    return dict(_locations("--checkpoint", given, SCHEMES))
 
 
 def flink_checkpoints(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -32,16 +40,15 @@ def flink_checkpoints(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
     A cluster may have several. Raises SettingsError.
     """
     found: dict[str, tuple[str, ...]] = {}
-    for name, location in _locations("--flink-checkpoints", given, FLINK_SCHEMES):
+    for name, location in _locations("--flink-checkpoints", given, FLINK_SCHEMES, once=False):
         found[name] = (*found.get(name, ()), location)
     return found
 
 
-def _locations(option: str, given: Sequence[str], schemes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for text in given:
-        name, _, location = text.partition("=")
-        if not name or not location:
-            raise SettingsError(f"{option} is {text!r}; it takes NAME=DIR or NAME=URI")
+def _locations(
+    option: str, given: Sequence[str], schemes: Sequence[str], *, once: bool = True
+) -> Iterator[tuple[str, str]]:
+    for name, location in named(option, given, "NAME=DIR or NAME=URI", once=once):
         scheme = location.partition("://")[0] if "://" in location else "file"
         if scheme not in schemes:
             raise SettingsError(f"{option} {name} has scheme {scheme!r}; it takes {', '.join(schemes)}")
@@ -53,14 +60,11 @@ def _locations(option: str, given: Sequence[str], schemes: Sequence[str]) -> Ite
 def flink(given: Sequence[str]) -> dict[str, str]:
     """Return the address of each REST API, by the cluster's name. Raises SettingsError that never shows an address."""
     found: dict[str, str] = {}
-    for text in given:
-        name, _, url = text.partition("=")
+    takes = "NAME=URL, with the URL of a REST API such as http://host:8081"
+    for name, url in named("--flink", given, takes):
         parts = urlsplit(url)
-        if not name or parts.scheme not in ("http", "https") or not parts.hostname:
-            # The address itself stays out of the message: it may hold a password.
-            raise SettingsError(f"--flink {name} takes NAME=URL, with the URL of a REST API such as http://host:8081")
-        if name in found:
-            raise SettingsError(f"--flink {name} is given twice")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SettingsError(f"--flink {name} takes {takes}")
         if parts.username or parts.password:
             raise SettingsError(
                 f"--flink {name} holds a user, and everybody who sees the setting would see it: give --flink-properties {name}=FILE"
@@ -81,23 +85,23 @@ def namespaces(given: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(given))
 
 
-def may_be_found(cluster: str, namespaces: Collection[str]) -> bool:
-    """Say whether Kubernetes may find a Flink cluster of this name: NAMESPACE.NAME."""
-    namespace, dot, name = cluster.partition(".")
-    return bool(dot and name) and (ALL_NAMESPACES in namespaces or namespace in namespaces)
+def require_cluster(
+    option: str, name: str, clusters: Collection[str], namespaces: Collection[str], remedy: str = ""
+) -> None:
+    """Return if there is a Flink cluster of this name, or Kubernetes may find one: NAMESPACE.NAME. Raises SettingsError."""
+    namespace, dot, short = name.partition(".")
+    may_be_found = dot and short and (ALL_NAMESPACES in namespaces or namespace in namespaces)
+    if name not in clusters and not may_be_found:
+        raise SettingsError(f"{option} {name} names no cluster: give --flink {name}=URL{remedy} too")
 
 
 def flink_kafka(given: Sequence[str], clusters: Collection[str], namespaces: Collection[str]) -> dict[str, bool]:
     """Return whether each Flink cluster's jobs write to this Kafka cluster only, where that is said. Raises SettingsError."""
     found: dict[str, bool] = {}
-    for text in given:
-        name, _, says = text.partition("=")
-        if not name or says not in ("only", "others"):
-            raise SettingsError(f"--flink-kafka is {text!r}; it takes NAME=only or NAME=others")
-        if name in found:
-            raise SettingsError(f"--flink-kafka {name} is given twice")
-        if name not in clusters and not may_be_found(name, namespaces):
-            raise SettingsError(f"--flink-kafka {name} names no cluster: give --flink {name}=URL too")
+    for name, says in named("--flink-kafka", given, "NAME=only or NAME=others"):
+        if says not in ("only", "others"):
+            raise SettingsError(f"--flink-kafka {name} is {says!r}; it takes NAME=only or NAME=others")
+        require_cluster("--flink-kafka", name, clusters, namespaces)
         found[name] = says == "only"
     return found
 
@@ -105,18 +109,14 @@ def flink_kafka(given: Sequence[str], clusters: Collection[str], namespaces: Col
 def start_commands(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return the words of each command, by the pipeline's prefix. Raises SettingsError that never shows a command."""
     found: dict[str, tuple[str, ...]] = {}
-    for text in given:
-        name, _, command = text.partition("=")
+    takes = "NAME=COMMAND, such as ip-count=systemctl start ip-count"
+    for name, command in named("--start-command", given, takes):
         try:
-            words = tuple(shlex.split(command))
+            found[name] = tuple(shlex.split(command))
         except ValueError as error:
             raise SettingsError(f"--start-command {name} cannot be read: {str(error).lower()}") from None
-        if not name or not words:
-            # The command itself stays out of the message: it may hold a password.
-            raise SettingsError(f"--start-command {name} takes NAME=COMMAND, such as ip-count=systemctl start ip-count")
-        if name in found:
-            raise SettingsError(f"--start-command {name} is given twice")
-        found[name] = words
+        if not found[name]:
+            raise SettingsError(f"--start-command {name} takes {takes}")
     return found
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from indoubt.collector.config import files, named_locations, receivers, standing_orders, tokens, variables
 from indoubt.collector.config.databases import OPTION, read_databases
 from indoubt.collector.config.flink_access import OPTION as FLINK_OPTION
-from indoubt.collector.config.flink_access import FlinkAccess, read_flink_access
+from indoubt.collector.config.flink_access import FlinkAccess, is_loopback, read_flink_access
 from indoubt.collector.config.flink_store import OPTION as STORE_OPTION
 from indoubt.collector.config.flink_store import PROPERTIES_OPTION as STORE_PROPERTIES_OPTION
 from indoubt.collector.config.flink_store import ConfigMapsAddress, StoreAddress, read_flink_stores
@@ -169,13 +169,20 @@ def taken_over(before: Settings, after: Settings) -> tuple[Settings, list[str]]:
     return replace(after, **kept), [*(name for name in kept if name != "tunable"), *of_tunable]
 
 
-def _add_tls(parser: argparse.ArgumentParser) -> None:
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise SettingsError(f"{message}; see indoubt collector --help")
+
+    def many(self, option: str, takes: str, text: str) -> None:
+        """Add an option that may be given several times."""
+        self.add_argument(option, action="append", default=[], metavar=takes, help=text)
+
+
+def _add_tls(parser: _Parser) -> None:
     parser.add_argument("--tls-certificate", type=Path, help="PEM file of the API's certificate, with its chain")
     parser.add_argument("--tls-key", type=Path, help="PEM file of its key")
     parser.add_argument("--tls-by-proxy", action="store_true", help="plain HTTP beyond loopback: a proxy does TLS")
-    parser.add_argument(
-        "--trusted-proxy", action="append", default=[], metavar="ADDRESS", help="its X-Forwarded-For says who calls"
-    )
+    parser.many("--trusted-proxy", "ADDRESS", "its X-Forwarded-For says who calls")
 
 
 def _tls(given: argparse.Namespace) -> TlsFiles | None:
@@ -190,7 +197,7 @@ def _tls(given: argparse.Namespace) -> TlsFiles | None:
             raise SettingsError(f"--trusted-proxy is {proxy!r}; it takes an address or a network") from None
     if given.tls_certificate is not None:
         return TlsFiles(certificate=given.tls_certificate, key=given.tls_key)
-    if not _is_loopback(given.host) and not given.tls_by_proxy:
+    if not is_loopback(given.host) and not given.tls_by_proxy:
         raise SettingsError(
             f"--host {given.host} without TLS would send tokens in clear: give --tls-certificate and --tls-key, or --tls-by-proxy "
             "when a proxy before the collector does TLS"
@@ -205,7 +212,7 @@ def _with_standby(tunable: TunableSettings, given: argparse.Namespace) -> Tunabl
             "INDOUBT_STANDBY_NAME and INDOUBT_STANDBY_PEER go together: the name of both, and the address of the other"
         )
     peer = urlsplit(tunable.standby_peer)
-    if peer.scheme == "http" and not _is_loopback(peer.hostname or "") and not given.tls_by_proxy:
+    if peer.scheme == "http" and not is_loopback(peer.hostname or "") and not given.tls_by_proxy:
         raise SettingsError(
             f"INDOUBT_STANDBY_PEER is {tunable.standby_peer}: tokens would go there in clear; give an https:// address, or "
             "--tls-by-proxy"
@@ -223,18 +230,6 @@ def _with_archive(tunable: TunableSettings) -> TunableSettings:
     return tunable
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise SettingsError(f"{message}; see indoubt collector --help")
-
-
 def command_line() -> argparse.ArgumentParser:
     """Return the parser of the command line; each option has a line in docs/settings.md."""
     parser = _Parser(prog="indoubt collector", description="Observe transactions, keep their history, judge and act.")
@@ -247,59 +242,33 @@ def command_line() -> argparse.ArgumentParser:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address of the API (default: loopback)")
     parser.add_argument("--port", type=int, default=8650, help="port of the API; 0 takes a free one")
-    parser.add_argument(
-        "--checkpoint", action="append", default=[], metavar="NAME=URI", help="a Spark query's directory, path or URI"
-    )
-    parser.add_argument(
-        "--flink", action="append", default=[], metavar="NAME=URL", help="a Flink JobManager's REST API"
-    )
-    parser.add_argument(
-        FLINK_OPTION, action="append", default=[], metavar="NAME=FILE", help="authority and login of that REST API"
-    )
-    parser.add_argument(
+    parser.many("--checkpoint", "NAME=URI", "a Spark query's directory, path or URI")
+    parser.many("--flink", "NAME=URL", "a Flink JobManager's REST API")
+    parser.many(FLINK_OPTION, "NAME=FILE", "authority and login of that REST API")
+    parser.many(
         "--flink-checkpoints",
-        action="append",
-        default=[],
-        metavar="NAME=URI",
-        help="where a Flink cluster keeps checkpoints (state.checkpoints.dir), path or URI",
+        "NAME=URI",
+        "where a Flink cluster keeps checkpoints (state.checkpoints.dir), path or URI",
     )
-    parser.add_argument(
+    parser.many(
         STORE_OPTION,
-        action="append",
-        default=[],
-        metavar="NAME=zookeeper://…",
-        help="a Flink cluster's high-availability store, with path.root and cluster-id as the path; or in Kubernetes: "
+        "NAME=zookeeper://…",
+        "a Flink cluster's high-availability store, with path.root and cluster-id as the path; or in Kubernetes: "
         "kubernetes://NAMESPACE/CLUSTER",
     )
-    parser.add_argument(
-        STORE_PROPERTIES_OPTION,
-        action="append",
-        default=[],
-        metavar="NAME=FILE",
-        help="authority and login of that store",
-    )
-    parser.add_argument(
+    parser.many(STORE_PROPERTIES_OPTION, "NAME=FILE", "authority and login of that store")
+    parser.many(
         "--flink-kafka",
-        action="append",
-        default=[],
-        metavar="NAME=only|others",
-        help="whether the jobs of a Flink cluster write to this Kafka cluster only, or to others, too",
+        "NAME=only|others",
+        "whether the jobs of a Flink cluster write to this Kafka cluster only, or to others, too",
     )
-    parser.add_argument(
+    parser.many(
         "--flink-kubernetes",
-        action="append",
-        default=[],
-        metavar="NAMESPACE",
-        help="where Flink's Kubernetes operator says which Flink clusters there are; *: in all namespaces",
+        "NAMESPACE",
+        "where Flink's Kubernetes operator says which Flink clusters there are; *: in all namespaces",
     )
-    parser.add_argument(OPTION, action="append", default=[], metavar="[NAME=]FILE", help="databases to watch")
-    parser.add_argument(
-        files.OPTION,
-        action="append",
-        default=[],
-        metavar="[NAME=]DIR",
-        help="directory of a files sink to watch, path or URI",
-    )
+    parser.many(OPTION, "[NAME=]FILE", "databases to watch")
+    parser.many(files.OPTION, "[NAME=]DIR", "directory of a files sink to watch, path or URI")
     _add_tls(parser)
     parser.add_argument(
         standing_orders.OPTION, default="", metavar="FILE", help="TOML file: what may be done without a person"
@@ -310,12 +279,10 @@ def command_line() -> argparse.ArgumentParser:
         metavar="URL",
         help="address at which people open the app: notifications link to it",
     )
-    parser.add_argument(
+    parser.many(
         "--start-command",
-        action="append",
-        default=[],
-        metavar="NAME=COMMAND",
-        help="what starts the pipeline of this prefix, when an operator orders it; it must return",
+        "NAME=COMMAND",
+        "what starts the pipeline of this prefix, when an operator orders it; it must return",
     )
     parser.add_argument("--read-only", action="store_true", help="refuse every order")
     parser.add_argument("--version", action="version", version=f"indoubt {VERSION}", help="say which version this is")

@@ -65,7 +65,7 @@ def test_nothing_secret_is_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (["eu"], "--flink-properties is 'eu'; it takes NAME=FILE"),
+        (["eu"], "--flink-properties eu takes NAME=FILE"),
         (["us=FILE"], "--flink-properties us names no cluster: give --flink us=URL too"),
         (["eu=FILE", "eu=FILE"], "--flink-properties eu is given twice"),
         (["eu=/nowhere"], "/nowhere cannot be read: No such file"),

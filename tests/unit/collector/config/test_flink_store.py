@@ -70,7 +70,7 @@ def test_another_address_is_refused_and_not_shown(text: str) -> None:
             "--flink-store-properties shop names no store in ZooKeeper",
         ),
         ([SHOP], ["shop=FILE", "shop=FILE"], "--flink-store-properties shop is given twice"),
-        ([SHOP], ["FILE"], "it takes NAME=FILE"),
+        ([SHOP], ["FILE"], "takes NAME=FILE"),
     ],
 )
 def test_names_go_together(tmp_path: Path, given: list[str], of: list[str], message: str) -> None:
