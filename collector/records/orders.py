@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from indoubt.lifecycle.errors import IndoubtError
+from indoubt.lifecycle.errors import IndoubtError, OrderRefused
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.order_request import (
     OF_TRANSACTIONS,
@@ -108,6 +108,12 @@ class Order:
     digest: str = ""
     standing_order: str = ""
     """The name of the standing order that gives it; empty: a person does."""
+
+    def revision_of(self, key: str) -> str:
+        """Return the revision that was looked at. Raises OrderRefused where none is given."""
+        if key not in self.seen:
+            raise OrderRefused(f"the order does not say which revision of {key} was looked at: give it in 'seen'")
+        return self.seen[key]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

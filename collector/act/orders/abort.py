@@ -15,7 +15,10 @@ from indoubt.collector.act.orders.plan import (
     PlannedAction,
     handle_of,
     joined,
+    open_now,
+    refusal,
     result_of,
+    results_of,
     target_of,
 )
 from indoubt.collector.facts import attempts
@@ -30,7 +33,6 @@ from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling
 from indoubt.lifecycle.errors import DecisionLogUnreadable, DecisionVoid, OrderRefused
 from indoubt.lifecycle.identity import Handle, TransactionalId
 from indoubt.lifecycle.orders import Action
-from indoubt.resource_managers.protocol import OpenTransactionView
 
 
 def plan_abort(
@@ -42,10 +44,8 @@ def plan_abort(
     one of them may not be aborted or belongs to another batch, DecisionLogUnreadable, ResourceManagerError.
     """
     for judged in found:
-        judgement = judged.judgement
-        if not judgement.may_abort:
-            facts = "; ".join(evidence.fact for evidence in judgement.evidence)
-            raise OrderRefused(f"transaction {judged.view.key} may not be aborted: {judgement.verdict.value} ({facts})")
+        if not judged.judgement.may_abort:
+            raise refusal(judged, "aborted")
     if confirm is not None:
         require_confirmation(confirm, found)
     managed = [judged for judged in found if judged.view.managed]
@@ -166,12 +166,7 @@ def _decide_batch(
 
 def _plan_foreign(context: OrderContext, found: Sequence[Judged]) -> Plan:
     _require_foreign(context, found)
-    targets: list[OpenTransactionView] = []
-    views = [judged.view for judged in found]
-    for view, target in zip(views, context.participants.find_open(views), strict=True):
-        if target is None:
-            raise OrderRefused(f"transaction {view.key} is not open any more as it was seen: look again")
-        targets.append(target)
+    targets = open_now(context, found)
     actions = tuple(
         PlannedAction(
             key=judged.view.key,
@@ -183,8 +178,7 @@ def _plan_foreign(context: OrderContext, found: Sequence[Judged]) -> Plan:
     )
 
     def execute() -> list[ActionResult]:
-        errors = context.participants.fence(targets, context.limit_s)
-        return [(StepOutcome.UNKNOWN, error) if error else (StepOutcome.ABORTED, "") for error in errors]
+        return results_of(context.participants.fence(targets, context.limit_s), StepOutcome.ABORTED)
 
     return Plan(actions=actions, execute=execute)
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from indoubt.collector.act.orders.plan import ActionResult, OrderContext, Plan, PlannedAction
+from indoubt.collector.act.orders.plan import (
+    ActionResult,
+    OrderContext,
+    Plan,
+    PlannedAction,
+    open_now,
+    refusal,
+    results_of,
+)
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, Listed
 from indoubt.collector.records.orders import StepOutcome
@@ -14,7 +22,6 @@ from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.errors import OrderRefused, ResourceManagerError
 from indoubt.lifecycle.orders import Action
-from indoubt.resource_managers.protocol import OpenTransactionView
 
 KIND = "commit of others"
 """What a later probe of such an act is known by."""
@@ -35,12 +42,7 @@ def plan_flink_commit(context: OrderContext, found: Sequence[Judged], confirm: s
             f"Repeat {wanted!r} in 'confirm'"
         )
     listings = [listed_now(context.current, judged.view) for judged in found]
-    views = [judged.view for judged in found]
-    targets: list[OpenTransactionView] = []
-    for view, target in zip(views, context.participants.find_open(views), strict=True):
-        if target is None or target.producer_epoch != view.producer_epoch:
-            raise OrderRefused(f"transaction {view.key} is not open any more as it was listed: look again")
-        targets.append(target)
+    targets = open_now(context, found, epoch_counts=True)
     actions = tuple(
         PlannedAction(
             key=judged.view.key,
@@ -63,8 +65,7 @@ def plan_flink_commit(context: OrderContext, found: Sequence[Judged], confirm: s
             _require_may_commit(again)
             if again.judgement.commit_confirmation not in ("", judged.judgement.commit_confirmation):
                 raise OrderRefused(f"what a commit of transaction {judged.view.key} rests on changed: look again")
-        errors = context.participants.commit_open(targets, context.limit_s)
-        return [(StepOutcome.UNKNOWN, error) if error else (StepOutcome.COMMITTED, "") for error in errors]
+        return results_of(context.participants.commit_open(targets, context.limit_s), StepOutcome.COMMITTED)
 
     return Plan(actions=actions, execute=execute)
 
@@ -84,10 +85,7 @@ def commit_confirmation(found: Sequence[Judged]) -> str:
 
 def _require_may_commit(judged: Judged) -> None:
     if not judged.judgement.may_commit:
-        facts = "; ".join(evidence.fact for evidence in judged.judgement.evidence)
-        raise OrderRefused(
-            f"transaction {judged.view.key} may not be committed: {judged.judgement.verdict.value} ({facts})"
-        )
+        raise refusal(judged, "committed")
 
 
 def listed_now(current: CurrentState, view: TransactionView) -> FlinkCommittables:

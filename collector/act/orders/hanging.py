@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from indoubt.collector.act.orders.abort import plan_abort
 from indoubt.collector.act.orders.audit import Intent
@@ -19,7 +18,6 @@ from indoubt.collector.views.coordinators import Coordinators
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.errors import OrderRefused, ResourceManagerError
 from indoubt.lifecycle.orders import HANGING_KEY, Action
-from indoubt.lifecycle.rows.row_json import row_to_json
 from indoubt.resource_managers.kafka.answers import AnswerKind, MarkerNotWritten
 from indoubt.resource_managers.kafka.partitions import KafkaPartitions, Layout, OpenProducer
 from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
@@ -57,12 +55,10 @@ class HangingOrders:
         for key in order.keys:
             if not key.startswith(HANGING_KEY):
                 raise OrderRefused("an order is about transactions or about hanging ones, not both")
-            suspect, seen = self._findings().hanging_of(key), order.seen.get(key)
+            suspect = self._findings().hanging_of(key)
             if suspect is None:
                 raise OrderRefused(f"{key} is not known as hanging (any more): look again")
-            if seen is None:
-                raise OrderRefused(f"the order does not say which revision of {key} was looked at: give it in 'seen'")
-            if seen != suspect.revision:
+            if order.revision_of(key) != suspect.revision:
                 facts = "; ".join(evidence.fact for evidence in suspect.judgement.evidence)
                 raise OrderRefused(f"{key} changed since it was looked at: {facts}; look again")
             found.append(suspect)
@@ -135,7 +131,10 @@ class HangingOrders:
     def _plan_markers(self, found: Sequence[Suspect]) -> Plan:
         actions = tuple(
             PlannedAction(
-                key=suspect.key, description=_will(suspect), target=_target(suspect.producer), checked=DRY_RUN
+                key=suspect.key,
+                description=_will(suspect),
+                target={"kind": MARKER, "producer": suspect.producer.to_json()},
+                checked=DRY_RUN,
             )
             for suspect in found
         )
@@ -178,26 +177,10 @@ class HangingOrders:
         return StepOutcome.UNKNOWN, "still open on its partition"
 
 
-def evidence_of(suspect: Suspect) -> dict[str, Any]:
-    """Return what the audit keeps of a hanging transaction."""
-    return {
-        "key": suspect.key,
-        "state": "open",
-        "verdict": suspect.judgement.verdict.value,
-        "rule": suspect.judgement.rule,
-        "revision": suspect.revision,
-        "evidence": row_to_json(suspect.judgement.evidence),
-    }
-
-
 def confirmation_text_of_suspects(found: Sequence[Suspect]) -> str:
     """Return what an abort of these takes as ``confirm``, empty where it loses nothing or they take different ones."""
     texts = {suspect.confirmation for suspect in found} - {""}
     return texts.pop() if len(texts) == 1 else ""
-
-
-def _target(producer: OpenProducer) -> dict[str, Any]:
-    return {"kind": MARKER, "producer": producer.to_json()}
 
 
 def _require_allowed(suspect: Suspect, action: Action, confirm: str | None) -> None:

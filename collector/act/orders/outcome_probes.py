@@ -150,8 +150,4 @@ class OutcomeProbes:
 
 def _batch_attempt(target: Any) -> BatchAttempt | None:
     named = target["batch_attempt"]
-    return (
-        None
-        if named is None
-        else BatchAttempt(checkpoint_id=named["checkpoint_id"], batch=named["batch"], attempt=named["attempt"])
-    )
+    return None if named is None else BatchAttempt(**named)

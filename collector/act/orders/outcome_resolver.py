@@ -9,8 +9,9 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from indoubt.collector.act.orders.audit import AuditRow, Intent, OrderHistory
 from indoubt.collector.act.orders.plan import ActionResult, PlannedAction
@@ -140,23 +141,11 @@ class OutcomeResolver:
 
     def _tell(self, intent: Intent, steps: list[Step], left: list[str]) -> None:
         done = all(step.outcome.fulfils(intent.action) for step in steps)
-        row = AuditRow(
-            who=intent.who,
-            action=intent.action,
-            keys=[step.key for step in steps],
-            reason=intent.reason,
-            outcome=OrderOutcome.ACCEPTED if done else OrderOutcome.FAILED,
-            detail=json.dumps(row_to_json(steps)),
-            evidence=[{"fact": f"follow-up of audit {intent.first_audit}", "source": "follow-up", "at_ms": now_ms()}],
-        )
+        evidence = [{"fact": f"follow-up of audit {intent.first_audit}", "source": "follow-up", "at_ms": now_ms()}]
+        row = _row(intent, OrderOutcome.ACCEPTED if done else OrderOutcome.FAILED, steps, evidence)
         audit = self._history.followed_up(intent, row, left)
         log.info("audit %d: follow-up of audit %s: %s", audit, intent.first_audit, row.outcome.value)
-        for step in steps:
-            if step.outcome.fulfils(intent.action):
-                order = OperatorOrder(
-                    key=step.key, action=intent.action.value, who=intent.who, at_ms=now_ms(), audit=audit
-                )
-                self._current.executed(order)
+        tell_executed(self._current, steps, intent, audit)
         self._current.changed()
 
     def _written(self, intent: Intent) -> Intent:
@@ -164,17 +153,29 @@ class OutcomeResolver:
         if intent.first_audit is not None:
             return intent
         steps = tuple(planned.step((StepOutcome.UNKNOWN, CUT_SHORT)) for planned in intent.actions)
-        row = AuditRow(
-            who=intent.who,
-            action=intent.action,
-            keys=[planned.key for planned in intent.actions],
-            reason=intent.reason,
-            outcome=OrderOutcome.PENDING,
-            detail=json.dumps(row_to_json(steps)),
-            evidence=intent.evidence,
-        )
+        row = _row(intent, OrderOutcome.PENDING, steps, intent.evidence)
         result = OrderResult(audit=0, outcome=OrderOutcome.PENDING, took_ms=0, steps=steps)
         return self._history.interrupted(intent, row, result)
+
+
+def _row(intent: Intent, outcome: OrderOutcome, steps: Sequence[Step], evidence: Sequence[Any]) -> AuditRow:
+    return AuditRow(
+        who=intent.who,
+        action=intent.action,
+        keys=[step.key for step in steps],
+        reason=intent.reason,
+        outcome=outcome,
+        detail=json.dumps(row_to_json(steps)),
+        evidence=evidence,
+    )
+
+
+def tell_executed(current: CurrentState, steps: Sequence[Step], intent: Intent, audit: int) -> None:
+    """Note what ended as an order meant it to."""
+    action, who = intent.action, intent.who
+    for step in steps:
+        if step.outcome.fulfils(action):
+            current.executed(OperatorOrder(key=step.key, action=action.value, who=who, at_ms=now_ms(), audit=audit))
 
 
 def _given_up(step: Step) -> Step:

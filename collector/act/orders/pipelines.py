@@ -71,7 +71,8 @@ class PipelineOrders:
         run = self._present_run(prefix)
         now = self._current.newest_run(prefix)
         evidence.append(_evidence(key, run, now))
-        _require_seen(order, key, run)
+        if order.revision_of(key) != str(run.attempt):
+            raise OrderRefused(f"{prefix} changed since it was looked at: run {run.attempt} started; look again")
         if order.action is Action.STOP and not order.dry_run and order.confirm != prefix:
             raise OrderRefused(
                 f"nothing starts {prefix} again by itself once it is stopped: repeat its prefix in 'confirm'"
@@ -209,14 +210,6 @@ def pipeline_row(now: PipelineNow, *, may_start: bool = False, restart: RestartU
 
 def _text(setting: Any) -> str | None:
     return None if setting is None else str(setting)
-
-
-def _require_seen(order: Order, key: str, run: Run) -> None:
-    seen = order.seen.get(key)
-    if seen is None:
-        raise OrderRefused(f"the order does not say which revision of {key} was looked at: give it in 'seen'")
-    if seen != str(run.attempt):
-        raise OrderRefused(f"{run.prefix} changed since it was looked at: run {run.attempt} started; look again")
 
 
 def _checked(now: PipelineNow | None) -> str:

@@ -16,16 +16,15 @@ from indoubt.collector.act.orders.audit import AuditRow, Intent, KeyReused, Orde
 from indoubt.collector.act.orders.commit import plan_commit
 from indoubt.collector.act.orders.confirmation import confirmation_text, require_beginning
 from indoubt.collector.act.orders.flink_commit import commit_confirmation
-from indoubt.collector.act.orders.hanging import HangingOrders, confirmation_text_of_suspects, evidence_of
+from indoubt.collector.act.orders.hanging import HangingOrders, confirmation_text_of_suspects
 from indoubt.collector.act.orders.idempotency_locks import KeyLocks
-from indoubt.collector.act.orders.outcome_resolver import OutcomeResolver
+from indoubt.collector.act.orders.outcome_resolver import OutcomeResolver, tell_executed
 from indoubt.collector.act.orders.participants import Participants
 from indoubt.collector.act.orders.pipelines import PipelineOrders, prefix_of
-from indoubt.collector.act.orders.plan import OrderContext, Plan, execute, plan_each
+from indoubt.collector.act.orders.plan import OrderContext, Plan, evidence_of, execute, plan_each
 from indoubt.collector.act.orders.settle import plan_settle
 from indoubt.collector.history.journal import JournalUnanswered, NotLeading
 from indoubt.collector.history.store import Store, StoreFailed
-from indoubt.collector.records.observations import OperatorOrder
 from indoubt.collector.records.orders import (
     DRY_RUN,
     STANDING_ORDER,
@@ -36,7 +35,6 @@ from indoubt.collector.records.orders import (
     Step,
     StepOutcome,
 )
-from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.views.batches import Batch, find_batch
 from indoubt.collector.views.current_state import CurrentState
@@ -165,12 +163,7 @@ class Actions:
             raise kind(f"the order was sent, and how it ended could not be written down: {error}") from error
         unknown = frozenset(step.key for step in steps if not step.outcome.is_known)
         self._follow_up.watch(replace(intent, first_audit=answer.audit, unknown=unknown))
-        for step in steps:
-            if step.outcome.fulfils(order.action):
-                done = OperatorOrder(
-                    key=step.key, action=order.action.value, who=who, at_ms=now_ms(), audit=answer.audit
-                )
-                self._current.executed(done)
+        tell_executed(self._current, steps, intent, answer.audit)
         return answer
 
     def _require_lead(self) -> None:
@@ -217,7 +210,7 @@ class Actions:
             return plan_settle(self._context, batch, who, None if order.dry_run else order.confirm), ""
         if HangingOrders.takes(order):
             suspects = self._hanging.seen(order)
-            evidence += [evidence_of(suspect) for suspect in suspects]
+            evidence += [evidence_of(each.key, "open", each.judgement, each.revision) for each in suspects]
             return self._hanging.plan(self._context, suspects, order, who), confirmation_text_of_suspects(suspects)
         confirm = None if order.dry_run else order.confirm
         if order.each:
@@ -256,10 +249,8 @@ class Actions:
         judged = self._current.transactions.find(key)
         if judged is None:
             raise OrderRefused(f"transaction {key} is not known (any more): look again")
-        seen, view = order.seen.get(key), judged.view
-        if seen is None:
-            raise OrderRefused(f"the order does not say which revision of {key} was looked at: give it in 'seen'")
-        if seen != view.revision:
+        view = judged.view
+        if order.revision_of(key) != view.revision:
             ruled = view.listing or view.first_decision
             decision = f"decision {ruled[0]} ({ruled[1].ruling.value})" if ruled else "no decision"
             raise OrderRefused(
@@ -330,11 +321,4 @@ def _row(order: Order, who: str, outcome: OrderOutcome, detail: str, evidence: S
 
 
 def _evidence(judged: Judged) -> dict[str, Any]:
-    return {
-        "key": judged.view.key,
-        "state": judged.view.state.value,
-        "verdict": judged.judgement.verdict.value,
-        "rule": judged.judgement.rule,
-        "revision": judged.view.revision,
-        "evidence": row_to_json(judged.judgement.evidence),
-    }
+    return evidence_of(judged.view.key, judged.view.state.value, judged.judgement, judged.view.revision)
