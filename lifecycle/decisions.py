@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import Field, asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from enum import Enum
-from functools import partial
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 from indoubt.lifecycle.identity import Handle
-from indoubt.lifecycle.json_record import read_object
+from indoubt.lifecycle.json_record import read_fields, read_object
 
 RECORD_VERSION = 1
-Record = TypeVar("Record")
+WHAT = "decision record"
 
 
 class Ruling(Enum):
@@ -138,6 +137,14 @@ class Part:
     at_ms: int
 
 
+_TYPES: dict[type, str] = {
+    RunStarted: "run_started",
+    Decision: "decision",
+    Outcome: "outcome",
+    CheckpointTakenOver: "checkpoint_taken_over",
+    Snapshot: "snapshot",
+    Part: "part",
+}
 DecisionRecord = RunStarted | Decision | Outcome | CheckpointTakenOver | Snapshot
 """What a ledger is fed."""
 LogRecord = DecisionRecord | Part
@@ -155,39 +162,21 @@ def decode(value: bytes | None) -> LogRecord:
     Raises UnknownVersion for what a newer program wrote: whoever cannot understand it may decide nothing. Raises MalformedRecord
     that says which field is wrong for what no program of this protocol wrote.
     """
-    return _from_fields(read_object(value, "decision record"))
+    return _from_fields(read_object(value, WHAT))
 
 
 def _to_fields(record: LogRecord) -> dict[str, Any]:
-    value: dict[str, Any] = {"version": RECORD_VERSION, "prefix": record.prefix, "at_ms": record.at_ms}
+    value: dict[str, Any] = {"version": RECORD_VERSION, "type": _TYPES[type(record)]}
+    value |= {field.name: getattr(record, field.name) for field in fields(record)}
     match record:
-        case RunStarted():
-            value |= {"type": "run_started", "checkpoint_id": record.checkpoint_id, "run": record.run}
-            value |= {"writes_to": list(record.writes_to), "recovers_in": list(record.recovers_in)}
         case Decision():
-            value |= {"type": "decision", "ruling": record.ruling.value, "who": record.who}
-            value |= {
-                "handles": [handle.to_json() for handle in record.handles],
-                **asdict(record.batch_attempt),
-            }
+            handles = [handle.to_json() for handle in record.handles]
+            value |= {"ruling": record.ruling.value, "handles": handles, **asdict(value.pop("batch_attempt"))}
         case Outcome():
-            value |= {"type": "outcome", "handles": list(record.handle_keys), "settled": record.settled.value}
-            value |= {"who": record.who, **asdict(record.batch_attempt)}
-        case CheckpointTakenOver():
-            value |= {
-                "type": "checkpoint_taken_over",
-                "checkpoint_id": record.checkpoint_id,
-                "attempt": record.attempt,
-                "sink": record.sink,
-            }
-            value |= {"new_checkpoint_id": record.new_checkpoint_id, "decisions": record.decisions}
-            value |= {"location": record.location}
+            value |= {"settled": record.settled.value, "handles": value.pop("handle_keys")}
+            value |= asdict(value.pop("batch_attempt"))
         case Snapshot():
-            value |= {"type": "snapshot", "begin": record.begin, "covers": record.covers, "who": record.who}
             value |= {"kept": [[kept.offset, kept.counts, _to_fields(kept.record)] for kept in record.kept]}
-        case Part():
-            value |= {"type": "part", "id": record.id, "index": record.index, "count": record.count}
-            value |= {"data": record.data}
     return value
 
 
@@ -198,34 +187,28 @@ def _from_fields(fields: dict[str, Any]) -> LogRecord:
     if version > RECORD_VERSION:
         raise UnknownVersion(f"decision record has version {version}; this program knows {RECORD_VERSION}")
     try:
-        read = _READERS.get(fields["type"]) if isinstance(fields["type"], str) else None
-        if read is None:
+        kind = _KINDS.get(fields["type"]) if isinstance(fields["type"], str) else None
+        if kind is None:
             raise UnknownVersion(f"decision record has type {fields['type']!r}, which this program does not know")
-        return read(fields)
+        return _READERS[kind](fields) if kind in _READERS else read_fields(kind, fields, WHAT)
     except KeyError as error:
         raise MalformedRecord(f"decision record has no {error}") from None
     except (TypeError, ValueError) as error:
         raise MalformedRecord(f"decision record: {error}") from None
 
 
-def _read(kind: type[Record], fields: dict[str, Any], **others: Any) -> Record:
-    """Return a record whose texts, numbers and lists of texts stand under their own names; ``others``: what does not."""
-    own = {
-        field.name: _PLAIN[str(field.type)](fields, field.name) for field in _FIELDS[kind] if field.name not in others
-    }
-    return kind(**own, **others)
-
-
 def _decision(fields: dict[str, Any]) -> Decision:
     handles = tuple(Handle.from_json(handle) for handle in _list(fields, "handles"))
-    batch_attempt = _read(BatchAttempt, fields)
-    return _read(Decision, fields, batch_attempt=batch_attempt, ruling=Ruling(fields["ruling"]), handles=handles)
+    batch_attempt, ruling = read_fields(BatchAttempt, fields, WHAT), Ruling(fields["ruling"])
+    return read_fields(Decision, fields, WHAT, batch_attempt=batch_attempt, ruling=ruling, handles=handles)
 
 
 def _outcome(fields: dict[str, Any]) -> Outcome:
-    batch_attempt = _read(BatchAttempt, fields)
-    keys, settled = _texts(fields, "handles"), Settled(fields["settled"])
-    return _read(Outcome, fields, batch_attempt=batch_attempt, handle_keys=keys, settled=settled)
+    batch_attempt, settled = read_fields(BatchAttempt, fields, WHAT), Settled(fields["settled"])
+    keys = tuple(_list(fields, "handles"))
+    if not all(isinstance(key, str) for key in keys):
+        raise MalformedRecord("decision record field 'handles' holds what is not text")
+    return read_fields(Outcome, fields, WHAT, batch_attempt=batch_attempt, handle_keys=keys, settled=settled)
 
 
 def _snapshot(fields: dict[str, Any]) -> Snapshot:
@@ -240,43 +223,21 @@ def _snapshot(fields: dict[str, Any]) -> Snapshot:
         ):
             raise MalformedRecord("decision record field 'kept' holds what is not [offset, counts, record]")
         kept.append(Kept(offset=offset, counts=counts, record=record))
-    covers = _int(fields, "covers")
+    snapshot = read_fields(Snapshot, fields, WHAT, kept=tuple(kept))
     if any(after.offset <= before.offset for before, after in pairwise(kept)):
         raise MalformedRecord(
             "decision record field 'kept' is not in log order: each offset must be above the one before"
         )
-    if kept and not 0 <= kept[0].offset <= kept[-1].offset < covers:
-        raise MalformedRecord(f"decision record field 'kept' holds offsets outside 0 to {covers - 1}")
-    return _read(Snapshot, fields, kept=tuple(kept))
+    if kept and not 0 <= kept[0].offset <= kept[-1].offset < snapshot.covers:
+        raise MalformedRecord(f"decision record field 'kept' holds offsets outside 0 to {snapshot.covers - 1}")
+    return snapshot
 
 
 def _part(fields: dict[str, Any]) -> Part:
-    part = _read(Part, fields)
+    part = read_fields(Part, fields, WHAT)
     if not 0 <= part.index < part.count:
         raise MalformedRecord(f"decision record is part {part.index} of {part.count}")
     return part
-
-
-_READERS: dict[str, Callable[[dict[str, Any]], LogRecord]] = {
-    "run_started": partial(_read, RunStarted),
-    "decision": _decision,
-    "outcome": _outcome,
-    "checkpoint_taken_over": partial(_read, CheckpointTakenOver),
-    "snapshot": _snapshot,
-    "part": _part,
-}
-
-
-def _text(fields: dict[str, Any], name: str) -> str:
-    if not isinstance(fields[name], str):
-        raise MalformedRecord(f"decision record field {name!r} is {fields[name]!r}, not text")
-    return str(fields[name])
-
-
-def _int(fields: dict[str, Any], name: str) -> int:
-    if not isinstance(fields[name], int) or isinstance(fields[name], bool):
-        raise MalformedRecord(f"decision record field {name!r} is {fields[name]!r}, not a whole number")
-    return int(fields[name])
 
 
 def _list(fields: dict[str, Any], name: str) -> list[Any]:
@@ -285,14 +246,11 @@ def _list(fields: dict[str, Any], name: str) -> list[Any]:
     return list(fields[name])
 
 
-def _texts(fields: dict[str, Any], name: str) -> tuple[str, ...]:
-    found = _list(fields, name)
-    if not all(isinstance(text, str) for text in found):
-        raise MalformedRecord(f"decision record field {name!r} holds what is not text")
-    return tuple(found)
-
-
-_PLAIN: dict[str, Callable[[dict[str, Any], str], Any]] = {"str": _text, "int": _int, "tuple[str, ...]": _texts}
-_FIELDS: dict[type, tuple[Field[Any], ...]] = {
-    kind: fields(kind) for kind in (BatchAttempt, RunStarted, Decision, Outcome, CheckpointTakenOver, Snapshot, Part)
+_READERS: dict[type, Callable[[dict[str, Any]], LogRecord]] = {
+    Decision: _decision,
+    Outcome: _outcome,
+    Snapshot: _snapshot,
+    Part: _part,
 }
+"""What reads a type of records; of the others, all stands under its own name."""
+_KINDS = {name: kind for kind, name in _TYPES.items()}

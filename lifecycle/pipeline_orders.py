@@ -7,14 +7,14 @@ for, so that an old record never hits a newer run. They are answered by lifecycl
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
-from typing import Any
 
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
-from indoubt.lifecycle.json_record import read_object
+from indoubt.lifecycle.json_record import read_fields, read_object
 
 RECORD_VERSION = 1
+WHAT = "pipeline order"
 
 
 class PipelineAction(Enum):
@@ -49,53 +49,23 @@ class PipelineOrder:
 
 def encode(order: PipelineOrder) -> bytes:
     """Return the order as it stands in the topic: one JSON object, UTF-8."""
-    value = {
-        "version": RECORD_VERSION,
-        "prefix": order.run.prefix,
-        "checkpoint_id": order.run.checkpoint_id,
-        "attempt": order.run.attempt,
-        "action": order.action.value,
-        "who": order.who,
-        "reason": order.reason,
-        "id": order.id,
-        "at_ms": order.at_ms,
-    }
+    value = {"version": RECORD_VERSION, **asdict(order), "action": order.action.value}
+    value |= value.pop("run")
     return json.dumps(value, separators=(",", ":")).encode()
 
 
 def decode(value: bytes | None) -> PipelineOrder:
     """Return the order. Raises UnknownVersion for a newer format and MalformedRecord that says which field is wrong."""
-    fields = read_object(value, "pipeline order")
+    fields = read_object(value, WHAT)
     if fields.get("version") != RECORD_VERSION:
         raise UnknownVersion(
             f"pipeline order has version {fields.get('version')!r}; this program knows {RECORD_VERSION}"
         )
-    run = Run(
-        prefix=_text(fields, "prefix"), checkpoint_id=_text(fields, "checkpoint_id"), attempt=_int(fields, "attempt")
-    )
     try:
         action = PipelineAction(fields.get("action"))
     except ValueError:
         raise MalformedRecord(f"pipeline order has action {fields.get('action')!r}") from None
-    return PipelineOrder(
-        run=run,
-        action=action,
-        who=_text(fields, "who"),
-        reason=_text(fields, "reason"),
-        id=_text(fields, "id"),
-        at_ms=_int(fields, "at_ms"),
-    )
-
-
-def _text(fields: dict[str, Any], name: str) -> str:
-    value = fields.get(name)
-    if not isinstance(value, str) or not value:
-        raise MalformedRecord(f"pipeline order field {name!r} is {value!r}, not text")
-    return value
-
-
-def _int(fields: dict[str, Any], name: str) -> int:
-    value = fields.get(name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise MalformedRecord(f"pipeline order field {name!r} is {value!r}, not a whole number")
-    return value
+    for name in fields:
+        if fields[name] == "":
+            raise MalformedRecord(f"pipeline order field {name!r} is empty")
+    return read_fields(PipelineOrder, fields, WHAT, run=read_fields(Run, fields, WHAT), action=action)
