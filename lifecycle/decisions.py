@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
-from indoubt.lifecycle.identity import Handle
+from indoubt.lifecycle.identity import Handle, Marker
 from indoubt.lifecycle.json_record import read_fields, read_object
 
 RECORD_VERSION = 1
@@ -41,6 +41,11 @@ class BatchAttempt:
     checkpoint_id: str
     batch: int
     attempt: int
+
+    @property
+    def marker(self) -> Marker:
+        """Return the proof of it inside its transactions."""
+        return Marker(batch=self.batch, attempt=self.attempt, checkpoint_id=self.checkpoint_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,14 +25,7 @@ from indoubt.pipeline.checkpoints.checkpoint_directory import (
     keep_sources,
     refuse_other_topics,
 )
-from indoubt.pipeline.config.sink_settings import (
-    KAFKA,
-    SinkSettings,
-    files_access,
-    make_resource_managers,
-    pairs,
-    read_sinks,
-)
+from indoubt.pipeline.config.sink_settings import KAFKA, SinkSettings, read_sinks
 from indoubt.pipeline.recovery.run_start import RunStart
 from indoubt.pipeline.recovery.settlement import Settlement, SinkAccess, proven_by_spark
 from indoubt.pipeline.recovery.sweep import Sweep, must_commit
@@ -172,15 +165,7 @@ class Recovery:
 
     def _managers(self) -> ResourceManagers:
         settings = self._settings
-        return make_resource_managers(
-            read_sinks(settings.sink),
-            self._connection,
-            self._databases,
-            files_access(settings),
-            transaction_timeout_ms=settings.transaction_timeout_ms,
-            decisions_topic=settings.decisions_topic,
-            producer_properties=pairs(settings.producer_properties),
-        )
+        return self._access.managers(read_sinks(settings.sink), settings.producer_properties)
 
     def _warn_of(self, out_of_reach: Collection[str]) -> None:
         for name in sorted(out_of_reach):

@@ -12,7 +12,7 @@ from indoubt.lifecycle.decision_ledger import DecisionLedger
 from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Settled
 from indoubt.lifecycle.errors import ResourceManagerError
 from indoubt.lifecycle.events import EventType
-from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.identity import Handle
 from indoubt.lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, Unknown
 from indoubt.pipeline.config.sink_settings import (
     SinkSettings,
@@ -21,6 +21,7 @@ from indoubt.pipeline.config.sink_settings import (
     connect_databases,
     files_access,
     make_resource_managers,
+    pairs,
     read_sinks,
 )
 from indoubt.pipeline.runtime.crash_points import NO_STEPS, CrashPoint, Steps
@@ -57,6 +58,18 @@ class SinkAccess:
         connection.reach(limit_s)
         decisions = DecisionLog(connection, topic=decisions_topic or settings.decisions_topic)
         return cls(settings=settings, connection=connection, databases=connect_databases(settings), decisions=decisions)
+
+    def managers(self, targets: Sequence[SinkTarget], producer_properties: str = "") -> ResourceManagers:
+        """Return the resource managers of these targets."""
+        return make_resource_managers(
+            targets,
+            self.connection,
+            self.databases,
+            files_access(self.settings),
+            transaction_timeout_ms=self.settings.transaction_timeout_ms,
+            decisions_topic=self.decisions.topic,
+            producer_properties=pairs(producer_properties),
+        )
 
     def events(self, pipeline: str, checkpoint_id: str, attempt: int) -> EventSender:
         """Return what sends events of one run of this prefix."""
@@ -153,7 +166,7 @@ class Settlement:
         answers: dict[str, CommitOutcome] = {}
         if asked:
             handles = [handle for _, handle in asked]
-            markers = [marker_of(decision) for decision, _ in asked]
+            markers = [decision.batch_attempt.marker for decision, _ in asked]
             found = self._managers(handles).commit(handles, markers, COMMIT_LIMIT_S)
             answers = {outcome.handle.key: outcome for outcome in found}
         return [answers.get(handle.key, AlreadyCommitted(handle=handle)) for _, handle in unsettled]
@@ -164,14 +177,8 @@ class Settlement:
         A checkpoint that was given up may have written elsewhere under its prefix: to finish by handle takes no target.
         """
         names = dict.fromkeys(handle.resource_manager for handle in handles)
-        return make_resource_managers(
-            [self._targets.get(name, SinkTarget(resource_manager=name, target="")) for name in names],
-            self._access.connection,
-            self._access.databases,
-            files_access(self._access.settings),
-            transaction_timeout_ms=self._access.settings.transaction_timeout_ms,
-            decisions_topic=self._log.topic,
-        )
+        targets = [self._targets.get(name, SinkTarget(resource_manager=name, target="")) for name in names]
+        return self._access.managers(targets)
 
     def _settled(self, outcome: CommitOutcome) -> Settled | str:
         match outcome:
@@ -200,9 +207,3 @@ def proven_by_spark(ledger: DecisionLedger, checkpoint_id: str, finished: int | 
     if batch is None or finished is None or batch > finished:
         return frozenset()
     return frozenset(handle.key for handle in ledger.commits_of(checkpoint_id, batch)[-1].handles)
-
-
-def marker_of(decision: Decision) -> Marker:
-    """Return the proof inside the transactions of a decision."""
-    batch_attempt = decision.batch_attempt
-    return Marker(batch=batch_attempt.batch, attempt=batch_attempt.attempt, checkpoint_id=batch_attempt.checkpoint_id)

@@ -17,14 +17,7 @@ from indoubt.lifecycle.decision_ledger import DecisionLedger
 from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
 from indoubt.lifecycle.errors import DecisionVoid, IndoubtError, ResourceManagerError
 from indoubt.pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
-from indoubt.pipeline.config.sink_settings import (
-    KAFKA,
-    SinkSettings,
-    SinkTarget,
-    files_access,
-    make_resource_managers,
-    read_sinks,
-)
+from indoubt.pipeline.config.sink_settings import KAFKA, SinkSettings, SinkTarget, read_sinks
 from indoubt.pipeline.recovery.settlement import Settlement, SinkAccess
 from indoubt.resource_managers.global_transaction import COMMIT_LIMIT_S
 from indoubt.resource_managers.protocol import OpenTransactionView
@@ -47,14 +40,8 @@ class Sweep:
         sinks = read_sinks(settings.sink)
         self._needed = [sink.resource_manager for sink in sinks]
         self._others = [name for name in (KAFKA, *access.databases) if name not in self._needed]
-        self._managers = make_resource_managers(
-            [*sinks, *(SinkTarget(resource_manager=name, target="") for name in self._others)],
-            access.connection,
-            access.databases,
-            files_access(settings),
-            transaction_timeout_ms=settings.transaction_timeout_ms,
-            decisions_topic=settings.decisions_topic,
-        )
+        others = [SinkTarget(resource_manager=name, target="") for name in self._others]
+        self._managers = access.managers([*sinks, *others])
         self._reported: set[str] = set()
         self._seen: frozenset[tuple[str, int | None]] = frozenset()
         self._seen_to = 0

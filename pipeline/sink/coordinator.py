@@ -12,7 +12,7 @@ from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling,
 from indoubt.lifecycle.errors import DecisionLogUnreadable, IndoubtError, ResourceManagerError
 from indoubt.lifecycle.events import EventType
 from indoubt.lifecycle.guarantees import DeliveryGuarantee
-from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.identity import Handle
 from indoubt.lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed, Lost, RetryLater, RolledBack, Unknown
 from indoubt.pipeline.config.sink_settings import COMMIT_MARGIN_MS
 from indoubt.pipeline.runtime.crash_points import NO_STEPS, CrashPoint, Steps
@@ -139,7 +139,7 @@ class Coordinator:
     def _commit(self, handles: Sequence[Handle], batch: int, steps: Steps) -> None:
         errors: list[str] = []
         for part in steps.in_parts(CrashPoint.MID_COMMIT, handles, lambda handle: handle.resource_manager):
-            marker = Marker(batch=batch, attempt=self._options.attempt, checkpoint_id=self._options.checkpoint_id)
+            marker = self._batch_attempt(batch).marker
             outcomes = self._managers.commit(part, [marker] * len(part), COMMIT_LIMIT_S)
             self._record(outcomes, batch)
             errors += filter(None, (self._tell(outcome, batch) for outcome in outcomes))

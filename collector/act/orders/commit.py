@@ -21,7 +21,7 @@ from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.lifecycle.decisions import BatchAttempt, Outcome, Settled
 from indoubt.lifecycle.errors import DecisionLogUnreadable, OrderRefused
-from indoubt.lifecycle.identity import Handle, Marker
+from indoubt.lifecycle.identity import Handle
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.outcomes import AlreadyCommitted, CommitOutcome, Committed
 from indoubt.lifecycle.states import TransactionState
@@ -83,10 +83,7 @@ def plan_listed(context: OrderContext, handle_keys: Mapping[str, str], who: str)
     )
 
     def execute() -> list[ActionResult]:
-        markers = [
-            Marker(batch=batch_attempt.batch, attempt=batch_attempt.attempt, checkpoint_id=batch_attempt.checkpoint_id)
-            for _, batch_attempt in batch_attempts
-        ]
+        markers = [batch_attempt.marker for _, batch_attempt in batch_attempts]
         outcomes = context.participants.commit(handles, markers, context.limit_s)
         for (prefix, batch_attempt), outcome in zip(batch_attempts, outcomes, strict=True):
             record_committed(context.log, prefix, batch_attempt, outcome, who)
