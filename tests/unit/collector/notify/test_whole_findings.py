@@ -41,6 +41,10 @@ KEY, PAGE = f"kafka:ip-count-0-1:0:4@{T0}", f"/transaction?key=kafka%3Aip-count-
 FLINK_KEY, FLINK_PAGE = f"kafka:flink-orders-3:0:4@{T0}", f"/transaction?key=kafka%3Aflink-orders-3%3A0%3A4%40{T0}"
 OURS = {"pipeline": PREFIX, "resource_manager": "kafka", "transaction": "ip-count-0-1", "batch": "41"}
 FLINKS = {"pipeline": "flink-orders", "resource_manager": "kafka", "transaction": "flink-orders-3"}
+FLINK, PIPELINE_PAGE = "application flink-orders", f"/pipeline?name={PREFIX}"
+READ, READ_PAGE = {"partition": "my-topic-12"}, "/partition?topic=my-topic&partition=12"
+WAITS_FOR, OF_US, BATCH = {"transaction": "ip-count-0-1"}, {"pipeline": PREFIX}, {"batch": "41"}
+SAVE, READER = {"standing_order": "save"}, "flink checkpoints eu"
 
 JOB = "a" * 32
 LEFT = CommitsInDoubt(
@@ -126,210 +130,85 @@ def of(rule: str, subject: str, group: str, severity: Severity, path: str, **fie
     )
 
 
+def of_source(rule: str, subject: str, severity: Severity = WARNING, **fields: Any) -> Finding:
+    return of(rule, subject, SOURCES_GROUP, severity, "/collector", **fields)
+
+
+WHOLE = [
+    (of_transaction(50_000, *DECIDED), of("A1", KEY, PIPELINE, CRITICAL, PAGE, labels=OURS, remedy=Remedy.COMMIT)),
+    (of_transaction(50_000, *FOREIGN), of("A1", FLINK_KEY, FLINK, WARNING, FLINK_PAGE, labels=FLINKS)),
+    (of_transaction(50_000, *DECIDED), of("A2", KEY, PIPELINE, CRITICAL, PAGE, labels=OURS, remedy=Remedy.COMMIT)),
+    (
+        of_flink(Verdict.COMMIT_IT, may_commit=True),
+        of("A2", FLINK_KEY, FLINK, CRITICAL, FLINK_PAGE, labels=FLINKS, remedy=Remedy.COMMIT),
+    ),
+    (
+        seen(hanging=(HANGING,)),
+        of("A3", "my-topic-12|7|2", "application producer 7", CRITICAL, READ_PAGE, labels=READ, for_ms=10_000),
+    ),
+    (seen(blocked=(BLOCKED,)), of("A4", "my-topic-12", "topic my-topic", WARNING, READ_PAGE, labels=READ)),
+    (seen(blocked=(BEHIND,)), of("A4", "my-topic-12", "topic my-topic", WARNING, READ_PAGE, labels=READ | WAITS_FOR)),
+    (
+        changed(of_transaction(50_000, *DECIDED), blocked=(BEHIND,)),
+        of("A4", "my-topic-12", PIPELINE, WARNING, READ_PAGE, labels=READ | WAITS_FOR | OF_US, remedy=Remedy.COMMIT),
+    ),
+    (
+        seen(aborts=ABORTS),
+        of("A5", "a/b", "application a/b", WARNING, "/pipeline?name=a%2Fb", labels={"pipeline": "a/b"}),
+    ),
+    (
+        seen(checkpoints=(FAILING,), pipelines=KNOWN, drivers=RUNS),
+        of("A6", PREFIX, PIPELINE, CRITICAL, PIPELINE_PAGE, labels=OF_US | BATCH, remedy=Remedy.RESTART),
+    ),
+    (
+        changed(of_transaction(90_000, *LOST, latest_run_offset=0), drivers=RUNS),
+        of("A7", KEY, PIPELINE, CRITICAL, PAGE, labels=OURS, remedy=Remedy.RESTART),
+    ),
+    (loss(LossVerdict.LOST), of("A7", FLINK_KEY, FLINK, CRITICAL, FLINK_PAGE, labels=FLINKS)),
+    (
+        seen(id_leaks=(leaking("a/b", 9, "new ids"),)),
+        of("A8", "a/b", "application a/b", WARNING, "/pipeline?name=a%2Fb", labels={"pipeline": "a/b"}, for_ms=60_000),
+    ),
+    (seen(observers=(DOWN,)), of_source("A9", "lifecycle events", labels={"observer": "lifecycle events"})),
+    (
+        seen(one_sided=(ONE_SIDED,), drivers=RUNS),
+        of(
+            *("A10", f"{PREFIX}|41", PIPELINE, CRITICAL, f"/batch?pipeline={PREFIX}&number=41"),
+            **{"labels": OF_US | BATCH, "remedy": Remedy.RESTART, "for_ms": 10_000},
+        ),
+    ),
+    (
+        seen(log_settings=FINITE),
+        of_source("A11", "transaction_decisions", severity=CRITICAL, labels={"observer": "decision log"}),
+    ),
+    (loss(LossVerdict.DUPLICATED), of("A12", FLINK_KEY, FLINK, CRITICAL, FLINK_PAGE, labels=FLINKS)),
+    (standing(acts=(ACT,)), of("A13", "save", STANDING_ORDERS_GROUP, WARNING, "", labels=SAVE)),
+    (standing(held=(HELD,)), of("A14", "save", STANDING_ORDERS_GROUP, CRITICAL, "", labels=SAVE, for_ms=3_000)),
+    (
+        seen(unread_checkpoints=(unread("eu/orders"),)),
+        of_source("A15", f"{READER}|/s/job", labels={"observer": READER, "pipeline": "eu/orders"}, for_ms=15_000),
+    ),
+    (
+        seen(unread_checkpoints=(unread(""),)),
+        of_source("A15", f"{READER}|/s/job", labels={"observer": READER}, for_ms=15_000),
+    ),
+    (
+        seen(clocks=(ClockOffset(owner="broker 1", ahead_ms=1_500, error_ms=100),)),
+        of_source("A16", "broker 1", labels={"observer": "clocks"}, for_ms=5_000),
+    ),
+    (
+        seen(announced_commits=(LEFT,)),
+        of(
+            *("A17", f"{JOB}|41", "application eu/orders", WARNING, "/batch?pipeline=eu%2Forders&number=41"),
+            **{"labels": {"pipeline": "eu/orders"} | BATCH, "for_ms": 60_000},
+        ),
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("snapshot", "whole"),
-    [
-        (
-            of_transaction(50_000, *DECIDED),
-            of("A1", KEY, PIPELINE, CRITICAL, PAGE, labels=OURS, remedy=Remedy.COMMIT),
-        ),
-        (
-            of_transaction(50_000, *FOREIGN),
-            of("A1", FLINK_KEY, "application flink-orders", WARNING, FLINK_PAGE, labels=FLINKS),
-        ),
-        (
-            of_transaction(50_000, *DECIDED),
-            of("A2", KEY, PIPELINE, CRITICAL, PAGE, labels=OURS, remedy=Remedy.COMMIT),
-        ),
-        (
-            of_flink(Verdict.COMMIT_IT, may_commit=True),
-            of("A2", FLINK_KEY, "application flink-orders", CRITICAL, FLINK_PAGE, labels=FLINKS, remedy=Remedy.COMMIT),
-        ),
-        (
-            seen(hanging=(HANGING,)),
-            of(
-                "A3",
-                "my-topic-12|7|2",
-                "application producer 7",
-                CRITICAL,
-                "/partition?topic=my-topic&partition=12",
-                labels={"partition": "my-topic-12"},
-                for_ms=10_000,
-            ),
-        ),
-        (
-            seen(blocked=(BLOCKED,)),
-            of(
-                "A4",
-                "my-topic-12",
-                "topic my-topic",
-                WARNING,
-                "/partition?topic=my-topic&partition=12",
-                labels={"partition": "my-topic-12"},
-            ),
-        ),
-        (
-            seen(blocked=(BEHIND,)),
-            of(
-                "A4",
-                "my-topic-12",
-                "topic my-topic",
-                WARNING,
-                "/partition?topic=my-topic&partition=12",
-                labels={"partition": "my-topic-12", "transaction": "ip-count-0-1"},
-            ),
-        ),
-        (
-            changed(of_transaction(50_000, *DECIDED), blocked=(BEHIND,)),
-            of(
-                "A4",
-                "my-topic-12",
-                PIPELINE,
-                WARNING,
-                "/partition?topic=my-topic&partition=12",
-                labels={"partition": "my-topic-12", "transaction": "ip-count-0-1", "pipeline": PREFIX},
-                remedy=Remedy.COMMIT,
-            ),
-        ),
-        (
-            seen(aborts=ABORTS),
-            of("A5", "a/b", "application a/b", WARNING, "/pipeline?name=a%2Fb", labels={"pipeline": "a/b"}),
-        ),
-        (
-            seen(checkpoints=(FAILING,), pipelines=KNOWN, drivers=RUNS),
-            of(
-                "A6",
-                PREFIX,
-                PIPELINE,
-                CRITICAL,
-                f"/pipeline?name={PREFIX}",
-                labels={"pipeline": PREFIX, "batch": "41"},
-                remedy=Remedy.RESTART,
-            ),
-        ),
-        (
-            changed(of_transaction(90_000, *LOST, latest_run_offset=0), drivers=RUNS),
-            of("A7", KEY, PIPELINE, CRITICAL, PAGE, labels=OURS, remedy=Remedy.RESTART),
-        ),
-        (
-            loss(LossVerdict.LOST),
-            of(
-                "A7",
-                FLINK_KEY,
-                "application flink-orders",
-                CRITICAL,
-                FLINK_PAGE,
-                labels=FLINKS,
-            ),
-        ),
-        (
-            seen(id_leaks=(leaking("a/b", 9, "new ids"),)),
-            of(
-                "A8",
-                "a/b",
-                "application a/b",
-                WARNING,
-                "/pipeline?name=a%2Fb",
-                labels={"pipeline": "a/b"},
-                for_ms=60_000,
-            ),
-        ),
-        (
-            seen(observers=(DOWN,)),
-            of("A9", "lifecycle events", SOURCES_GROUP, WARNING, "/collector", labels={"observer": "lifecycle events"}),
-        ),
-        (
-            seen(one_sided=(ONE_SIDED,), drivers=RUNS),
-            of(
-                "A10",
-                f"{PREFIX}|41",
-                PIPELINE,
-                CRITICAL,
-                f"/batch?pipeline={PREFIX}&number=41",
-                labels={"pipeline": PREFIX, "batch": "41"},
-                remedy=Remedy.RESTART,
-                for_ms=10_000,
-            ),
-        ),
-        (
-            seen(log_settings=FINITE),
-            of(
-                "A11",
-                "transaction_decisions",
-                SOURCES_GROUP,
-                CRITICAL,
-                "/collector",
-                labels={"observer": "decision log"},
-            ),
-        ),
-        (
-            loss(LossVerdict.DUPLICATED),
-            of(
-                "A12",
-                FLINK_KEY,
-                "application flink-orders",
-                CRITICAL,
-                FLINK_PAGE,
-                labels=FLINKS,
-            ),
-        ),
-        (
-            standing(acts=(ACT,)),
-            of("A13", "save", STANDING_ORDERS_GROUP, WARNING, "", labels={"standing_order": "save"}),
-        ),
-        (
-            standing(held=(HELD,)),
-            of("A14", "save", STANDING_ORDERS_GROUP, CRITICAL, "", labels={"standing_order": "save"}, for_ms=3_000),
-        ),
-        (
-            seen(unread_checkpoints=(unread("eu/orders"),)),
-            of(
-                "A15",
-                "flink checkpoints eu|/s/job",
-                SOURCES_GROUP,
-                WARNING,
-                "/collector",
-                labels={"observer": "flink checkpoints eu", "pipeline": "eu/orders"},
-                for_ms=15_000,
-            ),
-        ),
-        (
-            seen(unread_checkpoints=(unread(""),)),
-            of(
-                "A15",
-                "flink checkpoints eu|/s/job",
-                SOURCES_GROUP,
-                WARNING,
-                "/collector",
-                labels={"observer": "flink checkpoints eu"},
-                for_ms=15_000,
-            ),
-        ),
-        (
-            seen(clocks=(ClockOffset(owner="broker 1", ahead_ms=1_500, error_ms=100),)),
-            of(
-                "A16",
-                "broker 1",
-                SOURCES_GROUP,
-                WARNING,
-                "/collector",
-                labels={"observer": "clocks"},
-                for_ms=5_000,
-            ),
-        ),
-        (
-            seen(announced_commits=(LEFT,)),
-            of(
-                "A17",
-                f"{JOB}|41",
-                "application eu/orders",
-                WARNING,
-                "/batch?pipeline=eu%2Forders&number=41",
-                labels={"pipeline": "eu/orders", "batch": "41"},
-                for_ms=60_000,
-            ),
-        ),
-    ],
+    WHOLE,
     ids=lambda value: value.rule if isinstance(value, Finding) else "",
 )
 def test_what_is_found_is_whole(snapshot: Situation, whole: Finding) -> None:
