@@ -31,3 +31,9 @@ def job(
         restored_number=restored, restored_ms=at,
     )  # fmt: skip
     return replace(seen, **fields)
+
+
+def of_state(state: str) -> tuple[FlinkJob, FlinkCheckpoint]:
+    """Return a job of this state that is called by it, and a checkpoint of it that is under way."""
+    under_way = checkpoint(7, FlinkStatus.IN_PROGRESS, cluster="f", job=state, job_name=state, triggered_ms=T0 + 1)
+    return job(state, state, cluster="f", name=state, started_ms=T0, changed_ms=T0), under_way

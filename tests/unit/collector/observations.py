@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from indoubt.collector.facts.fold import apply
 from indoubt.collector.facts.state import State
@@ -37,6 +37,9 @@ from indoubt.lifecycle.decisions import (
 from indoubt.lifecycle.events import EventType, LifecycleEvent, encode
 from indoubt.lifecycle.identity import Handle
 from indoubt.lifecycle.states import TransactionState
+
+if TYPE_CHECKING:
+    from indoubt.collector.views.current_state import CurrentState
 
 T0 = 1_795_000_000_000
 PREFIX, CHECKPOINT_ID = "ip-count", "checkpoint-1"
@@ -178,6 +181,12 @@ def event(type_: EventType, at: int, **data: Any) -> EventSeen:
             id=f"{type_}{at}",
         )
     )
+
+
+def observe(current: CurrentState, *seen: Observation) -> None:
+    """Have a collector see these, from the beginning of a source of their own."""
+    positions = (Position(source="s", partition=0, offset=offset) for offset in range(len(seen)))
+    current.observe([Observed(position=at, observation=one) for at, one in zip(positions, seen, strict=True)])
 
 
 def told(number: int) -> Observed:

@@ -25,15 +25,14 @@ from indoubt.collector.notify.state_machine import AlertState
 from indoubt.collector.notify.store import MAX_SHOWN, AlertStore
 from indoubt.collector.observe.source import ObserverState, ObserverStatus
 from indoubt.collector.records.facts import CheckpointFacts
-from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
-from indoubt.collector.records.observations import Observed, Position
 from indoubt.collector.runtime.clock import now_ms
-from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
 from indoubt.collector.views import aborts_and_losses
 from indoubt.collector.views.current_state import CurrentState
 from tests.unit.collector.assessments import changed, look, situation_at
-from tests.unit.collector.observations import T0, broker_record, decided, handle, observer_of, run_started
+from tests.unit.collector.flink_observations import of_state
+from tests.unit.collector.observations import T0, broker_record, decided, handle, observe, observer_of, run_started
 
 SETTINGS = AlertSettings(keep_firing_ms=0, group_wait_ms=0, group_interval_ms=0)
 HELD = OneSidedBatch(pipeline="p", batch=41, done_in=("kafka",), missing_in=("mysql",), since_ms=0)
@@ -295,30 +294,12 @@ def test_which_pipelines_checkpoints_cannot_be_seen(pipeline: str, told_by: str,
     assert unobserved_pipelines(seen) == set()
 
 
-def test_a_flink_job_that_failed_is_found_and_a_cancelled_one_is_not(tmp_path: Path) -> None:
-    store = Store(tmp_path / "history.duckdb")
-    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
-    for number, state in enumerate(("FAILED", "CANCELED", "FINISHED", "GONE", "RUNNING")):
-        job = FlinkJob(cluster="f", job=state, name=state, state=state, started_ms=1, changed_ms=5)
-        under_way = FlinkCheckpoint(
-            cluster="f",
-            job=state,
-            job_name=state,
-            number=7,
-            status=FlinkStatus.IN_PROGRESS,
-            kind=FlinkKind.CHECKPOINT,
-            triggered_ms=2,
-        )
-        positions = (Position(source="flink f", partition=0, offset=2 * number + n) for n in (0, 1))
-        seen = [
-            Observed(position=position, observation=one)
-            for position, one in zip(positions, (job, under_way), strict=True)
-        ]
-        current.observe(seen)
-    seen_now = situation_at(current, [status("flink f")], SETTINGS, 3_600_000)
+def test_a_flink_job_that_failed_is_found_and_a_cancelled_one_is_not(current: CurrentState) -> None:
+    states = ("FAILED", "CANCELED", "FINISHED", "GONE", "RUNNING")
+    observe(current, *(one for state in states for one in of_state(state)))
+    seen_now = situation_at(current, [status("flink f")], SETTINGS, T0 + 3_600_000)
     troubled = {finding.subject for finding in rules.findings(seen_now) if finding.rule == "A6"}
     assert troubled == {"f/FAILED", "f/RUNNING"}
-    store.close()
 
 
 def test_savepoints_are_no_checkpoints_and_gaps_are_those_of_flink() -> None:
@@ -331,18 +312,12 @@ def test_savepoints_are_no_checkpoints_and_gaps_are_those_of_flink() -> None:
     assert managed.gap_ms == 0
 
 
-def test_what_was_aborted_is_judged_no_more_unless_it_was_decided(tmp_path: Path) -> None:
-    store = Store(tmp_path / "history.duckdb")
-    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
+def test_what_was_aborted_is_judged_no_more_unless_it_was_decided(current: CurrentState) -> None:
     current.see_decision_log(DecisionLogStatus.READABLE)
     gone = [broker_record(status, 900, transaction="gone", producer_id=7) for status in UNDONE]
     ending = broker_record(BrokerStatus.PREPARE_ABORT, 900, transaction="ending", producer_id=8)
     lost = [broker_record(status, 900) for status in UNDONE]
-    seen = [run_started(), *gone, ending, decided(1, handle()), *lost]
-    positions = (Position(source="s", partition=0, offset=n) for n in range(len(seen)))
-    current.observe(
-        [Observed(position=position, observation=one) for position, one in zip(positions, seen, strict=True)]
-    )
+    observe(current, run_started(), *gone, ending, decided(1, handle()), *lost)
 
     assert {one.view.transaction for one in current.transactions.judged(at_ms=T0 + 60_000)} == {
         "ending",
@@ -352,7 +327,6 @@ def test_what_was_aborted_is_judged_no_more_unless_it_was_decided(tmp_path: Path
     assert aborts_and_losses.abort_clues(current, T0 + 901) == ([], 0)
     seen_now = situation_at(current, [], SETTINGS, T0 + 60_000)
     assert {abort.transaction for abort in seen_now.read(aborts)} == {"gone", "ip-count-0-1"}
-    store.close()
 
 
 def checkpoint(number: int, **times: int) -> CheckpointFacts:

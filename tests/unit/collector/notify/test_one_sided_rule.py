@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -11,10 +10,9 @@ from indoubt.collector.assess import rules
 from indoubt.collector.assess.rules.batches import one_sided
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.config.alerts import AlertSettings
-from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
-from indoubt.collector.records.observations import BranchProof, Observation, Observed, Position
-from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.records.observations import BranchProof, Observation
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.decisions import Settled
 from indoubt.lifecycle.events import EventType
@@ -31,6 +29,7 @@ from tests.unit.collector.observations import (
     decided,
     event,
     handle,
+    observe,
     outcome,
     run_started,
     transaction_event,
@@ -52,19 +51,14 @@ MYSQL_DONE = (branch_gone(MYSQL, BranchProof.COMMITTED), outcome(2, MYSQL, Settl
 
 
 @pytest.fixture
-def take_snapshot(tmp_path: Path) -> Iterator[TakeSnapshot]:
-    store = Store(tmp_path / "history.duckdb")
-    current = CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+def take_snapshot(current: CurrentState) -> TakeSnapshot:
     current.see_decision_log(DecisionLogStatus.READABLE)
 
     def seen(*observations: Observation, at: int) -> Situation:
-        positions = (Position(source="s", partition=0, offset=n) for n in range(len(observations)))
-        pairs = zip(positions, observations, strict=True)
-        current.observe([Observed(position=position, observation=one) for position, one in pairs])
+        observe(current, *observations)
         return situation_at(current, [], AlertSettings(), T0 + at)
 
-    yield seen
-    store.close()
+    return seen
 
 
 @pytest.mark.parametrize(

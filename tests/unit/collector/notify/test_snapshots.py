@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, chain
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,10 +28,9 @@ from indoubt.collector.facts.transactional_ids import LEAK_STALE_IDS
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.source import ObserverState, ObserverStatus
 from indoubt.collector.records.facts import CheckpointFacts
-from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.log_settings import LogSettings
-from indoubt.collector.records.observations import CheckpointFile, CheckpointFileKind, Observation, Observed, Position
+from indoubt.collector.records.observations import CheckpointFile, CheckpointFileKind
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.abort_causes import AbortClues
 from indoubt.collector.verdicts.data_loss import Loss, LossVerdict
@@ -43,8 +41,9 @@ from indoubt.lifecycle.durations import HOUR_MS
 from indoubt.lifecycle.events import EventType
 from indoubt.lifecycle.verdicts import AbortCause, Certainty, Verdict
 from tests.unit.collector.assessments import situation_at
+from tests.unit.collector.flink_observations import of_state
 from tests.unit.collector.notify.test_evaluator import status
-from tests.unit.collector.observations import PREFIX, T0, broker_record, event, only_view, run_started
+from tests.unit.collector.observations import PREFIX, T0, broker_record, event, observe, only_view, run_started
 from tests.unit.collector.partition_sightings import partition_findings
 
 
@@ -189,15 +188,10 @@ def test_aborts_since_a_time_are_recent_and_what_is_open_is_none() -> None:
     assert recent_aborts(clues, T0 + 900) == []
 
 
-def test_a_snapshot_shows_what_is_there_and_what_cannot_be_seen(tmp_path: Path) -> None:
-    store = Store(tmp_path / "history.duckdb")
-    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
-    current.see_decision_log(DecisionLogStatus.READABLE)
+def test_a_snapshot_shows_what_is_there_and_what_cannot_be_seen(current: CurrentState) -> None:
     failed = event(EventType.CHECKPOINT_FAILED, 900, batch=1)
     ghost = event(EventType.CHECKPOINT_FAILED, 900, batch=1, pipeline="ghost")
-    told = [run_started(), broker_record(BrokerStatus.ONGOING, 0), failed, ghost]
-    positions = (Position(source="s", partition=0, offset=n) for n in range(len(told)))
-    current.observe([Observed(position=at, observation=one) for at, one in zip(positions, told, strict=True)])
+    observe(current, run_started(), broker_record(BrokerStatus.ONGOING, 0), failed, ghost)
     down, absent = status("lifecycle events", ObserverState.DOWN), status("decision log", ObserverState.ABSENT)
     partitions = partition_findings()
     found = situation_at(current, [down, absent], AlertSettings(), T0 + 60_000, partitions)
@@ -209,21 +203,12 @@ def test_a_snapshot_shows_what_is_there_and_what_cannot_be_seen(tmp_path: Path) 
     assert found.read(unavailable_sources) == {Source.CHECKPOINTS}
     assert found.read(blocked_readers) == blocked_partitions(partitions)
     assert [(one.producer_id, one.is_named) for one in found.read(hanging)] == [(7, False)]
-    store.close()
 
 
 @pytest.fixture
-def current(tmp_path: Path) -> Iterator[CurrentState]:
-    store = Store(tmp_path / "history.duckdb")
-    made = CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
-    made.see_decision_log(DecisionLogStatus.READABLE)
-    yield made
-    store.close()
-
-
-def observe(current: CurrentState, *observations: Observation) -> None:
-    positions = (Position(source="s", partition=0, offset=n) for n in range(len(observations)))
-    current.observe([Observed(position=at, observation=one) for at, one in zip(positions, observations, strict=True)])
+def current(current: CurrentState) -> CurrentState:
+    current.see_decision_log(DecisionLogStatus.READABLE)
+    return current
 
 
 def snapshot(current: CurrentState, at: int, *observers: ObserverStatus, **given: Any) -> Situation:
@@ -261,20 +246,10 @@ def test_a_snapshot_has_the_applications_whose_ids_leak_and_no_others(current: C
 
 
 def test_a_snapshot_names_the_pipelines_whose_checkpoints_cannot_be_seen(current: CurrentState) -> None:
-    observe(current, run_started(), event(EventType.CHECKPOINT_STARTED, 900, batch=1), *checkpoint_of_flink("RUNNING"))
+    observe(current, run_started(), event(EventType.CHECKPOINT_STARTED, 900, batch=1), *of_state("RUNNING"))
     assert snapshot(current, 1_000, status("flink f")).read(unobserved_pipelines) == frozenset()
     dark = snapshot(current, 1_000, status("flink f", ObserverState.DOWN))
     assert (dark.read(unobserved_pipelines), dark.read(unavailable_sources)) == ({"f/RUNNING"}, frozenset())
-
-
-def checkpoint_of_flink(state: str) -> tuple[Observation, Observation]:
-    """Return a job of this state that is called by it, and a checkpoint of it that is under way."""
-    job = FlinkJob(cluster="f", job=state, name=state, state=state, started_ms=T0, changed_ms=T0)
-    under_way = FlinkCheckpoint(
-        cluster="f", job=state, job_name=state, number=7, status=FlinkStatus.IN_PROGRESS, kind=FlinkKind.CHECKPOINT,
-        triggered_ms=T0 + 1,
-    )  # fmt: skip
-    return job, under_way
 
 
 def test_of_pipelines_whose_newest_checkpoint_completed_no_more_is_asked(current: CurrentState) -> None:
@@ -302,13 +277,10 @@ def test_a_snapshot_names_the_application_of_what_hangs(current: CurrentState) -
     assert [(one.application, one.is_named) for one in held] == [("shop", True)]
 
 
-def test_checkpoints_in_a_directory_count_though_no_run_of_their_pipeline_is_known(tmp_path: Path) -> None:
-    store = Store(tmp_path / "history.duckdb")
+def test_checkpoints_in_a_directory_count_though_no_run_of_their_pipeline_is_known(store: Store) -> None:
     current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
     planned = CheckpointFile(pipeline="words", number=4, kind=CheckpointFileKind.OFFSETS, at_ms=T0, modified_ns=1)
     claimed = event(EventType.CHECKPOINT_STARTED, 0, batch=1)
-    for offset, observation in enumerate((planned, claimed)):
-        current.observe([Observed(position=Position(source="s", partition=0, offset=offset), observation=observation)])
+    observe(current, planned, claimed)
     found = situation_at(current, [], AlertSettings(), T0 + 60_000).read(checkpoint_histories)
     assert [(one.pipeline, one.newest.number) for one in found] == [("words", 4)], "events alone claim the other"
-    store.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,35 +15,26 @@ from indoubt.collector.assess import rules
 from indoubt.collector.assess.findings import Finding
 from indoubt.collector.assess.rules.sources import unread_checkpoints
 from indoubt.collector.config.alerts import AlertSettings
-from indoubt.collector.history.store import Store
 from indoubt.collector.observe import flink_committables, flink_store_reader
 from indoubt.collector.observe.flink_checkpoint_store import CheckpointStore
 from indoubt.collector.observe.flink_committables import FlinkCommittablesReader
 from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import METADATA_LIMIT
 from indoubt.collector.records.formats.flink_records import UnreadCheckpoint
-from indoubt.collector.records.observations import Observed, Position
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.errors import ResourceManagerError
 from tests.unit.collector.assessments import look, situation_at
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.notify.test_evaluator import status
+from tests.unit.collector.observations import observe
 from tests.unit.collector.records.flink_metadata_recordings import RECORDED
 
 JOB = "a" * 32
 LIMIT_S = 30.0
 NOBODY_READS = "/proc/sys/vm/compact_memory"
 """A file that Linux lets nobody read, root neither."""
-
-
-@pytest.fixture
-def current(tmp_path: Path) -> Iterator[CurrentState]:
-    store = Store(tmp_path / "history.duckdb")
-    yield CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
-    store.close()
 
 
 @pytest.fixture(autouse=True)
@@ -134,7 +125,7 @@ def test_it_is_named_by_its_job_where_that_is_known(current: CurrentState, tmp_p
     reading.read_new()
     (finding,) = found(current, reading)
     assert "pipeline" not in finding.labels
-    current.observe([Observed(position=Position(source="flink", partition=0, offset=0), observation=job(JOB))])
+    observe(current, job(JOB))
     (named,) = found(current, reading)
     assert named.labels["pipeline"] == f"{CLUSTER}/orders"
     assert named.key == finding.key
@@ -153,13 +144,7 @@ def test_what_was_unread_stays_so_while_its_directory_cannot_be_listed(current: 
 
 
 def test_a_directory_that_rest_reported_and_that_cannot_be_reached_is_found(current: CurrentState) -> None:
-    told = [job(JOB), checkpoint(3, job=JOB, path=f"oss://bucket/{JOB}/chk-3")]
-    current.observe(
-        [
-            Observed(position=Position(source="flink", partition=0, offset=at), observation=one)
-            for at, one in enumerate(told)
-        ]
-    )
+    observe(current, job(JOB), checkpoint(3, job=JOB, path=f"oss://bucket/{JOB}/chk-3"))
     reading = reader(current)
     reading.read_new()
     (finding,) = found(current, reading)
@@ -170,13 +155,7 @@ def test_a_directory_that_rest_reported_and_that_hangs_is_found(
     current: CurrentState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where = put(tmp_path / JOB / "chk-3", 100)
-    told = [job(JOB), checkpoint(3, job=JOB, path=str(where))]
-    current.observe(
-        [
-            Observed(position=Position(source="flink", partition=0, offset=at), observation=one)
-            for at, one in enumerate(told)
-        ]
-    )
+    observe(current, job(JOB), checkpoint(3, job=JOB, path=str(where)))
     goes_on = threading.Event()
     read_new = CheckpointStore.read_new
 
@@ -209,8 +188,7 @@ def test_unread_ones_stand_by_their_directory_under_who_reads_it(current: Curren
         UnreadCheckpoint("s3://flink/savepoints/two", second, 5, "denied"),
     ]
     current.flink.see_out_of_reach(CLUSTER, {}, unread)
-    for offset, each in enumerate((job(first), job(second, name="bills"))):
-        current.observe([Observed(position=Position(source="flink", partition=0, offset=offset), observation=each)])
+    observe(current, job(first), job(second, name="bills"))
     asks = status(f"{ObserverKind.FLINK.value} {CLUSTER}")
     reads = replace(asks, kind=ObserverKind.FLINK_CHECKPOINTS)
     found = unread_checkpoints(look(0, current=current, observers=[asks, reads]))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from indoubt.collector.act.orders.audit import Intent
@@ -12,11 +9,9 @@ from indoubt.collector.act.orders.flink_commit import KIND
 from indoubt.collector.act.orders.outcome_probes import OutcomeProbes
 from indoubt.collector.act.orders.participants import KafkaParticipant, Participants
 from indoubt.collector.act.orders.plan import OrderContext, PlannedAction, target_of
-from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
-from indoubt.collector.records.observations import Observation, Observed, Position
+from indoubt.collector.records.observations import Observation
 from indoubt.collector.records.orders import StepOutcome
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.events import EventType
 from indoubt.lifecycle.orders import Action
@@ -29,6 +24,7 @@ from tests.unit.collector.observations import (
     broker_record,
     decided,
     handle,
+    observe,
     run_started,
     transaction_event,
 )
@@ -52,19 +48,9 @@ ABORTED = (
 TOLD = (transaction_event(EventType.TRANSACTION_COMMITTED, 950),)
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path / "history.duckdb")
-    yield made
-    made.close()
-
-
-def end(store: Store, kind: str, *seen: Observation) -> StepOutcome:
+def end(current: CurrentState, kind: str, *seen: Observation) -> StepOutcome:
     """Return what a read-only collector, which asks nobody, makes of what it saw."""
-    current = CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
-    for number, observation in enumerate(seen):
-        position = Position(source="test", partition=0, offset=number)
-        current.observe([Observed(position=position, observation=observation, raw="{}")])
+    observe(current, *seen)
     participants = Participants({"kafka": KafkaParticipant(KafkaResourceManager(NOBODY))})
     context = OrderContext(current=current, participants=participants, log=DecisionLog(NOBODY), limit_s=0.1)
     planned = PlannedAction(key=KEY, description="", target=target_of(kind, handle(), PREFIX, batch_attempt()))
@@ -105,6 +91,6 @@ def end(store: Store, kind: str, *seen: Observation) -> StepOutcome:
     ],
 )
 def test_only_what_the_coordinator_or_the_decision_log_shows_is_an_end(
-    store: Store, kind: str, seen: tuple[Observation, ...], outcome: StepOutcome
+    current: CurrentState, kind: str, seen: tuple[Observation, ...], outcome: StepOutcome
 ) -> None:
-    assert end(store, kind, *seen) is outcome
+    assert end(current, kind, *seen) is outcome

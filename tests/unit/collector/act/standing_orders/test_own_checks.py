@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pytest
 
 from indoubt.collector.act.standing_orders.own_checks import OwnChecks, Owners
-from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import Observation
 from indoubt.collector.records.orders import Order
-from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.errors import ResourceManagerError
 from indoubt.lifecycle.orders import Action
@@ -21,8 +19,7 @@ from indoubt.resource_managers.kafka.answers import NO_LEADER
 from indoubt.resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 from indoubt.resource_managers.kafka.partitions import Answers
 from indoubt.resource_managers.protocol import OpenTransactionView
-from tests.unit.collector.observations import T0, broker_record, decided, handle, run_started
-from tests.unit.collector.serve.api.served_api import observed
+from tests.unit.collector.observations import T0, broker_record, decided, handle, observe, run_started
 
 OURS: tuple[Observation, ...] = (run_started(0), broker_record(BrokerStatus.ONGOING, 0), decided(1, handle()))
 NOW = OpenTransactionView(
@@ -58,16 +55,9 @@ class Answering:
         return Answers(found={self.group.group: replace(self.group, at_ms=at_ms)}, failed={})
 
 
-@pytest.fixture
-def current(tmp_path: Path) -> Iterator[CurrentState]:
-    store = Store(tmp_path / "history.duckdb")
-    yield CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
-    store.close()
-
-
 def why_not(current: CurrentState, answers: Answering, *seen: Observation, act: Action = Action.COMMIT) -> str:
     current.see_decision_log(DecisionLogStatus.READABLE)
-    current.observe([observed(number, observation) for number, observation in enumerate(seen)])
+    observe(current, *seen)
     (judged,) = current.transactions.judged(settled=True)
     owners = Owners(broker=answers, members=answers.members, flink=dict)  # type: ignore[arg-type]
     checks = OwnChecks(current, owners, is_stopped=lambda: answers.stopped, clock_doubt=lambda: answers.clock)
