@@ -6,6 +6,7 @@ The doubles here keep prepared branches in memory and behave as the Protocol say
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from indoubt.lifecycle.identity import Fingerprint, Handle, Marker
 from indoubt.lifecycle.outcomes import Committed, Lost, RetryLater, RolledBack
 from indoubt.resource_managers.global_transaction import ResourceManagers
 from indoubt.resource_managers.protocol import OpenTransactionView, Readiness, SlotAttempt, nothing
+from tests.unit.lifecycle.test_identity import HANDLE
 
 MARKER = Marker(batch=7, attempt=3, checkpoint_id="l")
 SLOT = SlotAttempt(prefix="p", slot=0, marker=MARKER)
@@ -109,19 +111,8 @@ class InMemory:
 
 
 def handle(name: str, fingerprint: str = "1:0", rows: int = 1, slot: int = 0) -> Handle:
-    return Handle(
-        resource_manager=name,
-        transaction=f"{name}-{slot}",
-        producer_id=None,
-        producer_epoch=None,
-        slot=slot,
-        rows=rows,
-        bytes=rows,
-        fingerprint=fingerprint,
-        opened_at_ms=0,
-        prepared_at_ms=0,
-        timeout_ms=0,
-    )
+    of = {"producer_id": None, "producer_epoch": None, "timeout_ms": 0, "fingerprint": fingerprint, "rows": rows}
+    return replace(HANDLE, resource_manager=name, transaction=f"{name}-{slot}", slot=slot, **of)
 
 
 def view(name: str) -> OpenTransactionView:

@@ -12,7 +12,6 @@ from functools import partial
 import pytest
 
 from indoubt.lifecycle.decision_ledger import DecisionLedger
-from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted
 from indoubt.lifecycle.errors import CheckpointUnwritable, MalformedRecord, SettingsError
 from indoubt.pipeline.checkpoints.checkpoint_directory import (
     FILE,
@@ -24,6 +23,8 @@ from indoubt.pipeline.checkpoints.checkpoint_directory import (
     check_history,
 )
 from indoubt.pipeline.config.settings import PipelineSettings
+from tests.unit.lifecycle.decision_records import decision, run
+from tests.unit.lifecycle.ledgers import fold
 
 CHECKPOINT_ID = CheckpointIdentity(
     checkpoint_id="L", prefix="p", sink="out", decisions="log", location="file:///a", sources={"in": ["i"]}
@@ -127,15 +128,7 @@ def test_a_file_that_appears_between_two_polls_finishes_no_batch(tmp_path, monke
 
 
 def ledger_of(*batches: int) -> DecisionLedger:
-    ledger = DecisionLedger()
-    ledger.apply(0, RunStarted(prefix="p", checkpoint_id="L", run="r", at_ms=0))
-    for offset, batch in enumerate(batches, start=1):
-        batch_attempt = BatchAttempt(checkpoint_id="L", batch=batch, attempt=0)
-        ledger.apply(
-            offset,
-            Decision(prefix="p", batch_attempt=batch_attempt, ruling=Ruling.COMMIT, handles=(), who="r", at_ms=0),
-        )
-    return ledger
+    return fold(enumerate([run(), *(decision(0, batch=batch, handles=()) for batch in batches)]))
 
 
 @pytest.mark.parametrize(

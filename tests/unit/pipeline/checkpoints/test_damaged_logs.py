@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from indoubt.lifecycle.decision_ledger import DecisionLedger
-from indoubt.lifecycle.decisions import BatchAttempt, Decision, Outcome, Ruling, RunStarted, Settled
+from indoubt.lifecycle.decisions import Settled
 from indoubt.lifecycle.errors import SettingsError
-from indoubt.lifecycle.identity import Handle
 from indoubt.pipeline.checkpoints.checkpoint_directory import CheckpointDirectory
 from indoubt.pipeline.checkpoints.damaged_logs import FINISHED, Written, check_logs, written_by
 from indoubt.pipeline.config.settings import PipelineSettings
+from tests.unit.lifecycle.decision_records import decision, outcome, run
+from tests.unit.lifecycle.ledgers import fold
+from tests.unit.lifecycle.test_identity import HANDLE
 from tests.unit.pipeline.checkpoints.advised_steps import steps
 from tests.unit.pipeline.checkpoints.spark_logs import COMMIT, COMMIT_V2, OFFSET, OFFSET_V2, spark_logs
 
@@ -198,51 +200,23 @@ def test_first_batches_without_a_decision_begin_anew(tmp_path, batches):
 
 
 def test_the_log_says_what_is_written_once_it_decided_something():
-    ledger = DecisionLedger()
-    ledger.apply(0, RunStarted(prefix="p", checkpoint_id="L", run="r", at_ms=0))
+    ledger = fold([(0, run())])
     assert written_by(ledger, "L") is None, "earlier batches may be another checkpoint id's"
     empty = copy.deepcopy(ledger)
-    nothing = BatchAttempt(checkpoint_id="L", batch=2, attempt=0)
-    empty.apply(1, Decision(prefix="p", batch_attempt=nothing, ruling=Ruling.COMMIT, handles=(), who="r", at_ms=0))
+    empty.apply(1, decision(0, batch=2, handles=()))
     assert written_by(empty, "L") == Written(last=2, is_settled=False)
-    one, other = handle(0), handle(1)
-    attempt = BatchAttempt(checkpoint_id="L", batch=3, attempt=0)
-    ledger.apply(
-        1, Decision(prefix="p", batch_attempt=attempt, ruling=Ruling.COMMIT, handles=(one, other), who="r", at_ms=0)
-    )
+    one, other, replayed = (replace(HANDLE, transaction=f"p-{slot}-0") for slot in range(3))
+    decided = decision(0, batch=3, handles=(one, other))
+    ledger.apply(1, decided)
     assert written_by(ledger, "L") == Written(last=3, is_settled=False)
-    ledger.apply(2, outcome(attempt, one, Settled.COMMITTED))
+    ledger.apply(2, outcome(decided, Settled.COMMITTED, one))
     assert written_by(ledger, "L") == Written(last=3, is_settled=False)
     lost = copy.deepcopy(ledger)
-    lost.apply(3, outcome(attempt, other, Settled.LOST))
+    lost.apply(3, outcome(decided, Settled.LOST, other))
     assert written_by(lost, "L") == Written(last=3, is_settled=False)
-    again = BatchAttempt(checkpoint_id="L", batch=3, attempt=4)
-    lost.apply(4, RunStarted(prefix="p", checkpoint_id="L", run="s", at_ms=0))
-    replayed = handle(2)
-    lost.apply(
-        5, Decision(prefix="p", batch_attempt=again, ruling=Ruling.COMMIT, handles=(replayed,), who="s", at_ms=0)
-    )
-    lost.apply(6, outcome(again, replayed, Settled.COMMITTED))
+    again = decision(4, batch=3, handles=(replayed,))
+    for offset, record in enumerate((run(), again, outcome(again, Settled.COMMITTED, replayed)), 4):
+        lost.apply(offset, record)
     assert written_by(lost, "L") == Written(last=3, is_settled=True), "the last decision lists all that was missing"
-    ledger.apply(3, outcome(attempt, other, Settled.COMMITTED))
+    ledger.apply(3, outcome(decided, Settled.COMMITTED, other))
     assert written_by(ledger, "L") == Written(last=3, is_settled=True)
-
-
-def handle(slot: int) -> Handle:
-    return Handle(
-        resource_manager="kafka",
-        transaction=f"p-{slot}-0",
-        producer_id=1,
-        producer_epoch=0,
-        slot=slot,
-        rows=1,
-        bytes=1,
-        fingerprint="f",
-        opened_at_ms=0,
-        prepared_at_ms=0,
-        timeout_ms=60_000,
-    )
-
-
-def outcome(attempt: BatchAttempt, of: Handle, settled: Settled) -> Outcome:
-    return Outcome(prefix="p", batch_attempt=attempt, handle_keys=(of.key,), settled=settled, who="r", at_ms=0)

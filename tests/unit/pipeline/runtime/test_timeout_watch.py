@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 from indoubt.lifecycle.identity import Handle
 from indoubt.pipeline.runtime.timeout_watch import TimeoutWatch
+from tests.unit.lifecycle.test_identity import HANDLE
 
 LIMIT_S = 20.0
 
 
 def handle(timeout_ms: int, slot: int = 0, age_ms: int = 0) -> Handle:
-    return Handle(
-        resource_manager="kafka",
-        transaction=f"p-{slot}-0",
-        producer_id=1,
-        producer_epoch=0,
-        slot=slot,
-        rows=0,
-        bytes=0,
-        fingerprint="",
-        opened_at_ms=time.time_ns() // 1_000_000 - age_ms,
-        prepared_at_ms=0,
-        timeout_ms=timeout_ms,
-    )
+    opened_at_ms = time.time_ns() // 1_000_000 - age_ms
+    return replace(HANDLE, transaction=f"p-{slot}-0", slot=slot, opened_at_ms=opened_at_ms, timeout_ms=timeout_ms)
 
 
 def test_each_transaction_is_reported_once_with_its_age():

@@ -2,42 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from indoubt.lifecycle.decision_ledger import DecisionLedger
-from indoubt.lifecycle.decisions import BatchAttempt, Decision, Ruling, RunStarted, Settled
+from indoubt.lifecycle.decisions import DecisionRecord, Settled
 from indoubt.lifecycle.errors import NotDeterministic
 from indoubt.lifecycle.identity import Handle
 from indoubt.pipeline.sink.replay import BranchPlan, ReplayPlan, plan_replay
+from tests.unit.lifecycle.decision_records import decision, run
+from tests.unit.lifecycle.test_identity import HANDLE
 
 
 def handle(slot: int, fingerprint: str, epoch: int = 0, held_by: str = "kafka") -> Handle:
     kafka = held_by == "kafka"
-    return Handle(
+    return replace(
+        HANDLE,
         resource_manager=held_by,
         transaction=f"p-{slot}-0" if kafka else f"p:7:{epoch}:{slot}:00000000",
         producer_id=100 + slot if kafka else None,
         producer_epoch=epoch if kafka else None,
-        slot=slot,
-        rows=1,
-        bytes=1,
         fingerprint=fingerprint,
-        opened_at_ms=0,
-        prepared_at_ms=0,
-        timeout_ms=60_000,
+        slot=slot,
     )
 
 
 def ledger_of(*attempts: tuple[Handle, ...], batch: int = 7) -> DecisionLedger:
-    ledger, offset = DecisionLedger(), 0
+    records: list[DecisionRecord] = []
     for handles in attempts:
-        ledger.apply(offset, RunStarted(prefix="p", checkpoint_id="l", run=str(offset), at_ms=0))
-        batch_attempt = BatchAttempt(checkpoint_id="l", batch=batch, attempt=offset)
-        decision = Decision(
-            prefix="p", batch_attempt=batch_attempt, ruling=Ruling.COMMIT, handles=handles, who="x", at_ms=0
-        )
-        assert ledger.apply(offset + 1, decision)
-        offset += 2
+        records += [run("l"), decision(len(records), batch=batch, checkpoint_id="l", handles=handles)]
+    ledger = DecisionLedger()
+    assert all(ledger.apply(offset, record) for offset, record in enumerate(records))
     return ledger
 
 
