@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from indoubt.app.client.audit_entries import AuditEntry
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components.time_text import amount, duration, exact_time
 from indoubt.app.components.verdict_signs import outcome_sign
 from indoubt.lifecycle.rows.alerts import AlertRow

@@ -19,7 +19,7 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_errors import CollectorError, Failure
-from indoubt.app.client.collector_rows import Orderable
+from indoubt.app.client.order_client import Orderable
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import since
 from indoubt.app.dialogs import order_form, run_lines

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from indoubt.app import live
 from indoubt.app.client.collector_errors import CollectorError
-from indoubt.app.client.collector_rows import Orderable
+from indoubt.app.client.order_client import Orderable
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import key_text
 from indoubt.app.components.time_text import ago, duration

@@ -8,7 +8,7 @@ from functools import partial
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import brush, list_menu
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
@@ -90,8 +90,7 @@ def _history() -> None:
 
 def _picture(pipeline: str) -> Html:
     """Return Kafka's aborts over all the time that is known, or over the chosen one, by the chosen causes."""
-    wanted = brush.asked() | ({"pipeline": pipeline} if pipeline else {})
-    found = live.collector().abort_counts(**wanted)
+    found = live.collector().abort_counts(pipeline=pipeline, **brush.asked())
     chosen = _chosen()
     counts = {(one.bucket, one.cause.value): one.transactions for one in found.counts}
     bars = Bars(
@@ -121,8 +120,7 @@ def none_was_aborted(pipeline: str, following: str | None) -> str:
 
 def _newest(pipeline: str, after: str, **times: str) -> Rows[AbortRow]:
     """Return the newest; of the chosen causes where some are chosen, however many of others there are before them."""
-    wanted = times | ({"pipeline": pipeline} if pipeline else {})
-    return live.collector().aborts(limit=MAX_ROWS, causes=_chosen(), after=after, **wanted)
+    return live.collector().aborts(limit=MAX_ROWS, causes=_chosen(), after=after, pipeline=pipeline, **times)
 
 
 def _chosen() -> list[str]:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.incident_card import order_buttons
 from indoubt.app.components.links_and_buttons import card_with_buttons, link, silence_button

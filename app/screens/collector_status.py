@@ -9,7 +9,7 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.paging import choose_page, page_of

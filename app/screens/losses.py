@@ -12,7 +12,7 @@ from datetime import tzinfo
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el

@@ -44,7 +44,7 @@ def _newest(times: Iterable[int | None]) -> int:
 def _aborts(client: CollectorClient, of: str) -> list[int | None]:
     causes, _, pipeline = of.partition("|")
     wanted = causes.split(",") if causes else []
-    rows = client.aborts(limit=LOOKED_AT, **({"pipeline": pipeline} if pipeline else {}))
+    rows = client.aborts(limit=LOOKED_AT, pipeline=pipeline)
     return [row.at_ms for row in rows if not wanted or row.cause.value in wanted]
 
 
@@ -56,8 +56,7 @@ def _losses(client: CollectorClient, of: str) -> list[int | None]:
 
 
 def _checkpoints(client: CollectorClient, pipeline: str) -> list[int | None]:
-    wanted = {"pipeline": pipeline} if pipeline else {}
-    return [row.ended_at_ms or row.started_at_ms for row in client.checkpoints(limit=LOOKED_AT, **wanted)]
+    return [row.ended_at_ms or row.started_at_ms for row in client.checkpoints(limit=LOOKED_AT, pipeline=pipeline)]
 
 
 def _batches(client: CollectorClient, pipeline: str) -> list[int | None]:

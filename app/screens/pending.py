@@ -11,7 +11,7 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.attention_card import remedy_buttons
 from indoubt.app.components.links_and_buttons import chip, link
@@ -68,11 +68,10 @@ def _shown(client: CollectorClient, query: Query) -> list[TransactionRow]:
 def _asked(client: CollectorClient, query: Query) -> Rows[TransactionRow]:
     is_settled_too = SETTLED in query
     most = MAX_WITH_SETTLED if is_settled_too else MAX_TRANSACTIONS
-    words = {"words": query[WORDS]} if query.get(WORDS) else {}
     # The collector looks among all of them: here are only the most urgent of what it finds.
     parts = [
-        client.transactions(settled_too=is_settled_too, limit=most, **words, **verdict)
-        for verdict in [{"verdict": verdict.value} for verdict in _chosen(query)] or [{}]
+        client.transactions(settled_too=is_settled_too, limit=most, words=query.get(WORDS, ""), verdict=verdict)
+        for verdict in [verdict.value for verdict in _chosen(query)] or [""]
     ]
     return Rows((row for part in parts for row in part), sum(part.more for part in parts))
 

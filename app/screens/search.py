@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_rows import FoundPage
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
@@ -51,7 +51,7 @@ def show() -> None:
 def _search() -> None:
     filters = _filters()
     after = after_in_address()
-    found = live.collector().search(limit=rows_a_page(ROWS_A_PAGE), **filters, **({AFTER: after} if after else {}))
+    found = live.collector().search(limit=rows_a_page(ROWS_A_PAGE), after=after, **filters)
     list_menu.show("search", lambda: found, page_size=ROWS_A_PAGE)
     live.write(el("p", *_how_many(found, filters, is_first=not after), class_="how-many"))
     if found:
@@ -96,7 +96,7 @@ def _times(length_ms: int | None, before: str) -> dict[str, str]:
     return wanted
 
 
-def _how_many(found: FoundPage, filters: Mapping[str, str], *, is_first: bool) -> list[str | Html]:
+def _how_many(found: Rows[FoundTransactionRow], filters: Mapping[str, str], *, is_first: bool) -> list[str | Html]:
     if not found and found.next is not None:
         return ["Nothing among those looked at so far: press Older to look further back, or choose a shorter time."]
     if not found:

@@ -7,7 +7,7 @@ from datetime import UTC, tzinfo
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.links_and_buttons import card_with_buttons, link
 from indoubt.app.components.markup import Html, el, join, widget_token

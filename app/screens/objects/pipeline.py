@@ -11,7 +11,7 @@ import streamlit as st
 from indoubt.app import live
 from indoubt.app.client.audit_entries import AuditEntry
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import brush
 from indoubt.app.components.charts import waiting_chart
 from indoubt.app.components.incident_note import application_note

@@ -9,7 +9,7 @@ from datetime import tzinfo
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.incident_note import transaction_note
 from indoubt.app.components.markup import Html, el

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from indoubt.app.client.audit_entries import read_audit
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components.incident_note import (
     LISTED,
     alert_note,
