@@ -1,15 +1,12 @@
-"""A chart on which a stretch of time can be chosen: the address keeps it, and the tables beside ask for it alone."""
+"""A stretch of time that is chosen on a picture or typed: the address keeps it, and the tables beside ask for it alone."""
 
 from __future__ import annotations
 
 from datetime import tzinfo
-from functools import partial
 from urllib.parse import urlencode
 
-import plotly.graph_objects as go
 import streamlit as st
 
-from indoubt.app.components.charts import chart_moment
 from indoubt.app.components.markup import el
 from indoubt.app.components.paging import PAGE, back_to_first_page
 from indoubt.app.components.time_text import exact_time, moment_ms
@@ -33,24 +30,6 @@ def asked() -> dict[str, str]:
     """Return the chosen stretch as the API's parameters, none where none is chosen."""
     chosen = stretch()
     return {} if chosen is None else {"since_ms": str(chosen[0]), "until_ms": str(chosen[1])}
-
-
-def show(figure: go.Figure, *, key: str, zone: tzinfo, alt: str) -> None:
-    """Write a chart whose horizontal axis is time; drawing over it chooses a stretch, which is shaded."""
-    figure.update_layout(dragmode="select", selectdirection="h")
-    chosen = stretch()
-    if chosen is not None:
-        first, last = (chart_moment(end_ms, zone) for end_ms in chosen)
-        figure.add_vrect(x0=first, x1=last, fillcolor="#2b8cbe", opacity=0.12, line_width=1)
-    st.plotly_chart(
-        figure,
-        key=key,
-        on_select=partial(_choose, key, zone),
-        selection_mode="box",
-        config={"displayModeBar": False},
-        alt=alt,
-    )
-    say(key, zone)
 
 
 def say(key: str, zone: tzinfo) -> None:
@@ -93,14 +72,6 @@ def address(path: str, first_ms: int, last_ms: int) -> str:
 
 def _filters() -> list[tuple[str, str]]:
     return [(name, text) for name in st.query_params for text in st.query_params.get_all(name)]
-
-
-def _choose(key: str, zone: tzinfo) -> None:
-    boxes = st.session_state[key].selection.box
-    ends = [moment_ms(str(end), zone) for end in boxes[0]["x"]] if boxes else []
-    first_ms, last_ms = (*ends, None, None)[:2]
-    if first_ms is not None and last_ms is not None:
-        keep((min(first_ms, last_ms), max(first_ms, last_ms)))
 
 
 def keep(chosen: Stretch | None) -> None:

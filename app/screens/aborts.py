@@ -104,7 +104,7 @@ def _picture(pipeline: str) -> Html:
     return stacked_bars(
         bars,
         {cause.value: cause.value for cause in AbortCause},
-        what="transaction",
+        text=lambda number: counted(number, "transaction"),
         alt=alt,
         zone=live.zone(),
         path=path,

@@ -64,7 +64,10 @@ def _audit() -> None:
         name: word for name, (_, word, _) in OUTCOMES.items()
     }
     with st.container(key="audit-chart"):
-        live.write(stacked_bars(given, words_of, what="order", alt="Orders over time by outcome", zone=live.zone()))
+        alt = "Orders over time by outcome"
+        live.write(
+            stacked_bars(given, words_of, text=lambda number: counted(number, "order"), alt=alt, zone=live.zone())
+        )
     with st.container(key="audit-table"):
         live.write(_table(page_of(ordered, page_size=ROWS_A_PAGE)))
     choose_page(ordered, page_size=ROWS_A_PAGE, key="audit-page")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from functools import partial
 
 import streamlit as st
 
@@ -13,11 +14,12 @@ from indoubt.app.client.audit_entries import AuditEntry
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import brush
-from indoubt.app.components.charts import waiting_chart
 from indoubt.app.components.incident_note import application_note
 from indoubt.app.components.links_and_buttons import card_with_buttons, link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.pipeline_standing import PipelineStanding
+from indoubt.app.components.small_plots import hatched
+from indoubt.app.components.stacked_bars import Bars, stacked_bars
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import ago, amount, at, duration, time_left, written
 from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, Tone, badge
@@ -192,13 +194,21 @@ def _waits(name: str, zone: tzinfo) -> None:
     window = st.session_state.get("window") or over_time.WINDOW
     series = live.collector().series(window_ms=over_time.WINDOWS[window], pipeline=name)
     row = next((row for row in series.applications if row.pipeline == name), None)
-    live.write(el("h3", "Readers waited for it", el("small", f" the last {window}; draw over it to choose a time")))
+    live.write(el("h3", "Readers waited for it", el("small", f" the last {window}; a bar chooses its time")))
     if row is None or not any(row.longest_wait_ms):
         live.write(el("p", "No reader waited.", class_="empty"))
-    if row is not None:
-        brush.show(
-            waiting_chart(series, row, zone), key="waiting-chart", zone=zone, alt="Longest wait of readers over time"
+    else:
+        waits_ms = row.longest_wait_ms
+        bars = Bars(
+            from_ms=series.from_ms,
+            length_ms=series.bucket_ms,
+            bars=len(waits_ms),
+            counts={(place, "wait"): wait_ms for place, wait_ms in enumerate(waits_ms) if wait_ms},
         )
+        kinds, alt = {"wait": "longest wait"}, "Longest wait of readers over time"
+        path, unseen = partial(brush.address, "/pipeline"), hatched(waits_ms)
+        live.write(stacked_bars(bars, kinds, text=duration, alt=alt, zone=zone, path=path, unseen=unseen))
+    brush.say("waits", zone)
 
 
 def _restores(name: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from indoubt.lifecycle import page_paths
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import alert, attention
-from tests.unit.app.contract_pipeline_rows import job, pipeline, restore, timeout
+from tests.unit.app.contract_pipeline_rows import application_series, job, pipeline, restore, series, timeout
 from tests.unit.app.contract_rows import (
     batch,
     blocked,
@@ -141,6 +141,17 @@ def test_a_pipeline_has_its_state_orders_and_what_is_open(answers):
     for text in ("running", "ip_count_source → ip_count_sink", "4 transactions", "too short", "A2 commit overdue"):
         assert text in said(page), text
     assert {"Restart …", "Stop …"} <= set(labels(page))
+
+
+def test_a_pipeline_has_how_long_readers_waited_and_a_bar_chooses_its_time(answers):
+    answers.pipelines, answers.series = [pipeline()], series(application_series())
+    page = at(page_paths.pipeline("ip-count"))
+    from_ms = answers.series["from_ms"] + 60_000
+    assert "the highest has 1 min 05 s" in said(page)
+    assert f'href="/pipeline?name=ip-count&amp;from={from_ms}&amp;until={from_ms + 59_999}"' in said(page)
+    assert '<i class="unseen" style="left:50.00%;width:25.00%">' in said(page), "nobody looked at the third bucket"
+    answers.series = series(application_series(longest_wait_ms=[0] * 4))
+    assert "No reader waited." in said(at(page_paths.pipeline("ip-count")))
 
 
 def test_a_frozen_pipeline_is_not_called_running(answers):
