@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-
 from indoubt.app.components.links_and_buttons import FILTER, card_with_buttons, link, order_button
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import partition_links
@@ -79,7 +77,7 @@ def waits_of(item: Attention) -> Html | None:
         return None
     parts: list[object] = []
     for group in item.waits[:MAX_NAMED]:
-        lasts = [" for ", since(group.since_ms, UTC)] if group.since_ms is not None else []
+        lasts = [" for ", since(group.since_ms)] if group.since_ms is not None else []
         records = f", {counted(group.lag, 'record')}" if group.lag is not None else ""
         where = f" on {counted(group.partitions, 'partition')}"
         parts.append(el("span", el("b", group.group), " waits", *lasts, where, records))
@@ -106,7 +104,7 @@ def facts_of(item: Attention) -> list[object]:
     more = f" and {number - MAX_NAMED:,} more" if number > MAX_NAMED else ""
     return [
         item.rows is not None and el("span", counted(item.rows, "row")),
-        item.since_ms is not None and el("span", "for ", since(item.since_ms, UTC)),
+        item.since_ms is not None and el("span", "for ", since(item.since_ms)),
         partitions and el("span", named, more, title=", ".join(partitions)),
     ]
 
@@ -118,7 +116,7 @@ def left_of(since_ms: int | None, deadline_ms: int | None) -> Html:
     return el(
         "div",
         el("small", "time left"),
-        time_left(deadline_ms, UTC),
+        time_left(deadline_ms),
         time_left_bar(since_ms, deadline_ms),
         class_="left",
     )

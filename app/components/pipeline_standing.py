@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC
 
 from indoubt.app.components.incident_card import incident_tone
 from indoubt.app.components.markup import Html, el
@@ -77,4 +76,4 @@ def restart_under_way(restart: RestartUnderWay) -> Sequence[object]:
     """Return which run is starting, for how long by now, and how long it usually takes."""
     what = f"run {restart.run} is starting, " if restart.run is not None else "a restart is under way, "
     usually = f" of usually {duration(restart.usually_ms)}" if restart.usually_ms is not None else ""
-    return what, since(restart.since_ms, UTC), usually
+    return what, since(restart.since_ms), usually

@@ -140,9 +140,8 @@ class FilterOrderDialog(Dialog[AskedFilterOrder]):
                 apart > 0
                 and el("p", f"{counted(apart, 'other')} with it rest on other conditions: not part of this order."),
                 el("h3", "What is known" if condition.confirm else "Why it is safe"),
-                *[known(row, asked.action, live.zone()) for row in condition.summary],
+                *[known(row, asked.action) for row in condition.summary],
                 how=[el("p", *how)],
-                zone=live.zone(),
             )
         )
         order_form.show(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import tzinfo
 
+from indoubt.app.components.facts import fact_line
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import key_text
 from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import amount, clock_time, duration, time_left
+from indoubt.app.components.time_text import amount, duration, time_left
 from indoubt.app.components.transaction_groups import rows_held
 from indoubt.app.components.verdict_signs import Tone, badge, state_text, verdict_badge
 from indoubt.lifecycle.counted_nouns import counted
@@ -36,9 +36,9 @@ _DONE = {
 }
 
 
-def question(what: str, until_ms: int | None, *known: object, how: Sequence[object], zone: tzinfo) -> Html:
+def question(what: str, until_ms: int | None, *known: object, how: Sequence[object]) -> Html:
     """Return the upper part of a dialog: what happens, the time left, what is known, and folded how it is done."""
-    left = until_ms is not None and el("span", " Time left ", el("b", time_left(until_ms, zone)))
+    left = until_ms is not None and el("span", " Time left ", el("b", time_left(until_ms)))
     folded = el("details", el("summary", "How"), *how)
     return el("div", el("p", el("b", what), left, class_="what"), *known, folded, class_="order")
 
@@ -123,7 +123,7 @@ def _statement(action: Action, resource_manager: str) -> str:
     return kind.commit_sends if action is Action.COMMIT else kind.abort_sends
 
 
-def transactions_table(shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
+def transactions_table(shown: Sequence[TransactionRow]) -> Html:
     """Return a table of an order's transactions as they were shown."""
     return table(
         ["Transaction", "Producer id · epoch", "Slot", "Rows", "State", "Time left"],
@@ -136,36 +136,30 @@ def transactions_table(shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
                 "–" if transaction.slot is None else str(transaction.slot),
                 amount(transaction.rows),
                 state_text(transaction.state),
-                time_left(transaction.deadline_ms, zone),
+                time_left(transaction.deadline_ms),
             ]
             for transaction in shown
         ],
     )
 
 
-def safety_facts(action: Action, shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
+def safety_facts(action: Action, shown: Sequence[TransactionRow]) -> Html:
     """Return the evidence of the verdicts, each fact once, with its source and newest time."""
     verdicts = list(dict.fromkeys((transaction.verdict, transaction.certainty) for transaction in shown))
-    lines = [fact_line(fact, zone) for fact in _facts(shown) if fact.source not in _NAMES]
+    lines = [fact_line(fact) for fact in _facts(shown) if fact.source not in _NAMES]
     if not lines:
         lines = [el("li", "The collector sent no evidence.")]
     return el("div", el("p", *[verdict_badge(*verdict) for verdict in verdicts]), el("ul", *lines), class_="facts")
 
 
-def named_by_ids(shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
+def named_by_ids(shown: Sequence[TransactionRow]) -> Html:
     """Return which part of its application each transaction is of, as its name says."""
-    lines = [fact_line(fact, zone) for fact in _facts(shown) if fact.source in _NAMES]
+    lines = [fact_line(fact) for fact in _facts(shown) if fact.source in _NAMES]
     return el("ul", *lines) if lines else el("span")
 
 
 def _facts(shown: Sequence[TransactionRow]) -> Sequence[Evidence]:
     return list({(fact.fact, fact.source): fact for transaction in shown for fact in transaction.evidence}.values())
-
-
-def fact_line(fact: Evidence, zone: tzinfo) -> Html:
-    """Return one fact of a list, with its source and time."""
-    at = [", ", el("time", clock_time(fact.at_ms, zone), data_at=fact.at_ms)] if fact.at_ms else []
-    return el("li", fact.fact, " ", el("small", fact.source, *at))
 
 
 def steps_table(result: OrderResult, shown: Sequence[TransactionRow], *, dry_run: bool) -> Html:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 
 import streamlit as st
 
@@ -12,6 +12,7 @@ from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
+from indoubt.app.components.facts import fact_line
 from indoubt.app.components.incident_card import order_buttons
 from indoubt.app.components.links_and_buttons import card_with_buttons, link, silence_button
 from indoubt.app.components.markup import Html, el, widget_token
@@ -20,7 +21,6 @@ from indoubt.app.components.tables import Moment, table
 from indoubt.app.components.time_text import exact, since
 from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
 from indoubt.app.dialogs.button_clicks import show_region
-from indoubt.app.dialogs.order_text import fact_line
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import new_rows
 from indoubt.lifecycle import page_paths
@@ -152,7 +152,7 @@ def _alert(alert: AlertRow, silence: SilenceRow | None) -> Html:
         silenced = [f"under silence {alert.silenced_by}"]
     if silence is not None:
         silenced = ["silenced until ", exact(silence.ends_at_ms), f" by {silence.author}"]
-    facts = el("ul", *[fact_line(fact, UTC) for fact in alert.evidence])
+    facts = el("ul", *[fact_line(fact) for fact in alert.evidence])
     return el(
         "section",
         el(
@@ -163,8 +163,8 @@ def _alert(alert: AlertRow, silence: SilenceRow | None) -> Html:
         ),
         el(
             "div",
-            el("span", f"{alert.rule} {alert.name}, {alert.state} for ", since(alert.since_ms, UTC)),
-            alert.absent_at_ms is not None and el("span", "not found any more for ", since(alert.absent_at_ms, UTC)),
+            el("span", f"{alert.rule} {alert.name}, {alert.state} for ", since(alert.since_ms)),
+            alert.absent_at_ms is not None and el("span", "not found any more for ", since(alert.absent_at_ms)),
             el("span", f"ends with: {alert.remedy}") if alert.remedy not in ("", "open") else None,
             silenced and el("span", *silenced),
             el("span", _in_words(alert.labels)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 
 import streamlit as st
 
@@ -113,9 +112,9 @@ def _card(batch: BatchRow, needs: Attention | None) -> Html:
     title = el("div", word_badge(VERDICTS, batch.verdict), name, number, class_="title")
     held = counted(batch.rows, "row") if batch.rows is not None else "rows unknown"
     decided = batch.decided_at_ms is not None and el(
-        "span", f"decided by {batch.decided_by} ", ago(batch.decided_at_ms, UTC)
+        "span", f"decided by {batch.decided_by} ", ago(batch.decided_at_ms)
     )
-    opened = el("span", "opened ", ago(batch.opened_at_ms, UTC))
+    opened = el("span", "opened ", ago(batch.opened_at_ms))
     text = el(
         "div",
         title,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -87,7 +86,7 @@ def _headline(looks: Mapping[str, Look]) -> Html:
         return el("div", el("b", f"△ {text} now, but not all is well."), class_="awaited", role="status")
     number = sum(needing.values())
     deadline_ms = _first_deadline_ms(looks)
-    first = ["first deadline ", time_left(deadline_ms, UTC), " (", at(deadline_ms), ")"] if deadline_ms else []
+    first = ["first deadline ", time_left(deadline_ms), " (", at(deadline_ms), ")"] if deadline_ms else []
     where = next(iter(needing)) if len(needing) == 1 else counted(len(needing), "cluster")
     return el(
         "h2",
@@ -106,7 +105,7 @@ def _first_deadline_ms(looks: Mapping[str, Look]) -> int | None:
 def _lost(name: str, look: Look) -> Html:
     said = f": {look.lost}. Nothing here says how it is; its deadlines run on. "
     opened = link(page_paths.within(page_paths.OVERVIEW, name), "Open")
-    when = [at(look.since_ms), " (", since(look.since_ms, UTC), ")"]
+    when = [at(look.since_ms), " (", since(look.since_ms), ")"]
     return el("p", el("b", f"✖ {name} does not answer since "), *when, said, opened, class_="warn", role="alert")
 
 

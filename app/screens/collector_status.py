@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, tzinfo
 
 import streamlit as st
 
@@ -14,7 +13,7 @@ from indoubt.app.components import list_menu
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.paging import choose_page, page_of
 from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import amount, at, duration, since, written
+from indoubt.app.components.time_text import amount, at, duration, exact, since
 from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
@@ -101,7 +100,7 @@ def _observers(observers: Sequence[ObserverRow]) -> Html:
             [
                 observer.name,
                 badge(*_sign(observer)),
-                since(observer.since_ms, UTC),
+                since(observer.since_ms),
                 f"{duration(observer.delay_ms)} ago" if observer.delay_ms is not None else "–",
                 amount(observer.records),
                 observer.error or "–",
@@ -117,7 +116,7 @@ def _sign(observer: ObserverRow) -> tuple[str, str, Tone]:
 
 
 def _quarantined() -> None:
-    records, zone = live.collector().quarantined(), live.zone()
+    records = live.collector().quarantined()
     if records:
         list_menu.show("quarantined", lambda: records, page_size=ROWS_A_PAGE)
     live.write(el("h3", "Quarantined records", el("small", _how_many(records))))
@@ -126,7 +125,7 @@ def _quarantined() -> None:
         live.write(el("p", "✔ The collector understood every record.", class_="quiet"))
         return
     with st.container(key="quarantined-table"):
-        live.write(_records(page_of(records, page_size=ROWS_A_PAGE), zone))
+        live.write(_records(page_of(records, page_size=ROWS_A_PAGE)))
     choose_page(records, page_size=ROWS_A_PAGE, key="quarantined-page")
 
 
@@ -139,12 +138,12 @@ def _how_many(records: Rows[QuarantinedRow]) -> str:
     )
 
 
-def _records(records: Sequence[QuarantinedRow], zone: tzinfo) -> Html:
+def _records(records: Sequence[QuarantinedRow]) -> Html:
     return table(
         ["When", "Source", "Partition · offset", "Error", "First characters"],
         [
             [
-                written(record.at_ms, zone),
+                exact(record.at_ms),
                 record.source,
                 f"{amount(record.partition)} · {amount(record.offset)}",
                 record.error,

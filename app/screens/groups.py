@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC
 
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components.links_and_buttons import link
@@ -89,7 +88,7 @@ def _state(group: ConsumerGroupRow, at_ms: int) -> Html:
         # So it is with each transaction in progress.
         return badge("▸", "reading", Tone.CALM, "it waits for a transaction in progress, for less than 10 s")
     sign, tone, meaning = KINDS.get(group.kind, UNKNOWN_SIGN)
-    waits = [" ", since(group.since_ms, UTC)] if group.kind in ("waiting", "stalled") else []
+    waits = [" ", since(group.since_ms)] if group.kind in ("waiting", "stalled") else []
     return badge(sign, el("span", group.kind, *waits), tone, meaning)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 
 import streamlit as st
 
@@ -107,8 +106,8 @@ def _card(standing: PipelineStanding) -> Html:
         standing.why and el("div", standing.why, class_="why"),
         standing.under_way,
         el("div", flow, how_often),
-        el("div", el("span", f"run {pipeline.attempt}, started ", ago(pipeline.run_at_ms, UTC)), class_="facts-line"),
-        el("div", el("span", "last heartbeat ", ago(pipeline.last_seen_at_ms, UTC), heartbeat), class_="facts-line"),
+        el("div", el("span", f"run {pipeline.attempt}, started ", ago(pipeline.run_at_ms)), class_="facts-line"),
+        el("div", el("span", "last heartbeat ", ago(pipeline.last_seen_at_ms), heartbeat), class_="facts-line"),
         class_="said",
     )
     buttons = [

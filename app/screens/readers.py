@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -12,6 +11,7 @@ from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
+from indoubt.app.components.facts import fact_line
 from indoubt.app.components.links_and_buttons import card_with_buttons, chip, link
 from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.object_names import application_name, cut
@@ -22,7 +22,6 @@ from indoubt.app.components.time_text import amount, since
 from indoubt.app.components.transaction_groups import TransactionGroup
 from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge, card_tone, verdict_badge
 from indoubt.app.dialogs.button_clicks import show_region
-from indoubt.app.dialogs.order_text import fact_line
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens.groups import KINDS
 from indoubt.app.screens.sections import in_address
@@ -125,11 +124,11 @@ def _card(transaction: TransactionRow) -> Html:
     )
     open_for = el(
         "div",
-        el("span", "open ", since(transaction.opened_at_ms, UTC)),
+        el("span", "open ", since(transaction.opened_at_ms)),
         transaction.rule is not None and el("span", f"rule H{transaction.rule}"),
         class_="facts-line",
     )
-    facts = el("ul", *[fact_line(fact, UTC) for fact in transaction.evidence])
+    facts = el("ul", *[fact_line(fact) for fact in transaction.evidence])
     name = next(iter(transaction.partitions), "")
     opening = link(_page_of(name), "Open", class_="press", is_opening=True)
     buttons = order_buttons(TransactionGroup(transactions=(transaction,)))
@@ -166,7 +165,7 @@ def _row(partition: BlockedRow, hanging: set[str], most_hidden: int) -> Html:
         el("span", offsets, data_name="visible to"),
         el("span", _hidden(partition.hidden, most_hidden, "low" if is_urgent else None), data_name="hidden"),
         el("span", _holder(partition, hanging), class_="name", data_name="behind"),
-        el("span", since(partition.held_since_ms, UTC), data_name="blocked for"),
+        el("span", since(partition.held_since_ms), data_name="blocked for"),
         el("span", *([_reader(reader) for reader in partition.groups] or [_NO_GROUP]), class_="name"),
     ]
     return el(
@@ -197,7 +196,7 @@ def _holder(partition: BlockedRow, hanging: set[str]) -> Html:
 
 def _reader(reader: GroupRow) -> Html:
     sign, tone, meaning = KINDS.get(reader.kind, UNKNOWN_SIGN)
-    waits = [" ", since(reader.since_ms, UTC)] if reader.waited_ms is not None else []
+    waits = [" ", since(reader.since_ms)] if reader.waited_ms is not None else []
     lag = f" lag {amount(reader.lag)}" if reader.lag is not None else ""
     unsure = "" if reader.certainty == "certain" else f", {reader.certainty}"
     word = el("span", reader.kind, *waits)

@@ -22,7 +22,7 @@ from indoubt.app.components.paging import (
     rows_a_page,
 )
 from indoubt.app.components.tables import Moment, table
-from indoubt.app.components.time_text import amount, duration, moment_ms, since, written
+from indoubt.app.components.time_text import amount, duration, exact, moment_ms, since
 from indoubt.app.components.verdict_signs import certainty_badge, state_text
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
@@ -108,8 +108,8 @@ def _how_many(found: Rows[FoundTransactionRow], filters: Mapping[str, str], *, i
 
 
 def _when(filters: Mapping[str, str]) -> list[str | Html]:
-    since = ["since ", written(int(filters["since_ms"]), live.zone())]
-    until = [" and before ", written(int(filters["until_ms"]), live.zone())] if "until_ms" in filters else []
+    since = ["since ", exact(int(filters["since_ms"]))]
+    until = [" and before ", exact(int(filters["until_ms"]))] if "until_ms" in filters else []
     return [*since, *until]
 
 
@@ -130,9 +130,7 @@ def _table(found: Sequence[FoundTransactionRow], zone: tzinfo) -> Html:
                 link(page_paths.batch(row.pipeline, row.batch), str(row.batch)) if row.batch is not None else "–",
                 state_text(row.state, row.written_again_at_ms),
                 [row.cause.value, " ", certainty_badge(row.certainty or "")] if row.cause is not None else "–",
-                duration(row.open_ms)
-                if row.open_ms is not None or row.state.is_final
-                else since(row.opened_at_ms, zone),
+                duration(row.open_ms) if row.open_ms is not None or row.state.is_final else since(row.opened_at_ms),
                 amount(row.rows),
                 topics_of(row.partitions),
             ]

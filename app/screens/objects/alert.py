@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-
 import streamlit as st
 
 from indoubt.app import live
@@ -70,7 +68,7 @@ def _head(alert: AlertRow, silence: SilenceRow | None, incident: Incident | None
         el("div", badge(sign, f"{alert.severity}, {alert.state}", tone, meaning), el("b", alert.summary, class_="name"),
            class_="title"),
         el("div", f"{alert.rule} {alert.name}: ", alert.group, class_="why"),
-        el("div", el("span", f"{alert.state} for ", since(alert.since_ms, UTC)), el("span", "found ", at(alert.found_at_ms)), fired,
+        el("div", el("span", f"{alert.state} for ", since(alert.since_ms)), el("span", "found ", at(alert.found_at_ms)), fired,
            silenced, class_="facts-line"),
         el("div", el("small", "what ends it: "), alert.remedy, class_="consequence"),
         class_="said",

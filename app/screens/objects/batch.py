@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 
 import streamlit as st
 
@@ -164,9 +163,7 @@ def _checkpoints(rows: Sequence[CheckpointRow]) -> Html:
             badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
             row.kind,
             at(row.started_at_ms),
-            at(row.ended_at_ms)
-            if row.ended_at_ms is not None
-            else el("span", "runs for ", since(row.started_at_ms, UTC)),
+            at(row.ended_at_ms) if row.ended_at_ms is not None else el("span", "runs for ", since(row.started_at_ms)),
             duration(row.duration_ms),
             amount(row.transactions),
             *([announced(row.sinks)] if has_sinks else []),

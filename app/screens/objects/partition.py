@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -95,7 +94,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
         "section", el("h3", "Open on it"), open_table(row.open, _of_batches(client, row.open)) if row.open else nothing
     )
     none_ended = el("p", "None in the collector's memory.", class_="empty")
-    ended = ended_table(row.ended[:MOST_ENDED], UTC, with_partitions=False) if row.ended else none_ended
+    ended = ended_table(row.ended[:MOST_ENDED], with_partitions=False) if row.ended else none_ended
     content["ended"] = el(
         "section", el("h3", "Ended", el("small", f" the newest {min(MOST_ENDED, len(row.ended))}")), ended
     )
@@ -146,7 +145,7 @@ def _readers(row: BlockedRow | None, read_by: Sequence[str]) -> Html:
                 " ",
                 application_name(row.application),
                 " for ",
-                since(row.held_since_ms, UTC),
+                since(row.held_since_ms),
             )
         ]
     return el("section", el("p", el("b", head), hides), *holder, _groups(row.groups))
@@ -168,7 +167,7 @@ def _hanging(row: HangingRow) -> Html:
         el("div", verdict_badge(row.verdict, row.certainty),
            el("b", row.transaction or f"producer {row.producer_id}", class_="name"),
            class_="title"),
-        el("div", el("span", f"from offset {amount(row.start_offset)}"), el("span", "since ", since(row.since_ms, UTC)),
+        el("div", el("span", f"from offset {amount(row.start_offset)}"), el("span", "since ", since(row.since_ms)),
            el("span", f"remedy: {row.remedy}"), class_="facts-line"),
         evidence_list(row.evidence),
         class_="said",

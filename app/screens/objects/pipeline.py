@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
 from functools import partial
 
 import streamlit as st
@@ -21,7 +20,7 @@ from indoubt.app.components.pipeline_standing import PipelineStanding
 from indoubt.app.components.small_plots import hatched
 from indoubt.app.components.stacked_bars import Bars, stacked_bars
 from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import ago, amount, at, duration, time_left, written
+from indoubt.app.components.time_text import ago, amount, at, duration, exact, time_left
 from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, Tone, badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
@@ -138,7 +137,7 @@ def _pipeline(standing: PipelineStanding) -> Html:
         standing.why and el("div", standing.why, class_="why"),
         standing.under_way,
         el("div", el("span", f"run {row.attempt} began ", at(row.run_at_ms)),
-           el("span", "last sign of life ", ago(row.last_seen_at_ms, UTC), ": ", row.last_heartbeat or "none"),
+           el("span", "last sign of life ", ago(row.last_seen_at_ms), ": ", row.last_heartbeat or "none"),
            class_="facts-line"),
         class_="said",
     )  # fmt: skip
@@ -172,8 +171,8 @@ def _timeout(row: TimeoutRow | None) -> Html:
 
 
 def _past() -> None:
-    name, zone = st.query_params.get("name", ""), live.zone()
-    _waits(name, zone)
+    name = st.query_params.get("name", "")
+    _waits(name)
     _restores(name)
     times = brush.asked()
     checkpoints = live.collector().checkpoints(pipeline=name, limit=CHECKPOINTS_SHOWN, **times)
@@ -184,12 +183,12 @@ def _past() -> None:
     more = f" the newest {len(aborts):,}, {aborts.more:,} earlier not shown" if aborts.more else ""
     live.write(el("h3", "Aborted and lost", el("small", more)))
     with st.container(key="pipeline-aborts"):
-        rows = [_abort(row, written(row.at_ms, zone)) for row in aborts]
+        rows = [_abort(row) for row in aborts]
         head = ["Ended", "Transaction", "How", "Cause", "Open for", "Rows"]
         live.write(table(head, rows) if rows else el("p", "None.", class_="empty"))
 
 
-def _waits(name: str, zone: tzinfo) -> None:
+def _waits(name: str) -> None:
     """Write how long readers waited; a stretch of it that is chosen filters the tables below."""
     window = st.session_state.get("window") or over_time.WINDOW
     series = live.collector().series(window_ms=over_time.WINDOWS[window], pipeline=name)
@@ -207,8 +206,8 @@ def _waits(name: str, zone: tzinfo) -> None:
         )
         kinds, alt = {"wait": "longest wait"}, "Longest wait of readers over time"
         path, unseen = partial(brush.address, "/pipeline"), hatched(waits_ms)
-        live.write(stacked_bars(bars, kinds, text=duration, alt=alt, zone=zone, path=path, unseen=unseen))
-    brush.say("waits", zone)
+        live.write(stacked_bars(bars, kinds, text=duration, alt=alt, zone=live.zone(), path=path, unseen=unseen))
+    brush.say("waits", live.zone())
 
 
 def _restores(name: str) -> None:
@@ -233,7 +232,7 @@ def _restore(row: RestoreRow) -> list[object]:
         at(row.written_at_ms),
         amount(row.lost),
         amount(row.twice),
-        el("span", amount(row.commits), " ", row.deadline_ms is not None and time_left(row.deadline_ms, live.zone())),
+        el("span", amount(row.commits), " ", row.deadline_ms is not None and time_left(row.deadline_ms)),
         el(
             "span",
             f"{row.advice} ({row.certainty.value})",
@@ -242,9 +241,9 @@ def _restore(row: RestoreRow) -> list[object]:
     ]
 
 
-def _abort(row: AbortRow, when: Html) -> list[object]:
+def _abort(row: AbortRow) -> list[object]:
     return [
-        when,
+        exact(row.at_ms),
         link(page_paths.transaction(row.key), row.transaction),
         row.verdict.value,
         f"{row.cause.value} ({row.certainty})",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import tzinfo
 
 import streamlit as st
 
@@ -14,7 +13,7 @@ from indoubt.app.components import list_menu
 from indoubt.app.components.incident_note import transaction_note
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import written
+from indoubt.app.components.time_text import exact
 from indoubt.app.screens.objects.object_sections import alerts_of, ended_table, page_address, share
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
@@ -41,12 +40,12 @@ def show() -> None:
         alerts=alerts,
     )
     share(address, note, f"incident-{detail.transaction}.md")
-    _events(events, live.zone())
-    _orders([event for event in events if event.kind is EventKind.ORDER], live.zone())
-    _earlier(earlier, live.zone())
+    _events(events)
+    _orders([event for event in events if event.kind is EventKind.ORDER])
+    _earlier(earlier)
 
 
-def _events(events: Rows[RawEventRow], zone: tzinfo) -> None:
+def _events(events: Rows[RawEventRow]) -> None:
     more = (
         f" the first {len(events)}, {counted(events.more, 'later one')} not shown" if events.more else f" {len(events)}"
     )
@@ -59,7 +58,7 @@ def _events(events: Rows[RawEventRow], zone: tzinfo) -> None:
         list_menu.show("events", lambda: shown)
     rows = [
         [
-            written(event.at_ms, zone),
+            exact(event.at_ms),
             event.kind.value,
             event.what,
             el("small", _place(event)),
@@ -82,18 +81,18 @@ def _lines(event: RawEventRow) -> list[Html]:
     return [el("div", line) for line in json.dumps(event.raw, indent=1, ensure_ascii=False).split("\n")]
 
 
-def _orders(orders: Sequence[RawEventRow], zone: tzinfo) -> None:
+def _orders(orders: Sequence[RawEventRow]) -> None:
     live.write(el("h3", "Orders"))
     if not orders:
         live.write(el("p", "No order was given about it.", class_="empty"))
         return
-    rows = [[written(order.at_ms, zone), order.what, str(order.raw.get("reason", "")), f"audit {order.offset}"]
+    rows = [[exact(order.at_ms), order.what, str(order.raw.get("reason", "")), f"audit {order.offset}"]
             for order in orders]  # fmt: skip
     with st.container(key="order-table"):
         live.write(table(["Time", "Order", "Reason", "Entry"], rows))
 
 
-def _earlier(earlier: Rows[EndedTransactionRow], zone: tzinfo) -> None:
+def _earlier(earlier: Rows[EndedTransactionRow]) -> None:
     number = f"{'at least ' * (earlier.more == EARLIER_COUNTED)}{counted(earlier.more, 'earlier one')}"
     more = f" {number} not shown" if earlier.more else ""
     live.write(el("h3", "Earlier transactions of this id", el("small", more)))
@@ -107,4 +106,4 @@ def _earlier(earlier: Rows[EndedTransactionRow], zone: tzinfo) -> None:
         )
         return
     with st.container(key="earlier-table"):
-        live.write(ended_table(earlier, zone))
+        live.write(ended_table(earlier))
