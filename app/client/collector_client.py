@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import quote
 
-from indoubt.app.client.audit_entries import AuditEntry, read_audit
 from indoubt.app.client.collector_connection import Rows, Wanted
-from indoubt.app.client.hanging_transactions import read_hanging
+from indoubt.app.client.hanging_transactions import HangingTransaction, as_transaction
 from indoubt.app.client.order_client import OrderClient
 from indoubt.lifecycle.orders import Role
 from indoubt.lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow
@@ -19,7 +18,7 @@ from indoubt.lifecycle.rows.events import EndedTransactionRow, RawEventRow
 from indoubt.lifecycle.rows.groups import ConsumerGroupRow, PartitionSeries, SeriesOfGroups
 from indoubt.lifecycle.rows.incidents import Incident
 from indoubt.lifecycle.rows.overview import Overview
-from indoubt.lifecycle.rows.partitions import BlockedRow, PartitionRow
+from indoubt.lifecycle.rows.partitions import BlockedRow, HangingRow, PartitionRow
 from indoubt.lifecycle.rows.pipelines import (
     CheckpointDurationsRow,
     CheckpointRow,
@@ -28,7 +27,7 @@ from indoubt.lifecycle.rows.pipelines import (
     PipelineRow,
     TimeoutRow,
 )
-from indoubt.lifecycle.rows.records import QuarantinedRow
+from indoubt.lifecycle.rows.records import AuditRow, QuarantinedRow
 from indoubt.lifecycle.rows.restores import RestoreRow
 from indoubt.lifecycle.rows.search import FoundTransactionRow
 from indoubt.lifecycle.rows.series import CheckpointGapsRow, Series
@@ -93,9 +92,10 @@ class CollectorClient(OrderClient):
         """Return a topic-partition: who reads it, what is open on it, and what has ended."""
         return self._read(f"/api/v1/partitions/{quote(topic, safe='')}/{number}", PartitionRow)
 
-    def hanging(self) -> Rows[TransactionRow]:
+    def hanging(self) -> Rows[HangingTransaction]:
         """Return the transactions that are open on a partition while no coordinator will end them, oldest first."""
-        return self._rows_read("/api/v1/hanging", read_hanging)
+        rows = self._rows("/api/v1/hanging", HangingRow)
+        return Rows(map(as_transaction, rows), rows.more, rows.next)
 
     def blocked(self, *, lagging_too: bool = False) -> Rows[BlockedRow]:
         """Return the partitions whose readers wait or have stopped, the longest waits first; or all on which a group lags."""
@@ -208,6 +208,6 @@ class CollectorClient(OrderClient):
         """Return what is done without a person, in the order of the collector's file."""
         return self._rows("/api/v1/standing-orders", StandingOrderRow)
 
-    def audit(self, *, words: str = "", keys: Sequence[str] = (), limit: int = 500) -> Rows[AuditEntry]:
+    def audit(self, *, words: str = "", keys: Sequence[str] = (), limit: int = 500) -> Rows[AuditRow]:
         """Return the newest orders given, newest first; ``words``: with this text in them, ``keys``: about any of at most 100."""
-        return self._rows_read("/api/v1/audit", read_audit, words=words, key=keys, limit=limit)
+        return self._rows("/api/v1/audit", AuditRow, words=words, key=keys, limit=limit)

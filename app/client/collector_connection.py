@@ -70,11 +70,7 @@ class CollectorConnection:
 
     def _rows(self, path: str, row: type[Row], **wanted: Wanted) -> Rows[Row]:
         """Return the rows of a table."""
-        return self._rows_read(path, partial(read_row, row), **wanted)
-
-    def _rows_read(self, path: str, read: Callable[[Any], Row], **wanted: Wanted) -> Rows[Row]:
-        """Return the rows of a table, each as ``read`` makes it of its JSON."""
-        answer = self._get_shared(path, wanted)
+        read, answer = partial(read_row, row), self._get_shared(path, wanted)
         return self._understand(
             path, lambda value: Rows(map(read, value["rows"]), int(value["more"]), value["next"]), answer
         )

@@ -10,8 +10,9 @@ import streamlit as st
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_connection import Rows
+from indoubt.app.client.hanging_transactions import HangingTransaction
 from indoubt.app.components import list_menu
-from indoubt.app.components.facts import fact_line
+from indoubt.app.components.facts import evidence_list
 from indoubt.app.components.links_and_buttons import card_with_buttons, chip, link
 from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.object_names import application_name, cut
@@ -29,7 +30,6 @@ from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.durations import MINUTE_MS
 from indoubt.lifecycle.rows.partitions import BlockedRow, GroupRow
-from indoubt.lifecycle.rows.transactions import TransactionRow
 
 ROWS_A_PAGE = 50
 PATH, ALL = "/readers", "all"
@@ -57,7 +57,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
         why = " no coordinator will end them: their readers wait until you do"
         content["hanging"] = el("h3", "Hanging transactions", el("small", why))
     for transaction in hanging:
-        content[f"hanging-{widget_token(transaction.key)}"] = _card(transaction)
+        content[f"hanging-{widget_token(transaction.key)}"] = hanging_card(transaction)
     if hanging.more:
         content["more-hanging"] = el("p", f"{counted(hanging.more, 'younger transaction')} not shown.", class_="more")
     if not blocked:
@@ -112,27 +112,30 @@ def _filters(query: Query) -> Html:
     return el("nav", chip(path, text, is_on=is_on), class_="chips", aria_label="Filter")
 
 
-def _card(transaction: TransactionRow) -> Html:
-    partitions: list[Html] = [link(_page_of(name), name) for name in transaction.partitions]
-    title = el(
-        "div",
-        verdict_badge(transaction.verdict, transaction.certainty),
-        el("b", transaction.transaction, class_="name"),
-        " on ",
-        *partitions,
-        class_="title",
-    )
-    open_for = el(
-        "div",
+def hanging_card(transaction: HangingTransaction, *, opens: bool = True) -> Html:
+    """Return the card of a transaction that hangs; ``opens``: with links to the page of its partition."""
+    name = next(iter(transaction.partitions))
+    facts = [
+        el("span", f"from offset {amount(transaction.start_offset)}"),
         el("span", "open ", since(transaction.opened_at_ms)),
-        transaction.rule is not None and el("span", f"rule H{transaction.rule}"),
-        class_="facts-line",
+        el("span", f"remedy: {transaction.remedy}"),
+        el("span", f"rule H{transaction.rule}"),
+    ]
+    said = el(
+        "div",
+        el(
+            "div",
+            verdict_badge(transaction.verdict, transaction.certainty),
+            el("b", transaction.transaction, class_="name"),
+            opens and [" on ", link(_page_of(name), name)],
+            class_="title",
+        ),
+        el("div", *facts, class_="facts-line"),
+        evidence_list(transaction.evidence),
+        class_="said facts",
     )
-    facts = el("ul", *[fact_line(fact) for fact in transaction.evidence])
-    name = next(iter(transaction.partitions), "")
-    opening = link(_page_of(name), "Open", class_="press", is_opening=True)
+    opening = opens and link(_page_of(name), "Open", class_="press", is_opening=True)
     buttons = order_buttons(TransactionGroup(transactions=(transaction,)))
-    said = el("div", title, open_for, facts, class_="said facts")
     return card_with_buttons(card_tone(transaction.verdict, transaction.deadline_ms), said, buttons=[*buttons, opening])
 
 

@@ -8,7 +8,6 @@ from urllib.parse import urlencode, urlsplit
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.audit_entries import AuditEntry
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components import shown_cluster, viewer_choices
 from indoubt.app.components.attention_card import card
@@ -27,6 +26,7 @@ from indoubt.lifecycle.rows.attention import Attention
 from indoubt.lifecycle.rows.batches import BatchTransactionRow
 from indoubt.lifecycle.rows.events import EndedTransactionRow
 from indoubt.lifecycle.rows.orders import UnderWayRow
+from indoubt.lifecycle.rows.records import AuditRow
 from indoubt.lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
 from indoubt.lifecycle.verdicts import Verdict
 
@@ -101,7 +101,7 @@ def _under_way(order: UnderWayRow) -> Html:
     return el("p", what, ": sent ", ago(order.at_ms), unknown, by_whom, class_="more", role="status")
 
 
-def orders_about(client: CollectorClient, keys: Sequence[str]) -> Sequence[AuditEntry]:
+def orders_about(client: CollectorClient, keys: Sequence[str]) -> Sequence[AuditRow]:
     """Return the newest orders about what these keys name."""
     if not keys:
         # Without keys the collector would tell of all orders.
@@ -109,7 +109,7 @@ def orders_about(client: CollectorClient, keys: Sequence[str]) -> Sequence[Audit
     return client.audit(keys=keys[:MOST_KEYS], limit=ORDERS_SHOWN)
 
 
-def order_list(orders: Sequence[AuditEntry]) -> Html:
+def order_list(orders: Sequence[AuditRow]) -> Html:
     """Return orders and their results."""
     rows = [
         [at(row.at_ms), row.action, row.who, row.reason, badge(*outcome_sign(row.outcome)), f"audit {row.audit}"]

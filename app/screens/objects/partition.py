@@ -10,15 +10,15 @@ import streamlit as st
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_errors import CollectorError, Failure
-from indoubt.app.components.facts import evidence_list
+from indoubt.app.client.hanging_transactions import as_transaction
 from indoubt.app.components.incident_note import partition_note
-from indoubt.app.components.links_and_buttons import card_with_buttons, chip, link, order_button
+from indoubt.app.components.links_and_buttons import chip, link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import application_name, cut
 from indoubt.app.components.partition_plot import partition_plot
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import amount, at, duration, since
-from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge, verdict_badge
+from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import over_time
@@ -35,10 +35,10 @@ from indoubt.app.screens.objects.object_sections import (
     page_address,
     share,
 )
+from indoubt.app.screens.readers import hanging_card
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
-from indoubt.lifecycle.orders import Action
-from indoubt.lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
+from indoubt.lifecycle.rows.partitions import BlockedRow, GroupRow
 from indoubt.lifecycle.rows.transactions import TransactionRow
 from indoubt.lifecycle.verdicts import Verdict
 
@@ -88,7 +88,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     content["plot"] = partition_plot(series)
     content["readers"] = _readers(row.readers, row.read_by)
     for hanging in row.hanging:
-        content[f"hanging-{hanging.key}"] = _hanging(hanging)
+        content[f"hanging-{hanging.key}"] = hanging_card(as_transaction(hanging), opens=False)
     nothing = el("p", "No transaction is open on it.", class_="empty")
     content["open"] = el(
         "section", el("h3", "Open on it"), open_table(row.open, _of_batches(client, row.open)) if row.open else nothing
@@ -159,22 +159,3 @@ def _groups(groups: Sequence[GroupRow]) -> Html:
                       amount(group.lag), duration(group.waited_ms), at(group.since_ms)])  # fmt: skip
     head = ["Group", "State of its reading", "Group's state", "Committed offset", "Lag", "Waits for", "Since"]
     return table(head, cells) if cells else el("p", "No consumer group reads it.", class_="empty")
-
-
-def _hanging(row: HangingRow) -> Html:
-    said = el(
-        "div",
-        el("div", verdict_badge(row.verdict, row.certainty),
-           el("b", row.transaction or f"producer {row.producer_id}", class_="name"),
-           class_="title"),
-        el("div", el("span", f"from offset {amount(row.start_offset)}"), el("span", "since ", since(row.since_ms)),
-           el("span", f"remedy: {row.remedy}"), class_="facts-line"),
-        evidence_list(row.evidence),
-        class_="said",
-    )  # fmt: skip
-    buttons = []
-    if row.may_commit:
-        buttons.append(order_button("Commit", Action.COMMIT, "transactions", [row.key], is_main=True))
-    if row.may_abort:
-        buttons.append(order_button("Abort", Action.ABORT, "transactions", [row.key], loses_data=row.loses_data))
-    return card_with_buttons(Tone.URGENT, said, buttons=buttons)

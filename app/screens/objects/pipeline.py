@@ -9,18 +9,17 @@ from functools import partial
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.audit_entries import AuditEntry
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import brush
 from indoubt.app.components.incident_note import application_note
-from indoubt.app.components.links_and_buttons import card_with_buttons, link
+from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.pipeline_standing import PipelineStanding
 from indoubt.app.components.small_plots import hatched
 from indoubt.app.components.stacked_bars import Bars, stacked_bars
 from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import ago, amount, at, duration, exact, time_left
+from indoubt.app.components.time_text import amount, at, duration, exact, time_left
 from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, Tone, badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
@@ -34,12 +33,13 @@ from indoubt.app.screens.objects.object_sections import (
     share,
     under_way,
 )
-from indoubt.app.screens.pipelines import pipeline_buttons
+from indoubt.app.screens.pipelines import pipeline_card
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.rows.ends import AbortRow
 from indoubt.lifecycle.rows.pipelines import CheckpointRow, JobRow, TimeoutRow
+from indoubt.lifecycle.rows.records import AuditRow
 from indoubt.lifecycle.rows.restores import RestoreRow
 from indoubt.lifecycle.rows.transactions import TransactionRow
 
@@ -67,7 +67,7 @@ class _Known:
     timeout: TimeoutRow | None
     running: Rows[TransactionRow]
     alerts: Sequence[AlertRow]
-    orders: Sequence[AuditEntry]
+    orders: Sequence[AuditRow]
 
     @classmethod
     def of(cls, client: CollectorClient, name: str) -> _Known:
@@ -108,7 +108,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     known = _Known.of(client, name)
     content: RegionContent = {"path": el("h2", name, class_="object-name")}
     if known.managed is not None:
-        content["pipeline"] = _pipeline(known.managed)
+        content["pipeline"] = pipeline_card(known.managed, is_listed=False)
         content["under-way"] = under_way(client, [known.managed.row.key])
     for job in known.jobs:
         content[f"job-{job.cluster}-{job.job}"] = _job(job)
@@ -125,24 +125,6 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     content["timeout"] = _timeout(known.timeout)
     content["alerts"] = alert_list(known.alerts)
     return content
-
-
-def _pipeline(standing: PipelineStanding) -> Html:
-    row = standing.row
-    flow = f"{row.source} → {row.sink}" if row.source and row.sink else "source and sink unknown"
-    often = f", a checkpoint every {duration(row.interval_ms)}" if row.interval_ms else ""
-    said = el(
-        "div",
-        el("div", standing.badge(), el("b", flow, class_="name"), often, class_="title"),
-        standing.why and el("div", standing.why, class_="why"),
-        standing.under_way,
-        el("div", el("span", f"run {row.attempt} began ", at(row.run_at_ms)),
-           el("span", "last sign of life ", ago(row.last_seen_at_ms), ": ", row.last_heartbeat or "none"),
-           class_="facts-line"),
-        class_="said",
-    )  # fmt: skip
-    buttons = pipeline_buttons(row, standing.needs)
-    return card_with_buttons(standing.tone, said, buttons=buttons)
 
 
 def _job(job: JobRow) -> Html:

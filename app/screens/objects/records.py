@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 import streamlit as st
 
@@ -14,7 +13,14 @@ from indoubt.app.components.incident_note import transaction_note
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import exact
-from indoubt.app.screens.objects.object_sections import alerts_of, ended_table, page_address, share
+from indoubt.app.screens.objects.object_sections import (
+    alerts_of,
+    ended_table,
+    order_list,
+    orders_about,
+    page_address,
+    share,
+)
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.events import EARLIER_COUNTED, EndedTransactionRow, EventKind, RawEventRow
@@ -30,18 +36,19 @@ def show() -> None:
     detail = client.transaction(key)
     events, earlier = client.events(key, limit=EVENTS_SHOWN), client.earlier(key)
     needs, alerts = client.parts([key]), alerts_of(detail, client.alerts())
+    orders = orders_about(client, [key])
     address = page_address(page_paths.transaction(key))
     note = transaction_note(
         detail,
         link=address,
         at_ms=client.status().now_ms,
         needs=next(iter(needs), None),
-        events=events,
         alerts=alerts,
+        orders=orders,
     )
     share(address, note, f"incident-{detail.transaction}.md")
     _events(events)
-    _orders([event for event in events if event.kind is EventKind.ORDER])
+    live.write(order_list(orders))
     _earlier(earlier)
 
 
@@ -79,17 +86,6 @@ def _place(event: RawEventRow) -> str:
 def _lines(event: RawEventRow) -> list[Html]:
     # Each is an element: markup shows a line end inside a text as a control character.
     return [el("div", line) for line in json.dumps(event.raw, indent=1, ensure_ascii=False).split("\n")]
-
-
-def _orders(orders: Sequence[RawEventRow]) -> None:
-    live.write(el("h3", "Orders"))
-    if not orders:
-        live.write(el("p", "No order was given about it.", class_="empty"))
-        return
-    rows = [[exact(order.at_ms), order.what, str(order.raw.get("reason", "")), f"audit {order.offset}"]
-            for order in orders]  # fmt: skip
-    with st.container(key="order-table"):
-        live.write(table(["Time", "Order", "Reason", "Entry"], rows))
 
 
 def _earlier(earlier: Rows[EndedTransactionRow]) -> None:

@@ -13,6 +13,7 @@ from tests.unit.app.contract_rows import (
     blocked,
     ended_transaction,
     foreign,
+    given_order,
     hanging,
     parts_of_batch,
     raw_event,
@@ -241,10 +242,7 @@ def test_a_batch_and_a_pipeline_have_the_orders_about_them(answers):
     answers.batches = [shared_batch(1841, pipeline="ip-count", transactions=parts_of_batch(answers.transactions))]
     answers.pipelines = [pipeline()]
     for number, key in enumerate((answers.transactions[1]["key"], answers.pipelines[0]["key"], "kafka:other:1:1@1")):
-        answers.audit.append(
-            {"audit": number, "at_ms": 1, "who": f"person-{number}", "action": "commit", "keys": [key], "reason": "why",
-             "outcome": "dry_run", "detail": "", "evidence": []}
-        )  # fmt: skip
+        answers.audit.append(given_order(number, who=f"person-{number}", keys=[key], outcome="dry_run"))
     page = said(at(page_paths.batch("ip-count", 1841)))
     assert "person-0" in page
     assert "dry run" in page
