@@ -10,7 +10,7 @@ from indoubt.app.components.object_names import key_text
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import amount, duration, time_left
 from indoubt.app.components.transaction_groups import rows_held
-from indoubt.app.components.verdict_signs import Tone, badge, state_text, verdict_badge
+from indoubt.app.components.verdict_signs import Tone, WordSigns, state_text, verdict_badge, word_badge
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, KAFKA, WATCHED
@@ -21,14 +21,14 @@ from indoubt.lifecycle.verdicts import Evidence
 MAX_NAMED = 2
 _NAMES = ("transactional id", "branch name")
 """Sources of what a name tells: it makes nothing safe."""
-_STEP_TONES = {
-    "committed": ("✔", Tone.GOOD),
-    "already committed": ("✔", Tone.GOOD),
-    "aborted": ("✔", Tone.GOOD),
-    "dry run": ("○", Tone.CALM),
-    "retry later": ("△", Tone.WARNING),
-    "unknown": ("?", Tone.WARNING),
-    "lost": ("✖", Tone.URGENT),
+_STEPS: WordSigns = {
+    "committed": ("✔", Tone.GOOD, None),
+    "already committed": ("✔", Tone.GOOD, None),
+    "aborted": ("✔", Tone.GOOD, None),
+    "dry run": ("○", Tone.CALM, None),
+    "retry later": ("△", Tone.WARNING, None),
+    "unknown": ("?", Tone.WARNING, None),
+    "lost": ("✖", Tone.URGENT, None),
 }
 _DONE = {
     Action.COMMIT: ("committed", frozenset({"committed", "already committed"})),
@@ -174,17 +174,12 @@ def steps_table(result: OrderResult, shown: Sequence[TransactionRow], *, dry_run
             [
                 el("code", names[step.key]) if step.key in names else key_text(step.key),
                 step.description,
-                *([] if dry_run else [badge(*_step_sign(step.outcome))]),
+                *([] if dry_run else [word_badge(_STEPS, step.outcome)]),
                 *([step.detail] if has_details else []),
             ]
             for step in result.steps
         ],
     )
-
-
-def _step_sign(outcome: str) -> tuple[str, str, Tone]:
-    sign, tone = _STEP_TONES.get(outcome, ("?", Tone.WARNING))
-    return sign, outcome, tone
 
 
 def result_line(action: Action, subject: str, result: OrderResult) -> Html:

@@ -17,7 +17,7 @@ from indoubt.app.components.sorting import Sorting
 from indoubt.app.components.stacked_bars import Bars, stacked_bars
 from indoubt.app.components.tables import Moment, table
 from indoubt.app.components.time_text import amount, clock_time, day_of, duration
-from indoubt.app.components.verdict_signs import certainty_badge, undone_badge
+from indoubt.app.components.verdict_signs import CERTAINTY_SIGNS, undone_badge, word_badge
 from indoubt.app.screens import new_rows
 from indoubt.app.screens.sections import search_field
 from indoubt.lifecycle import page_paths
@@ -155,7 +155,7 @@ def _table(aborts: Sequence[AbortRow]) -> Html:
                 link(page_paths.pipeline(abort.pipeline), abort.pipeline),
                 _batch(abort),
                 _CAUSES[abort.cause],
-                certainty_badge(abort.certainty),
+                word_badge(CERTAINTY_SIGNS, abort.certainty),
                 duration(abort.open_ms),
                 amount(abort.rows),
             ]

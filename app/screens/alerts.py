@@ -19,7 +19,7 @@ from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.paging import after_in_address, go_further, rows_a_page
 from indoubt.app.components.tables import Moment, table
 from indoubt.app.components.time_text import exact, since
-from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
+from indoubt.app.components.verdict_signs import Tone, WordSigns, badge, sign_of, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import new_rows
@@ -31,7 +31,7 @@ from indoubt.lifecycle.rows.incidents import Incident
 STANDING_SHOWN = 50
 ROWS_A_PAGE = 20
 _STATES = ("firing", "pending")
-SEVERITIES = {
+SEVERITIES: WordSigns = {
     "critical": ("✖", Tone.URGENT, "rows are lost or invisible, or soon will be: act now"),
     "warning": ("△", Tone.WARNING, "nothing is lost yet: act within the hour"),
 }
@@ -117,7 +117,7 @@ def _group_card(
 ) -> Html:
     """Return the card of an incident: its alerts, one line a rule, and what ends it."""
     loud = [alert for alert in about if alert.silenced_by is None]
-    _, tone, _ = _severity(min((alert.severity for alert in loud), default=""))
+    _, tone, _ = sign_of(SEVERITIES, min((alert.severity for alert in loud), default=""))
     opening = link(_page_of(about[0]), "Open", class_="press", is_opening=True)
     by_rule: dict[str, list[AlertRow]] = {}
     for alert in about:
@@ -146,7 +146,6 @@ def _page_of(alert: AlertRow) -> str:
 
 
 def _alert(alert: AlertRow, silence: SilenceRow | None) -> Html:
-    sign, tone, meaning = _severity(alert.severity)
     silenced: list[object] = []
     if alert.silenced_by is not None:
         silenced = [f"under silence {alert.silenced_by}"]
@@ -157,7 +156,7 @@ def _alert(alert: AlertRow, silence: SilenceRow | None) -> Html:
         "section",
         el(
             "div",
-            badge(sign, f"{alert.severity}, {alert.state}", Tone.CALM if silenced else tone, meaning),
+            word_badge(SEVERITIES, alert.severity, f"{alert.severity}, {alert.state}", Tone.CALM if silenced else None),
             link(_page_of(alert), alert.summary),
             class_="alert-title",
         ),
@@ -178,10 +177,6 @@ def _alert(alert: AlertRow, silence: SilenceRow | None) -> Html:
         ),
         class_="alert",
     )
-
-
-def _severity(severity: str) -> tuple[str, Tone, str]:
-    return SEVERITIES.get(severity, UNKNOWN_SIGN)
 
 
 def _in_words(labels: Mapping[str, str]) -> str:
@@ -223,7 +218,7 @@ def _table(alerts: Sequence[AlertRow], zone: tzinfo) -> Html:
         [
             [
                 Moment(alert.since_ms),
-                badge(_severity(alert.severity)[0], alert.severity, Tone.CALM, _severity(alert.severity)[2]),
+                word_badge(SEVERITIES, alert.severity, tone=Tone.CALM),
                 f"{alert.rule} {alert.name}",
                 link(_page_of(alert), alert.summary),
                 _in_words(alert.labels),

@@ -18,7 +18,7 @@ from indoubt.app.components.sink_commits import announced
 from indoubt.app.components.sorting import Sorting
 from indoubt.app.components.tables import Moment, table
 from indoubt.app.components.time_text import amount, at, duration
-from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, badge
+from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import new_rows
@@ -150,7 +150,7 @@ def _table(rows: Sequence[CheckpointRow]) -> Html:
             [
                 link(page_paths.pipeline(row.pipeline), row.pipeline),
                 link(page_paths.batch(row.pipeline, row.number), str(row.number)),
-                badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
+                word_badge(CHECKPOINT_SIGNS, row.state.value),
                 Moment(row.started_at_ms),
                 Moment(row.ended_at_ms),
                 duration(row.duration_ms),

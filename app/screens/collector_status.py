@@ -14,7 +14,7 @@ from indoubt.app.components.markup import Html, el
 from indoubt.app.components.paging import choose_page, page_of
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import amount, at, duration, exact, since
-from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
+from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import new_rows, standing_orders
@@ -99,7 +99,7 @@ def _observers(observers: Sequence[ObserverRow]) -> Html:
         [
             [
                 observer.name,
-                badge(*_sign(observer)),
+                word_badge(OBSERVER_SIGNS, observer.state),
                 since(observer.since_ms),
                 f"{duration(observer.delay_ms)} ago" if observer.delay_ms is not None else "–",
                 amount(observer.records),
@@ -108,11 +108,6 @@ def _observers(observers: Sequence[ObserverRow]) -> Html:
             for observer in observers
         ],
     )
-
-
-def _sign(observer: ObserverRow) -> tuple[str, str, Tone]:
-    sign, tone = OBSERVER_SIGNS.get(observer.state, ("?", Tone.NOTICE))
-    return sign, observer.state, tone
 
 
 def _quarantined() -> None:

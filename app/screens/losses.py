@@ -22,9 +22,9 @@ from indoubt.app.components.sorting import Sorting
 from indoubt.app.components.tables import Moment, table
 from indoubt.app.components.time_text import amount
 from indoubt.app.components.verdict_signs import (
+    CERTAINTY_SIGNS,
     Tone,
     WordSigns,
-    certainty_badge,
     sign_of,
     when,
     word_badge,
@@ -186,7 +186,7 @@ def _table(losses: Sequence[LossRow], zone: tzinfo) -> Html:
                 if loss.checkpoint is None
                 else link(page_paths.batch(loss.pipeline, loss.checkpoint), str(loss.checkpoint)),
                 loss.why,
-                certainty_badge(loss.certainty),
+                word_badge(CERTAINTY_SIGNS, loss.certainty),
                 amount(loss.rows),
                 _where(loss),
             ]

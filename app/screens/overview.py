@@ -12,7 +12,7 @@ from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, join, widget_token
 from indoubt.app.components.pipeline_standing import restart_under_way
 from indoubt.app.components.time_text import amount, at, duration, since, time_left
-from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
+from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, badge, sign_of
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import over_time
@@ -164,7 +164,7 @@ def _sources(status: Status) -> Html:
 
 
 def _source(observer: ObserverRow) -> Html:
-    sign, tone = OBSERVER_SIGNS.get(observer.state, ("?", Tone.NOTICE))
+    sign, tone, _ = sign_of(OBSERVER_SIGNS, observer.state)
     if observer.state == "down":
         text = el(
             "span", f"{observer.name} down since ", at(observer.since_ms), f": {observer.error or 'no reason given'}"

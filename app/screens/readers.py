@@ -21,7 +21,7 @@ from indoubt.app.components.paging import PAGE, ROWS, page_in_address, page_link
 from indoubt.app.components.partition_plot import partition_plot
 from indoubt.app.components.time_text import amount, since
 from indoubt.app.components.transaction_groups import TransactionGroup
-from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge, card_tone, verdict_badge
+from indoubt.app.components.verdict_signs import Tone, card_tone, verdict_badge, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens.groups import KINDS
@@ -198,9 +198,10 @@ def _holder(partition: BlockedRow, hanging: set[str]) -> Html:
 
 
 def _reader(reader: GroupRow) -> Html:
-    sign, tone, meaning = KINDS.get(reader.kind, UNKNOWN_SIGN)
     waits = [" ", since(reader.since_ms)] if reader.waited_ms is not None else []
     lag = f" lag {amount(reader.lag)}" if reader.lag is not None else ""
     unsure = "" if reader.certainty == "certain" else f", {reader.certainty}"
     word = el("span", reader.kind, *waits)
-    return el("div", cut(reader.group, "code"), " ", badge(sign, word, tone, meaning), el("small", f"{lag}{unsure}"))
+    return el(
+        "div", cut(reader.group, "code"), " ", word_badge(KINDS, reader.kind, word), el("small", f"{lag}{unsure}")
+    )

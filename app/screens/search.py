@@ -23,7 +23,7 @@ from indoubt.app.components.paging import (
 )
 from indoubt.app.components.tables import Moment, table
 from indoubt.app.components.time_text import amount, duration, exact, moment_ms, since
-from indoubt.app.components.verdict_signs import certainty_badge, state_text
+from indoubt.app.components.verdict_signs import CERTAINTY_SIGNS, state_text, word_badge
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.durations import DAY_MS, HOUR_MS
@@ -129,7 +129,9 @@ def _table(found: Sequence[FoundTransactionRow], zone: tzinfo) -> Html:
                 link(page_paths.pipeline(row.pipeline), row.pipeline),
                 link(page_paths.batch(row.pipeline, row.batch), str(row.batch)) if row.batch is not None else "–",
                 state_text(row.state, row.written_again_at_ms),
-                [row.cause.value, " ", certainty_badge(row.certainty or "")] if row.cause is not None else "–",
+                [row.cause.value, " ", word_badge(CERTAINTY_SIGNS, row.certainty or "")]
+                if row.cause is not None
+                else "–",
                 duration(row.open_ms) if row.open_ms is not None or row.state.is_final else since(row.opened_at_ms),
                 amount(row.rows),
                 topics_of(row.partitions),

@@ -10,16 +10,16 @@ from indoubt.app import live
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import ago, exact
-from indoubt.app.components.verdict_signs import Tone, badge
+from indoubt.app.components.verdict_signs import Tone, WordSigns, word_badge
 from indoubt.app.dialogs import standing_orders_dialog
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.standing_orders import StandingOrderRow
 
-_SIGNS = {
-    "acts": ("✔", Tone.GOOD),
-    "dry run": ("○", Tone.CALM),
-    "held back": ("△", Tone.URGENT),
-    "stopped": ("⊘", Tone.WARNING),
+_SIGNS: WordSigns = {
+    "held back": ("△", Tone.URGENT, None),
+    "stopped": ("⊘", Tone.WARNING, None),
+    "dry run": ("○", Tone.CALM, None),
+    "acts": ("✔", Tone.GOOD, None),
 }
 
 
@@ -50,7 +50,7 @@ def _table(rows: Sequence[StandingOrderRow]) -> Html:
         [
             [
                 row.name,
-                badge(*_sign(row)),
+                word_badge(_SIGNS, row.state),
                 row.act,
                 ", ".join(row.applications),
                 row.when,
@@ -61,8 +61,3 @@ def _table(rows: Sequence[StandingOrderRow]) -> Html:
             for row in rows
         ],
     )
-
-
-def _sign(row: StandingOrderRow) -> tuple[str, str, Tone]:
-    sign, tone = _SIGNS.get(row.state, ("?", Tone.NOTICE))
-    return sign, row.state, tone

@@ -15,7 +15,7 @@ from indoubt.app.components.markup import Html, el
 from indoubt.app.components.sink_commits import announced
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import amount, at, duration, since
-from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, badge
+from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens.batches import attempt_card
@@ -134,7 +134,7 @@ def _checkpoints(rows: Sequence[CheckpointRow]) -> Html:
     has_sinks = any(row.sinks for row in rows)
     cells = [
         [
-            badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
+            word_badge(CHECKPOINT_SIGNS, row.state.value),
             row.kind,
             at(row.started_at_ms),
             at(row.ended_at_ms) if row.ended_at_ms is not None else el("span", "runs for ", since(row.started_at_ms)),

@@ -18,7 +18,7 @@ from indoubt.app.components.object_names import application_name, cut
 from indoubt.app.components.partition_plot import partition_plot
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import amount, at, duration, since
-from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, badge
+from indoubt.app.components.verdict_signs import word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import over_time
@@ -154,8 +154,7 @@ def _readers(row: BlockedRow | None, read_by: Sequence[str]) -> Html:
 def _groups(groups: Sequence[GroupRow]) -> Html:
     cells = []
     for group in groups:
-        sign, tone, meaning = KINDS.get(group.kind, UNKNOWN_SIGN)
-        cells.append([el("code", group.group), badge(sign, group.kind, tone, meaning), group.state or "–", amount(group.offset),
+        cells.append([el("code", group.group), word_badge(KINDS, group.kind), group.state or "–", amount(group.offset),
                       amount(group.lag), duration(group.waited_ms), at(group.since_ms)])  # fmt: skip
     head = ["Group", "State of its reading", "Group's state", "Committed offset", "Lag", "Waits for", "Since"]
     return table(head, cells) if cells else el("p", "No consumer group reads it.", class_="empty")

@@ -20,7 +20,7 @@ from indoubt.app.components.small_plots import hatched
 from indoubt.app.components.stacked_bars import Bars, stacked_bars
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import amount, at, duration, exact, time_left
-from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, Tone, badge
+from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, Tone, badge, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import over_time
@@ -238,7 +238,7 @@ def _checkpoints(rows: Sequence[CheckpointRow]) -> Html:
     cells = [
         [
             link(page_paths.batch(row.pipeline, row.number), str(row.number)),
-            badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
+            word_badge(CHECKPOINT_SIGNS, row.state.value),
             at(row.started_at_ms),
             duration(row.duration_ms),
             amount(row.transactions),
