@@ -65,7 +65,7 @@ def _history() -> None:
         list_menu.show("aborts", lambda: matches, page_size=ROWS_A_PAGE)
     live.write(el("h3", "Aborted and lost", el("small", _span(aborts))))
     if not after:
-        new_rows.show("aborts", [abort.at_ms for abort in aborts], f"{','.join(_chosen())}|{pipeline}")
+        new_rows.show("aborts", aborts, causes=_chosen(), pipeline=pipeline)
     if not aborts and not _chosen() and not after:
         live.write(el("p", none_was_aborted(pipeline, aborts.next), class_="empty"))
         go_further(aborts.next, key="abort")

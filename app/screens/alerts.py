@@ -77,7 +77,7 @@ def _resolved() -> None:
         list_menu.show("resolved-alerts", lambda: resolved, page_size=ROWS_A_PAGE)
     live.write(el("h3", "Resolved", el("small", _how_far(resolved))))
     if not after:
-        new_rows.show("alerts", [alert.since_ms for alert in resolved])
+        new_rows.show("alerts", resolved, over=True)
     if not resolved and not after:
         live.write(el("p", "No alert has been resolved yet.", class_="empty"))
         return

@@ -56,7 +56,7 @@ def _audit() -> None:
             el("small", f" {counted(len(rows), 'order')}, newest first{more}; entries are never edited"),
         )
     )
-    new_rows.show("audit", [row.at_ms for row in rows], words)
+    new_rows.show("audit", rows, words=words)
     if not rows:
         none = "No order has this text in it." if words else "No order has been given yet."
         live.write(el("p", none, class_="empty"))

@@ -81,7 +81,7 @@ def _ended() -> None:
         list_menu.show("batches", lambda: ended, page_size=ROWS_A_PAGE)
     live.write(el("h3", "Ended", el("small", f" {_how_far(ended)}")))
     if not after:
-        new_rows.show("batches", [batch.updated_at_ms for batch in ended], pipeline)
+        new_rows.show("batches", ended, pipeline=pipeline, over=True)
     if not ended and not after:
         none = f"No ended batch is of {pipeline}." if pipeline else "The history has no ended batch."
         live.write(el("p", none, class_="empty"))

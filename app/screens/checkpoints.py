@@ -13,7 +13,7 @@ from indoubt.app.components import brush, list_menu
 from indoubt.app.components.duration_plot import axis_of, duration_plot
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, widget_token
-from indoubt.app.components.paging import choose_page, first_page, page_of
+from indoubt.app.components.paging import choose_page, first_page, number_in, page_of
 from indoubt.app.components.sink_commits import announced
 from indoubt.app.components.sorting import Sorting
 from indoubt.app.components.tables import Moment, table
@@ -67,7 +67,7 @@ def _checkpoints() -> None:
                          label_visibility="collapsed", bind="query-params", on_change=first_page)  # fmt: skip
         list_menu.show("checkpoints", lambda: ordered, page_size=ROWS_A_PAGE)
     show_region("checkpoints-answer", {"pipeline": chosen})
-    new_rows.show("checkpoints", [row.ended_at_ms or row.started_at_ms for row in rows], chosen)
+    new_rows.show("checkpoints", rows, pipeline=chosen)
     if not rows and not chosen:
         return
     with st.container(key="checkpoint-chart"):
@@ -111,7 +111,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return a picture for each pipeline, those first whose checkpoints fail or do not come, and the axis of them all."""
     pipeline = query.get("pipeline", "")
     ends = {"since_ms": query.get(brush.FROM, ""), "until_ms": query.get(brush.UNTIL, "")}
-    wanted = {name: text for name, text in ends.items() if text.isascii() and text.isdecimal() and len(text) < 16}
+    wanted = {name: text for name, text in ends.items() if number_in(text) is not None}
     rows = client.checkpoint_durations(**wanted, pipeline=pipeline)
     found = {row.pipeline: row for row in client.checkpoint_gaps(pipeline=pipeline)}
     wrong = {name: (any(gap.ongoing for gap in row.gaps), len(row.failures)) for name, row in found.items()}

@@ -115,7 +115,7 @@ def _quarantined() -> None:
     if records:
         list_menu.show("quarantined", lambda: records, page_size=ROWS_A_PAGE)
     live.write(el("h3", "Quarantined records", el("small", _how_many(records))))
-    new_rows.show("quarantined", [record.at_ms for record in records])
+    new_rows.show("quarantined", records)
     if not records:
         live.write(el("p", "✔ The collector understood every record.", class_="quiet"))
         return

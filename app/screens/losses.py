@@ -90,7 +90,7 @@ def _losses() -> None:
     if losses and not wanted:
         live.write(el("p", _answer(losses), class_="warn" if _missing(losses) else "answer"))
     if not after:
-        new_rows.show("losses", [loss.at_ms for loss in losses], f"{','.join(_chosen())}|{actual(wanted)}")
+        new_rows.show("losses", losses, verdicts=_chosen(), transaction=actual(wanted))
     if not losses and not _chosen() and not after:
         live.write(_nothing(wanted, losses.next))
         go_further(losses.next, key="loss")
