@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from indoubt.app.components.links_and_buttons import FILTER, card_with_buttons, link, order_button
 from indoubt.app.components.markup import Html, el
-from indoubt.app.components.object_names import partition_links
+from indoubt.app.components.object_names import partition_links, partition_path
 from indoubt.app.components.time_text import at, since, time_left, time_left_bar
 from indoubt.app.components.verdict_signs import Tone, badge, card_tone, verdict_badge
 from indoubt.lifecycle import page_paths
@@ -43,8 +43,9 @@ def card(item: Attention) -> Html:
 def object_path(item: Attention) -> str:
     """Return the page of what the card is about."""
     if item.kind is AttentionKind.READERS or item.verdict is Verdict.HANGING:
-        topic, _, number = (item.target or next(iter(item.partitions), "")).rpartition("-")
-        return page_paths.partition(topic, int(number) if number.isdigit() else 0)
+        name = item.target or next(iter(item.partitions), "")
+        if path := partition_path(name):
+            return path
     if item.keys:
         return page_paths.transaction(item.keys[0])
     match item.kind:

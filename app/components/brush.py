@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from indoubt.app.components.markup import el
-from indoubt.app.components.paging import PAGE, back_to_first_page
+from indoubt.app.components.paging import PAGE, address_beside, back_to_first_page, number_in
 from indoubt.app.components.time_text import exact_time, moment_ms
 from indoubt.lifecycle.clock import now_ms
 
@@ -19,11 +19,9 @@ Stretch = tuple[int, int]
 
 def stretch() -> Stretch | None:
     """Return the chosen stretch of time (epoch ms), or None."""
-    texts = [st.query_params.get(name, "") for name in (FROM, UNTIL)]
-    if not all(text.isascii() and text.isdecimal() and len(text) < 16 for text in texts):
-        return None
-    first_ms, last_ms = sorted(map(int, texts))
-    return first_ms, last_ms
+    ends_ms = [number_in(st.query_params.get(name, "")) for name in (FROM, UNTIL)]
+    known_ms = sorted(end_ms for end_ms in ends_ms if end_ms is not None)
+    return (known_ms[0], known_ms[1]) if len(known_ms) == 2 else None
 
 
 def asked() -> dict[str, str]:
@@ -66,12 +64,7 @@ def _choose_typed(key: str, zone: tzinfo) -> None:
 
 def address(path: str, first_ms: int, last_ms: int) -> str:
     """Return the address of a page that shows a stretch of time alone, with the filters that the page has now."""
-    others = [(name, text) for name, text in _filters() if name not in (FROM, UNTIL, PAGE)]
-    return f"{path}?{urlencode([*others, (FROM, first_ms), (UNTIL, last_ms)])}"
-
-
-def _filters() -> list[tuple[str, str]]:
-    return [(name, text) for name in st.query_params for text in st.query_params.get_all(name)]
+    return f"{path}?{urlencode([*address_beside(FROM, UNTIL, PAGE), (FROM, first_ms), (UNTIL, last_ms)])}"
 
 
 def keep(chosen: Stretch | None) -> None:

@@ -6,15 +6,12 @@ from indoubt.app.components.facts import fact_line
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import key_text
 from indoubt.app.components.verdict_signs import verdict_badge
+from indoubt.app.dialogs.order_text import DONE
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.orders import OrderRun, OrderStep, PreviewedCondition, PreviewedVerdict
 
 REFUSED_SHOWN = 50
-DONE = {
-    Action.COMMIT: ("committed", ("committed", "already committed")),
-    Action.ABORT: ("aborted", ("aborted",)),
-}
 
 
 def known(row: PreviewedVerdict, action: Action) -> Html:

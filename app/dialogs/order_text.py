@@ -30,7 +30,7 @@ _STEPS: WordSigns = {
     "unknown": ("?", Tone.WARNING, None),
     "lost": ("✖", Tone.URGENT, None),
 }
-_DONE = {
+DONE = {
     Action.COMMIT: ("committed", frozenset({"committed", "already committed"})),
     Action.ABORT: ("aborted", frozenset({"aborted"})),
 }
@@ -118,7 +118,7 @@ def _sent(action: Action, shown: Sequence[TransactionRow]) -> str:
 
 def _statement(action: Action, resource_manager: str) -> str:
     kind = WATCHED.get(resource_manager)
-    if kind is None or action not in _DONE:
+    if kind is None or action not in DONE:
         return f"{action.value} in {resource_manager}"
     return kind.commit_sends if action is Action.COMMIT else kind.abort_sends
 
@@ -184,7 +184,7 @@ def steps_table(result: OrderResult, shown: Sequence[TransactionRow], *, dry_run
 
 def result_line(action: Action, subject: str, result: OrderResult) -> Html:
     """Return ``committed 4 of 4 in 31 ms · audit 512``."""
-    word, good = _DONE[action]
+    word, good = DONE[action]
     done = sum(step.outcome in good for step in result.steps)
     all_done = result.outcome == "accepted" and done == len(result.steps)
     summary = f"{word} {done} of {len(result.steps)} in {duration(result.took_ms)} · audit {result.audit}"

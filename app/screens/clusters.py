@@ -14,6 +14,7 @@ from indoubt.app.components.cluster_switch import switch
 from indoubt.app.components.incident_card import incident_card
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, widget_token
+from indoubt.app.components.paging import address_beside
 from indoubt.app.components.time_text import at, since, time_left
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
@@ -30,8 +31,7 @@ def show() -> None:
 
 def ask_which() -> None:
     """Write a link to the same address on each cluster: the address names none, or one that is not there."""
-    query = [(name, text) for name in st.query_params for text in st.query_params.get_all(name)]
-    address = f"?{urlencode([(name, text) for name, text in query if name != page_paths.CLUSTER])}"
+    address = f"?{urlencode(address_beside(page_paths.CLUSTER))}"
     links = [
         el("li", el("a", name, href=page_paths.within(address, name), target="_self")) for name in live.collectors()
     ]

@@ -15,7 +15,7 @@ from indoubt.app.components import list_menu
 from indoubt.app.components.facts import evidence_list
 from indoubt.app.components.links_and_buttons import card_with_buttons, chip, link
 from indoubt.app.components.markup import Html, el, widget_token
-from indoubt.app.components.object_names import application_name, cut
+from indoubt.app.components.object_names import application_name, cut, partition_link, partition_path
 from indoubt.app.components.order_buttons import order_buttons
 from indoubt.app.components.paging import PAGE, ROWS, page_in_address, page_links, rows_a_page, size_of
 from indoubt.app.components.partition_plot import partition_plot
@@ -127,21 +127,16 @@ def hanging_card(transaction: HangingTransaction, *, opens: bool = True) -> Html
             "div",
             verdict_badge(transaction.verdict, transaction.certainty),
             el("b", transaction.transaction, class_="name"),
-            opens and [" on ", link(_page_of(name), name)],
+            opens and [" on ", partition_link(name)],
             class_="title",
         ),
         el("div", *facts, class_="facts-line"),
         evidence_list(transaction.evidence),
         class_="said facts",
     )
-    opening = opens and link(_page_of(name), "Open", class_="press", is_opening=True)
+    opening = opens and link(partition_path(name), "Open", class_="press", is_opening=True)
     buttons = order_buttons(TransactionGroup(transactions=(transaction,)))
     return card_with_buttons(card_tone(transaction.verdict, transaction.deadline_ms), said, buttons=[*buttons, opening])
-
-
-def _page_of(topic_partition: str) -> str:
-    topic, _, number = topic_partition.rpartition("-")
-    return page_paths.partition(topic, int(number) if number.isascii() and number.isdecimal() else 0)
 
 
 _COLUMNS = (

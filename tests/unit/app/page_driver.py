@@ -53,7 +53,7 @@ def opened(name: str, /, **query: str) -> AppTest:
         import importlib
 
         from indoubt.app import live
-        from indoubt.app.dialogs import every_dialog, run_lines, transactions_dialog
+        from indoubt.app.dialogs import button_clicks, run_lines, transactions_dialog
         from tests.unit.app import region_in_streamlit
 
         live.read_rights()
@@ -61,7 +61,7 @@ def opened(name: str, /, **query: str) -> AppTest:
         run_lines.show()
         transactions_dialog.DIALOG.show_last_result()
         importlib.import_module(f"indoubt.app.screens.{name}").show()
-        every_dialog.show_if_asked()
+        button_clicks.show_open_dialog()
 
     page = AppTest.from_function(script, kwargs={"name": name}, default_timeout=20)
     for parameter, value in query.items():
