@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -44,6 +44,17 @@ def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answe
         st.cache_resource.clear()
         yield known
         st.cache_resource.clear()
+
+
+def knowing(known: Callable[[], Answers]) -> Any:
+    """Return the fixture of a collector that knows this, which all pages of the test ask."""
+
+    @pytest.fixture
+    def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
+        with answering(known(), monkeypatch) as answers:
+            yield answers
+
+    return answers
 
 
 def opened(name: str, /, **query: str) -> AppTest:

@@ -8,17 +8,14 @@ from streamlit.testing.v1 import AppTest
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import attention
 from tests.unit.app.contract_rows import batch, parts_of_batch, shared_batch
-from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
+from tests.unit.app.page_driver import HOSTILE, button, knowing, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
 OVER = {"verdict": "complete", "settle": None, "explanation": "All of its transactions (4) are committed."}
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(batches=[shared_batch(), shared_batch(11, **OVER)]), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(batches=[shared_batch(), shared_batch(11, **OVER)]))
 
 
 def press(page: AppTest, label: str) -> AppTest:
@@ -104,7 +101,7 @@ def test_each_part_says_how_it_ended_where_not_all_of_it_did(answers):
 
 def test_an_undecided_batch_would_be_aborted(answers):
     answers.batches[0] = shared_batch(verdict="undecided", settle="abort", decided_at_ms=None, decided_by=None)
-    page = press(opened("batches"), "Settle: commit …")
+    page = press(opened("batches"), "Settle: abort …")
     assert "An abort decision is written to the decision log first" in said(page)
 
 

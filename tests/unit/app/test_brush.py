@@ -11,20 +11,19 @@ from indoubt.app.dialogs import button_clicks
 from indoubt.app.screens import checkpoints
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import checkpoint, checkpoint_gaps
-from tests.unit.app.page_driver import answering, opened, said
+from tests.unit.app.page_driver import answering, knowing, opened, said
 
 pytestmark = pytest.mark.slow
 T0 = 1_795_000_000_000
 
 
-@pytest.fixture
-def answers(monkeypatch):
+@knowing
+def answers():
     rows = [
         checkpoint(number, started_at_ms=T0 + number * 60_000, ended_at_ms=T0 + number * 60_000 + 900)
         for number in range(10)
     ]
-    with answering(Answers(checkpoints=rows), monkeypatch) as known:
-        yield known
+    return Answers(checkpoints=rows)
 
 
 def test_the_table_shows_the_chosen_time_alone_and_goes_back_to_all(answers):

@@ -10,15 +10,12 @@ from indoubt.app.screens import new_rows
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import checkpoint
 from tests.unit.app.contract_rows import loss, now_ms
-from tests.unit.app.page_driver import answering, button, labels, opened, said
+from tests.unit.app.page_driver import button, knowing, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers())
 
 
 def line(listed: str, since: str, of: str = "{}") -> str:

@@ -19,15 +19,12 @@ from tests.unit.app.contract_rows import (
     raw_event,
     shared_batch,
 )
-from tests.unit.app.page_driver import HOSTILE, answering, at, button, labels, opened, said
+from tests.unit.app.page_driver import HOSTILE, at, button, knowing, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(transactions=batch()), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(transactions=batch()))
 
 
 def test_a_pipeline_and_a_partition_can_be_pasted_as_incident_notes(answers):
@@ -242,7 +239,7 @@ def test_a_batch_and_a_pipeline_have_the_orders_about_them(answers):
     answers.batches = [shared_batch(1841, pipeline="ip-count", transactions=parts_of_batch(answers.transactions))]
     answers.pipelines = [pipeline()]
     for number, key in enumerate((answers.transactions[1]["key"], answers.pipelines[0]["key"], "kafka:other:1:1@1")):
-        answers.audit.append(given_order(number, who=f"person-{number}", keys=[key], outcome="dry_run"))
+        answers.audit.append(given_order(number, at_ms=1, who=f"person-{number}", keys=[key], outcome="dry_run"))
     page = said(at(page_paths.batch("ip-count", 1841)))
     assert "person-0" in page
     assert "dry run" in page

@@ -17,15 +17,12 @@ from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_pipeline_rows import checkpoint
 from tests.unit.app.contract_rows import abort, batch, blocked, foreign, given_order, hanging
-from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
+from tests.unit.app.page_driver import HOSTILE, button, knowing, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(transactions=batch()), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(transactions=batch()))
 
 
 def test_an_order_takes_a_reason_and_shows_its_result_in_place(answers):

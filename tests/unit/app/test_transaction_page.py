@@ -19,15 +19,12 @@ from tests.unit.app.contract_rows import (
     raw_event,
     shared_batch,
 )
-from tests.unit.app.page_driver import answering, at, button, labels, said
+from tests.unit.app.page_driver import at, button, knowing, labels, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(transactions=batch()), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(transactions=batch()))
 
 
 def test_a_transaction_says_what_it_is_what_to_do_and_why(answers):
