@@ -1,39 +1,7 @@
 """The pages, in the order an engineer on call needs them. Streamlit runs this file; ``indoubt app`` starts it.
 
-Hooks for tests (Streamlit writes ``key`` as the CSS class ``st-key-<key>``; <t> is ``TransactionGroup.token``, ten hex digits):
-
-- ``topline`` (the bar: ``data-live``, ``data-find``, ``.menu`` with the zone and the person), ``last-order`` (the result of the
-  last order), ``sent-orders`` (lines of orders)
-- live regions carry no such keys: a card is an ``article``, its buttons have ``data-order``, links and buttons have ``data-click``
-- All clusters, where there are several: ``clusters`` (the live region)
-- Overview: ``overview`` and ``over-time`` (live regions), ``window``
-- Transactions, Pipelines and History have sections: ``show-<path>`` chooses, ``?show=`` in the address says which
-- Pending: ``filter-words-field``, ``pending`` (the live region)
-- the pages of objects: ``transaction``, ``batch``, ``pipeline``, ``alert``, ``partition``; ``copy-link``, ``incident-note``; of a
-  transaction ``event-kind``, ``event-table``, ``order-table``, ``earlier-table``; of a pipeline ``pipeline-checkpoints``,
-  ``pipeline-aborts``
-- the live regions of the other lists: ``readers``, ``batches``, ``pipelines``, ``alerts``
-- Batches: ``batch-pipeline-field``, ``batch-table``; the dialogs of batches and pipelines: ``batch-order-…``, ``pipeline-order-…``,
-  both with ``-reason``, ``-confirm``, ``-go``, ``-dry-run``, ``-cancel``, ``-close``, ``-result``
-- the dialog of silences: ``silence-form-what``, ``silence-form-length``, ``silence-form-reason``, ``silence-form-go``,
-  ``silence-form-cancel``
-- the dialog of an order for transactions: ``order-reason``, ``order-confirm``, ``order-go``, ``order-dry-run``, ``order-cancel``,
-  ``order-close``, ``order-current-state``; ``order-result``, ``order-dry-result``, ``order-refused``,
-  ``order-overtaken``
-- the dialog of an order by filter: ``filter-order-…`` with ``-reason``, ``-confirm``, ``-go``, ``-dry-run``, ``-cancel``,
-  ``-progress``, ``-stop``, ``-back``, ``-close``, ``-result``, ``-choose-<number>`` and
-  ``-other-condition``; those that were given: ``filter-runs``
-- Losses: ``loss-transaction`` (the filter by id), ``loss-verdict``, ``loss-table``
-- Trends: ``trends`` (the live region), ``trend-pipeline-field``
-- Search: ``search-transaction``, ``search-pipeline``, ``search-topic``, ``search-group``, ``search-outcome``, ``search-cause``,
-  ``search-span``, ``search-until``, ``search-older``, ``search-newest``, ``search-table``
-- each list: ``menu-<list>`` opens ``<list>-csv``, ``<list>-json``, ``rows-a-page``; ``tools-<list>``: the line with its field
-- ``abort-chart``, ``abort-time-whole``, ``abort-table``
-- ``checkpoint-chart``, ``checkpoint-table``, ``checkpoint-durations-whole``, ``id-table``, ``audit-words-field``,
-  ``audit-table``
-- Collector: ``collector``, ``quarantined-table``, ``standing-orders`` with ``standing-stop``,
-  ``standing-start``; the dialog: ``standing-form-reason``, ``standing-form-go``, ``standing-form-cancel``
-- Fault injection (demo only): ``fault-injection``, ``fault-<name>``, ``start-pipeline``, ``fault-log``
+Tests find widgets by their keys: Streamlit writes ``key`` as the CSS class ``st-key-<key>``. Live regions have none in them: a card
+is an ``article``, its buttons have ``data-order``, links and buttons ``data-click``.
 """
 
 from __future__ import annotations
@@ -47,7 +15,7 @@ from indoubt.app.components import bar, shown_cluster
 from indoubt.app.components.cluster_switch import ALL
 from indoubt.app.components.markup import el, join
 from indoubt.app.components.time_text import UTC_NAME
-from indoubt.app.dialogs import button_clicks, every_dialog, run_lines, transactions_dialog
+from indoubt.app.dialogs import button_clicks, order_form, run_lines, transactions_dialog
 from indoubt.app.screens import (
     aborts,
     alerts,
@@ -157,7 +125,7 @@ def main() -> None:
     elif of_all and not shown_cluster.name():
         clusters.ask_which()
     elif wrong := live.wrong_cluster():
-        live.write(el("p", el("b", "✖ "), wrong, class_="warn", role="alert"))
+        order_form.write_complaint(wrong)
         if of_all:
             clusters.ask_which()
     else:
@@ -165,7 +133,7 @@ def main() -> None:
         transactions_dialog.DIALOG.show_last_result()
         page.run()
     live.write(_KEYS)
-    every_dialog.show_if_asked()
+    button_clicks.show_open_dialog()
 
 
 def _of_objects() -> list[st.Page]:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import httpx
 
 from indoubt.app.client.collector_errors import CollectorError, Failure, refusal, unanswered
-from indoubt.app.client.collector_rows import Rows
 from indoubt.app.client.kept_answers import KeptAnswers
 from indoubt.app.settings import Settings
 from indoubt.lifecycle.errors import IndoubtError
 from indoubt.lifecycle.page_paths import CLUSTER_HEADER
 from indoubt.lifecycle.persons import Person
+from indoubt.lifecycle.rows.row_json import read_row
 
 READ_LIMIT_S = 4.0
 Row = TypeVar("Row")
-Filters = Mapping[str, str | tuple[str, ...]]
-"""Of a look; one with several texts is sent several times."""
+Wanted = str | int | bool | None | Sequence[str]
+"""What a look asks for by one name; several texts are sent several times, and what is None or empty is not sent."""
+
+
+class Rows(list[Row]):
+    """Rows of a table, and how many ``more`` there are behind them; ``next`` leads to those, None where nothing does."""
+
+    def __init__(self, rows: Iterable[Row], more: int, next: str | None = None) -> None:
+        super().__init__(rows)
+        self.more, self.next = more, next
 
 
 class CollectorConnection:
@@ -55,14 +64,20 @@ class CollectorConnection:
         """Share no answer from before now."""
         self.kept_answers.forget()
 
-    def _read(self, path: str, read: Callable[[Any], Row], filters: Filters | None = None) -> Row:
-        return self._understand(path, read, self._get_shared(path, filters or {}))
+    def _read(self, path: str, row: type[Row], **wanted: Wanted) -> Row:
+        """Return the one row that is the answer."""
+        return self._understand(path, partial(read_row, row), self._get_shared(path, wanted))
 
-    def _rows(self, path: str, read: Callable[[Any], Row], filters: Filters) -> Rows[Row]:
-        answer = self._get_shared(path, filters)
+    def _rows(self, path: str, row: type[Row], **wanted: Wanted) -> Rows[Row]:
+        """Return the rows of a table."""
+        read, answer = partial(read_row, row), self._get_shared(path, wanted)
         return self._understand(
             path, lambda value: Rows(map(read, value["rows"]), int(value["more"]), value["next"]), answer
         )
+
+    def _sent(self, method: str, path: str, row: type[Row], **request: Any) -> Row:
+        """Send what is no look, and return the row that is the answer."""
+        return self._understand(path, partial(read_row, row), self._ask(method, path, **request))
 
     def _understand(self, path: str, read: Callable[[Any], Row], answer: Any) -> Row:
         try:
@@ -74,10 +89,11 @@ class CollectorConnection:
                 "are collector and app of the same version?",
             ) from error
 
-    def _get_shared(self, path: str, filters: Filters) -> Any:
+    def _get_shared(self, path: str, wanted: Mapping[str, Wanted]) -> Any:
+        asked = {name: _as_sent(value) for name, value in wanted.items() if value not in (None, "", (), [])}
         # Each person has a limit, and one who reaches it must not hold up the others.
-        what = (path, frozenset(filters.items()), self._asking_person())
-        return self.kept_answers.get(what, lambda: self._ask("GET", path, params=dict(filters)))
+        what = (path, frozenset(asked.items()), self._asking_person())
+        return self.kept_answers.get(what, lambda: self._ask("GET", path, params=asked))
 
     def _ask(self, method: str, path: str, **request: Any) -> Any:
         try:
@@ -109,3 +125,9 @@ class CollectorConnection:
         if answer.is_success and value is not None:
             return value
         raise refusal(answer.status_code, value)
+
+
+def _as_sent(value: Wanted) -> str | tuple[str, ...]:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str | int) else tuple(value or ())

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 from indoubt.lifecycle.resource_manager_kinds import KAFKA
 from indoubt.lifecycle.rows.partitions import HangingRow
-from indoubt.lifecycle.rows.row_json import Json, read_row
 from indoubt.lifecycle.rows.transactions import TransactionRow
 from indoubt.lifecycle.states import TransactionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HangingTransaction(TransactionRow):
-    """A transaction that is open on one partition: it has no timeout."""
+    """A transaction that is open on one partition, from ``start_offset`` on: it has no timeout. ``remedy``: in words."""
 
     confirm: str
+    start_offset: int | None
+    remedy: str
 
     @property
     def confirmation_text(self) -> str:
@@ -23,12 +24,8 @@ class HangingTransaction(TransactionRow):
         return self.confirm
 
 
-def read_hanging(value: Json) -> TransactionRow:
-    """Return a row of GET /hanging as a transaction: on one partition, open since its last record at the latest, with no timeout.
-
-    Raises what ``read_row`` raises.
-    """
-    row = read_row(HangingRow, value)
+def as_transaction(row: HangingRow) -> HangingTransaction:
+    """Return a row of GET /hanging as a transaction: on one partition, open since its last record at the latest."""
     name = row.transaction or f"producer {row.producer_id}"
     return HangingTransaction(
         key=row.key,
@@ -64,4 +61,6 @@ def read_hanging(value: Json) -> TransactionRow:
         updated_at_ms=row.found_at_ms,
         written_again_at_ms=None,
         confirm=row.confirm,
+        start_offset=row.start_offset,
+        remedy=row.remedy,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
@@ -52,7 +51,7 @@ def _name(row: ApplicationSeries, marks: Sequence[SeriesMark]) -> Html:
         return el("h3", "Holder not known", el("small", " no transaction is known that hides these records"))
     said: list[Html] = []
     if row.last_commit_ms is not None:
-        said.append(el("small", "last commit ", ago(row.last_commit_ms, UTC)))
+        said.append(el("small", "last commit ", ago(row.last_commit_ms)))
     # Alerts that fire stand above; one that is over is no news.
     if events := [mark for mark in marks if mark.kind is not MarkKind.ALERT]:
         last = events[-1]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-
 from indoubt.app.components.links_and_buttons import FILTER, card_with_buttons, link, order_button
 from indoubt.app.components.markup import Html, el
-from indoubt.app.components.object_names import partition_links
+from indoubt.app.components.object_names import partition_links, partition_path
 from indoubt.app.components.time_text import at, since, time_left, time_left_bar
 from indoubt.app.components.verdict_signs import Tone, badge, card_tone, verdict_badge
 from indoubt.lifecycle import page_paths
@@ -45,8 +43,9 @@ def card(item: Attention) -> Html:
 def object_path(item: Attention) -> str:
     """Return the page of what the card is about."""
     if item.kind is AttentionKind.READERS or item.verdict is Verdict.HANGING:
-        topic, _, number = (item.target or next(iter(item.partitions), "")).rpartition("-")
-        return page_paths.partition(topic, int(number) if number.isdigit() else 0)
+        name = item.target or next(iter(item.partitions), "")
+        if path := partition_path(name):
+            return path
     if item.keys:
         return page_paths.transaction(item.keys[0])
     match item.kind:
@@ -79,7 +78,7 @@ def waits_of(item: Attention) -> Html | None:
         return None
     parts: list[object] = []
     for group in item.waits[:MAX_NAMED]:
-        lasts = [" for ", since(group.since_ms, UTC)] if group.since_ms is not None else []
+        lasts = [" for ", since(group.since_ms)] if group.since_ms is not None else []
         records = f", {counted(group.lag, 'record')}" if group.lag is not None else ""
         where = f" on {counted(group.partitions, 'partition')}"
         parts.append(el("span", el("b", group.group), " waits", *lasts, where, records))
@@ -106,7 +105,7 @@ def facts_of(item: Attention) -> list[object]:
     more = f" and {number - MAX_NAMED:,} more" if number > MAX_NAMED else ""
     return [
         item.rows is not None and el("span", counted(item.rows, "row")),
-        item.since_ms is not None and el("span", "for ", since(item.since_ms, UTC)),
+        item.since_ms is not None and el("span", "for ", since(item.since_ms)),
         partitions and el("span", named, more, title=", ".join(partitions)),
     ]
 
@@ -118,7 +117,7 @@ def left_of(since_ms: int | None, deadline_ms: int | None) -> Html:
     return el(
         "div",
         el("small", "time left"),
-        time_left(deadline_ms, UTC),
+        time_left(deadline_ms),
         time_left_bar(since_ms, deadline_ms),
         class_="left",
     )

@@ -6,11 +6,10 @@ import json
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
-import streamlit as st
-
 from indoubt.app.components import shown_cluster, viewer_choices
 from indoubt.app.components.links_and_buttons import ZONE
 from indoubt.app.components.markup import Html, el
+from indoubt.app.components.paging import address_beside
 
 SEARCH = el(
     "button",
@@ -47,16 +46,11 @@ def menu(zones: Sequence[str], shown: str, who: str, rights: Html | None) -> Htm
 
 
 def _zone(name: str, *, is_shown: bool) -> Html:
-    others = [
-        (key, text)
-        for key in st.query_params
-        if key != viewer_choices.ZONE.name
-        for text in st.query_params.get_all(key)
-    ]
+    zone = viewer_choices.ZONE.name
     return el(
         "a",
         name,
-        href=shown_cluster.within(f"?{urlencode([*others, (viewer_choices.ZONE.name, name)])}"),
+        href=shown_cluster.within(f"?{urlencode([*address_beside(zone), (zone, name)])}"),
         target="_self",
         aria_current="true" if is_shown else None,
         data_click=json.dumps({ZONE: name}),

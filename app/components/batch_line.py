@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from indoubt.app.client.audit_entries import AuditEntry
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import cut, read_key
@@ -16,6 +15,7 @@ from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.durations import MINUTE_MS
 from indoubt.lifecycle.rows.batches import BatchRow, BatchTransactionRow
+from indoubt.lifecycle.rows.records import AuditRow
 from indoubt.lifecycle.states import TransactionState
 
 MOST_LANES = 12
@@ -23,7 +23,7 @@ MOST_LANES = 12
 _UNDONE = frozenset({TransactionState.ABORTED, TransactionState.LOST})
 
 
-def batch_line(attempts: Sequence[BatchRow], orders: Sequence[AuditEntry]) -> Html | None:
+def batch_line(attempts: Sequence[BatchRow], orders: Sequence[AuditRow]) -> Html | None:
     """Return the time line, None where no opening is known; ``attempts`` and ``orders`` come in any order.
 
     ``orders``: about it or its pipeline; of those after the end of all of it none is drawn.
@@ -172,13 +172,13 @@ def _latest(times: Iterable[int | None]) -> int | None:
     return max((at_ms for at_ms in times if at_ms is not None), default=None)
 
 
-def _said(order: AuditEntry) -> str:
+def _said(order: AuditRow) -> str:
     return f"{exact_time(_given_ms(order))}: {order.who}: {_done(order)}"
 
 
-def _done(order: AuditEntry) -> str:
+def _done(order: AuditRow) -> str:
     return f"{order.action}, {outcome_sign(order.outcome)[1]} ({order.reason})"
 
 
-def _given_ms(order: AuditEntry) -> int:
+def _given_ms(order: AuditRow) -> int:
     return order.at_ms if order.given_at_ms is None else order.given_at_ms

@@ -1,17 +1,14 @@
-"""A chart on which a stretch of time can be chosen: the address keeps it, and the tables beside ask for it alone."""
+"""A stretch of time that is chosen on a picture or typed: the address keeps it, and the tables beside ask for it alone."""
 
 from __future__ import annotations
 
 from datetime import tzinfo
-from functools import partial
 from urllib.parse import urlencode
 
-import plotly.graph_objects as go
 import streamlit as st
 
-from indoubt.app.components.charts import chart_moment
 from indoubt.app.components.markup import el
-from indoubt.app.components.paging import PAGE, back_to_first_page
+from indoubt.app.components.paging import PAGE, address_beside, back_to_first_page, number_in
 from indoubt.app.components.time_text import exact_time, moment_ms
 from indoubt.lifecycle.clock import now_ms
 
@@ -22,35 +19,15 @@ Stretch = tuple[int, int]
 
 def stretch() -> Stretch | None:
     """Return the chosen stretch of time (epoch ms), or None."""
-    texts = [st.query_params.get(name, "") for name in (FROM, UNTIL)]
-    if not all(text.isascii() and text.isdecimal() and len(text) < 16 for text in texts):
-        return None
-    first_ms, last_ms = sorted(map(int, texts))
-    return first_ms, last_ms
+    ends_ms = [number_in(st.query_params.get(name, "")) for name in (FROM, UNTIL)]
+    known_ms = sorted(end_ms for end_ms in ends_ms if end_ms is not None)
+    return (known_ms[0], known_ms[1]) if len(known_ms) == 2 else None
 
 
 def asked() -> dict[str, str]:
     """Return the chosen stretch as the API's parameters, none where none is chosen."""
     chosen = stretch()
     return {} if chosen is None else {"since_ms": str(chosen[0]), "until_ms": str(chosen[1])}
-
-
-def show(figure: go.Figure, *, key: str, zone: tzinfo, alt: str) -> None:
-    """Write a chart whose horizontal axis is time; drawing over it chooses a stretch, which is shaded."""
-    figure.update_layout(dragmode="select", selectdirection="h")
-    chosen = stretch()
-    if chosen is not None:
-        first, last = (chart_moment(end_ms, zone) for end_ms in chosen)
-        figure.add_vrect(x0=first, x1=last, fillcolor="#2b8cbe", opacity=0.12, line_width=1)
-    st.plotly_chart(
-        figure,
-        key=key,
-        on_select=partial(_choose, key, zone),
-        selection_mode="box",
-        config={"displayModeBar": False},
-        alt=alt,
-    )
-    say(key, zone)
 
 
 def say(key: str, zone: tzinfo) -> None:
@@ -87,20 +64,7 @@ def _choose_typed(key: str, zone: tzinfo) -> None:
 
 def address(path: str, first_ms: int, last_ms: int) -> str:
     """Return the address of a page that shows a stretch of time alone, with the filters that the page has now."""
-    others = [(name, text) for name, text in _filters() if name not in (FROM, UNTIL, PAGE)]
-    return f"{path}?{urlencode([*others, (FROM, first_ms), (UNTIL, last_ms)])}"
-
-
-def _filters() -> list[tuple[str, str]]:
-    return [(name, text) for name in st.query_params for text in st.query_params.get_all(name)]
-
-
-def _choose(key: str, zone: tzinfo) -> None:
-    boxes = st.session_state[key].selection.box
-    ends = [moment_ms(str(end), zone) for end in boxes[0]["x"]] if boxes else []
-    first_ms, last_ms = (*ends, None, None)[:2]
-    if first_ms is not None and last_ms is not None:
-        keep((min(first_ms, last_ms), max(first_ms, last_ms)))
+    return f"{path}?{urlencode([*address_beside(FROM, UNTIL, PAGE), (FROM, first_ms), (UNTIL, last_ms)])}"
 
 
 def keep(chosen: Stretch | None) -> None:

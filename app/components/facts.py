@@ -17,12 +17,13 @@ _EPOCH_FROM_MS = 100_000_000_000
 
 def evidence_list(evidence: Iterable[Evidence]) -> Html:
     """Return the facts of a verdict, each with its source and time."""
-    items = [el("li", fact.fact, " ", el("small", fact.source, *_when(fact.at_ms))) for fact in evidence]
+    items = [fact_line(fact) for fact in evidence]
     return el("ul", *items) if items else el("p", "No evidence.", class_="empty")
 
 
-def _when(at_ms: int | None) -> list[object]:
-    return [", ", at(at_ms)] if at_ms else []
+def fact_line(fact: Evidence) -> Html:
+    """Return one fact of a list, with its source and time."""
+    return el("li", fact.fact, " ", el("small", fact.source, *([", ", at(fact.at_ms)] if fact.at_ms else [])))
 
 
 def decision(detail: TransactionDetailRow) -> Html:

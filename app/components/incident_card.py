@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-
 from indoubt.app.components.attention_card import (
     badge_of,
     consequence_of,
@@ -109,7 +107,7 @@ def _step(step: Step) -> Html:
     if step.state is StepState.UNDER_WAY:
         said = [f": {step.note or 'under way'}"]
         if step.since_ms is not None:
-            said += [", ", since(step.since_ms, UTC)]
+            said += [", ", since(step.since_ms)]
         if step.usually_ms is not None:
             said.append(f" of usually {duration(step.usually_ms)}")
         if step.who:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from indoubt.app.client.audit_entries import AuditEntry
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components.time_text import amount, duration, exact_time
 from indoubt.app.components.verdict_signs import outcome_sign
 from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.rows.attention import Attention
 from indoubt.lifecycle.rows.batches import BatchRow
-from indoubt.lifecycle.rows.events import EventKind, RawEventRow
 from indoubt.lifecycle.rows.partitions import GroupRow, HangingRow, PartitionRow
 from indoubt.lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
+from indoubt.lifecycle.rows.records import AuditRow
 from indoubt.lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
 from indoubt.lifecycle.verdicts import Evidence
 from indoubt.lifecycle.visible_text import visible
@@ -29,8 +28,8 @@ def transaction_note(
     link: str,
     at_ms: int,
     needs: Attention | None,
-    events: Sequence[RawEventRow],
     alerts: Sequence[AlertRow],
+    orders: Sequence[AuditRow],
 ) -> str:
     """Return the note as Markdown that ends with a line end; ``needs``: its card of the overview, ``at_ms``: now (epoch ms).
 
@@ -54,9 +53,7 @@ def transaction_note(
         f"Why {detail.verdict.value} (rule {detail.rule}, {detail.certainty.value})", map(_fact, detail.evidence)
     )
     lines += _section("Alerts", map(_alert, alerts))
-    orders = (event for event in events if event.kind is EventKind.ORDER)
-    lines += _section("Orders", (f"{exact_time(order.at_ms)}: {_text(order.what)}, audit {order.offset}. "
-                                 f"Reason: {_text(order.raw.get('reason', ''))}" for order in orders))  # fmt: skip
+    lines += _section("Orders", map(_order, orders))
     return "\n".join(lines) + "\n"
 
 
@@ -66,7 +63,7 @@ def batch_note(
     link: str,
     at_ms: int,
     alerts: Sequence[AlertRow],
-    orders: Sequence[AuditEntry],
+    orders: Sequence[AuditRow],
 ) -> str:
     """Return the note about a batch with one section for each attempt, as ``transaction_note`` does; at least one is there."""
     newest = attempts[0]
@@ -108,7 +105,7 @@ def application_note(
     checkpoints: Sequence[CheckpointRow],
     timeout: TimeoutRow | None,
     alerts: Sequence[AlertRow],
-    orders: Sequence[AuditEntry],
+    orders: Sequence[AuditRow],
 ) -> str:
     """Return the note about an application, as ``transaction_note`` does; ``pipeline``: its own supervisor's row, if it has one.
 
@@ -195,7 +192,7 @@ def _hanging(row: HangingRow) -> str:
     return f"{name}: {_text(row.verdict.value)}, {where}. Remedy: {_text(row.remedy)}"
 
 
-def _order(order: AuditEntry) -> str:
+def _order(order: AuditRow) -> str:
     what = f"{_text(order.action)} {_text(outcome_sign(order.outcome)[1])}, by {_text(order.who)}, audit {order.audit}"
     return f"{exact_time(order.at_ms)}: {what}. Reason: {_text(order.reason)}"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import cut
@@ -78,7 +77,7 @@ def _driver(detail: TransactionDetailRow, start_ms: int, end_ms: int) -> Html | 
     seen = _share(detail.last_seen_ms, start_ms, end_ms)
     says = el("small", "last sign of life ", at(detail.last_seen_ms))
     if not detail.state.is_final:
-        says = el("small", "last sign of life ", ago(detail.last_seen_ms, UTC))
+        says = el("small", "last sign of life ", ago(detail.last_seen_ms))
     return _lane("driver", 0.0, seen, "good", says)
 
 
@@ -87,7 +86,7 @@ def _reader(group: WaitingGroup, start_ms: int, end_ms: int) -> Html:
     begins = _share(since_ms, start_ms, end_ms)
     # It hides what is later than now: the browser knows when that is.
     rest = el("i", class_="rest", data_now_from=start_ms, data_now_until=end_ms)
-    return _lane(group.group, begins, 100.0 - begins, "wait", el("small", "waits for ", since(since_ms, UTC)), rest)
+    return _lane(group.group, begins, 100.0 - begins, "wait", el("small", "waits for ", since(since_ms)), rest)
 
 
 def _lane(name: str, left: float, width: float, tone: str, says: Html, rest: Html | None = None) -> Html:

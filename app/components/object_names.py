@@ -89,9 +89,14 @@ def application_name(application: Application | None) -> Html:
 
 def partition_link(name: str) -> Html:
     """Return a link to the page of a partition that is called ``topic-number``."""
+    path = partition_path(name)
+    return link(path, name) if path else el("code", name)
+
+
+def partition_path(name: str) -> str:
+    """Return the page of a partition that is called ``topic-number``; empty: that is no such name."""
     topic, _, number = name.rpartition("-")
-    is_one = topic and number.isascii() and number.isdecimal()
-    return link(page_paths.partition(topic, int(number)), name) if is_one else el("code", name)
+    return page_paths.partition(topic, int(number)) if topic and number.isascii() and number.isdecimal() else ""
 
 
 def topics_of(partitions: Sequence[str]) -> Html:

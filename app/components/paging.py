@@ -67,6 +67,16 @@ def back_to_first_page() -> dict[str, str]:
     return {PAGE: "1"} if PAGE in st.query_params else {}
 
 
+def address_beside(*names: str) -> list[tuple[str, str]]:
+    """Return what the page's address says under other names than these."""
+    return [(name, text) for name in st.query_params if name not in names for text in st.query_params.get_all(name)]
+
+
+def number_in(text: str) -> int | None:
+    """Return the number that an address has there; None: it is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None
+
+
 def after_in_address() -> str:
     """Return behind which row the page begins that the address asks for, as the collector says it; empty: the first page."""
     return st.query_params.get(AFTER, "")
@@ -129,8 +139,7 @@ def _keep_page(widget: str, rows: int) -> None:
 def page_in_address(rows: Sequence[Row], query: Mapping[str, str], *, page_size: int) -> tuple[Sequence[Row], int, int]:
     """Return the page that the address asks for, its number and how many there are; a number that is no page is the nearest one."""
     pages = max(1, -(-len(rows) // page_size))
-    asked = query.get(PAGE, "")
-    number = min(max(1, int(asked)), pages) if asked.isascii() and asked.isdecimal() and len(asked) < 9 else 1
+    number = min(max(1, number_in(query.get(PAGE, "")) or 1), pages)
     return rows[(number - 1) * page_size : number * page_size], number, pages
 
 

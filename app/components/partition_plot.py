@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from math import ceil
 
 from indoubt.app.components.links_and_buttons import link
@@ -107,7 +106,7 @@ def _lanes(series: PartitionSeries) -> Html:
 def _named(span: HolderSpan) -> Html:
     name = link(page_paths.transaction(span.key), cut(span.transaction, "span"))
     if span.ended_ms is None:
-        return el("span", name, f" of {span.pipeline}: open for ", since(span.from_ms, UTC))
+        return el("span", name, f" of {span.pipeline}: open for ", since(span.from_ms))
     return el("span", name, f" of {span.pipeline}: {span.outcome} after {duration(span.ended_ms - span.from_ms)}")
 
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC
 
 from indoubt.app.components.incident_card import incident_tone
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import duration, since
-from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
+from indoubt.app.components.verdict_signs import Tone, WordSigns, badge, sign_of, word_badge
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.attention import Attention, AttentionKind
 from indoubt.lifecycle.rows.incidents import Incident, IncidentState
 from indoubt.lifecycle.rows.pipelines import PipelineRow, RestartUnderWay
 
-STATES = {
+STATES: WordSigns = {
     "running": ("▸", Tone.GOOD, "it reads and writes"),
     "recovering": ("◌", Tone.CALM, "a new run starts and finishes the last batch"),
     "restarting": ("△", Tone.WARNING, "its driver ended; its supervisor starts the next run"),
@@ -46,7 +45,7 @@ class PipelineStanding:
     def tone(self) -> Tone:
         """Return the colour of its card: its state's, unless something of it needs attention."""
         if self.incident is None:
-            return STATES.get(self.row.state, UNKNOWN_SIGN)[1]
+            return sign_of(STATES, self.row.state)[1]
         return incident_tone(self.incident)
 
     @property
@@ -65,16 +64,16 @@ class PipelineStanding:
         if self.needs is not None:
             # A driver that stands still reports nothing any more.
             return badge("‖", self.needs.badge, self.tone, f"it reported last: {state}")
-        sign, tone, meaning = STATES.get(state, UNKNOWN_SIGN)
         if self.incident is not None and self.incident.state is IncidentState.ACT:
             things = max(1, len(self.incident.parts))
             verb = "needs" if things == 1 else "need"
-            return badge("▲", f"{state}, {counted(things, 'thing')} {verb} attention", self.tone, meaning)
-        return badge(sign, state, tone, meaning)
+            said = f"{state}, {counted(things, 'thing')} {verb} attention"
+            return badge("▲", said, self.tone, sign_of(STATES, state)[2])
+        return word_badge(STATES, state)
 
 
 def restart_under_way(restart: RestartUnderWay) -> Sequence[object]:
     """Return which run is starting, for how long by now, and how long it usually takes."""
     what = f"run {restart.run} is starting, " if restart.run is not None else "a restart is under way, "
     usually = f" of usually {duration(restart.usually_ms)}" if restart.usually_ms is not None else ""
-    return what, since(restart.since_ms, UTC), usually
+    return what, since(restart.since_ms), usually

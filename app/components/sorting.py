@@ -13,7 +13,7 @@ import streamlit as st
 from indoubt.app.components import shown_cluster
 from indoubt.app.components.links_and_buttons import SORT
 from indoubt.app.components.markup import Html, el
-from indoubt.app.components.paging import AFTER, PAGE, back_to_first_page
+from indoubt.app.components.paging import AFTER, PAGE, address_beside, back_to_first_page
 
 Row = TypeVar("Row")
 Key = Callable[[Row], float | str | None]
@@ -61,7 +61,7 @@ class Sorting(Generic[Row]):
             "a",
             column,
             sign,
-            href=shown_cluster.within(f"?{urlencode([*_others(self.name), (self.name, wanted)])}"),
+            href=shown_cluster.within(f"?{urlencode([*address_beside(self.name, PAGE, AFTER), (self.name, wanted)])}"),
             target="_self",
             class_="sort",
             data_click=json.dumps({SORT: [self.name, wanted]}),
@@ -82,16 +82,6 @@ def keep(name: str, wanted: str) -> None:
     """Put the order of a table into the address, from its first page on; another part of the address is left as it is."""
     if name.endswith(SUFFIX) and max(len(name), len(wanted)) <= MOST_LETTERS:
         st.query_params.update({name: wanted} | back_to_first_page())
-
-
-def _others(name: str) -> list[tuple[str, str]]:
-    """Return what the address has beside this order and the page."""
-    return [
-        (other, text)
-        for other in st.query_params
-        if other not in (name, PAGE, AFTER)
-        for text in st.query_params.get_all(other)
-    ]
 
 
 def _place(value: float | str | None) -> tuple[float, str]:

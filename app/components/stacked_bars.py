@@ -1,4 +1,4 @@
-"""Counts over time: a bar for each stretch of time, with a part for each kind. Hatching repeats what a colour says (style.css).
+"""Numbers over time: a bar for each stretch of time, with a part for each kind. Hatching repeats what a colour says (style.css).
 
 It is markup, not a chart of Streamlit's: a browser takes a second to load and draw one, and History is looked at in a hurry.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -16,7 +16,6 @@ from indoubt.app.components.links_and_buttons import TIME
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.plot_axis import PlotAxis
 from indoubt.app.components.time_text import exact_time
-from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.durations import HOUR_MS, MINUTE_MS, duration
 
 MIN_SPAN_MS = 30 * MINUTE_MS
@@ -31,7 +30,7 @@ Address = Callable[[int, int], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bars:
-    """Counts of each kind by the place of their bar; a bar is ``length_ms`` long, and place 0 begins at ``from_ms``."""
+    """Counts or lengths of each kind by the place of their bar; a bar is ``length_ms`` long, and place 0 begins at ``from_ms``."""
 
     from_ms: int
     length_ms: int
@@ -53,12 +52,19 @@ class Bars:
 
 
 def stacked_bars(
-    shown: Bars, kinds: Mapping[str, str], *, what: str, alt: str, zone: tzinfo, path: Address | None = None
+    shown: Bars,
+    kinds: Mapping[str, str],
+    *,
+    text: Callable[[int], str],
+    alt: str,
+    zone: tzinfo,
+    path: Address | None = None,
+    unseen: Sequence[Html] = (),
 ) -> Html:
-    """Return the picture, nothing without counts.
+    """Return the picture, nothing without numbers.
 
     ``kinds``: each with its word, in the order in which their parts stand on each other; style.css has a colour for each.
-    ``what``: one of what is counted. ``path``: where a bar leads; None: nowhere.
+    ``text``: says a number. ``path``: where a bar leads; None: nowhere. ``unseen``: covers the time that was not observed.
     """
     of_kind = {kind: sum(number for (_, one), number in shown.counts.items() if one == kind) for kind in kinds}
     totals: Counter[int] = Counter()
@@ -67,28 +73,37 @@ def stacked_bars(
     if not totals:
         return el("span")
     most = max(totals.values())
-    bars = [_bar(shown, place, kinds, most, zone, path) for place in sorted(totals)]
+    bars = [_bar(shown, place, kinds, most, text, zone, path) for place in sorted(totals)]
     legend = [
         el("span", el("i", class_=f"swatch {_css(kind)}", aria_hidden="true"), f"{kinds[kind]} {number:,}")
         for kind, number in of_kind.items()
-        if number
+        if number and len(kinds) > 1
     ]
-    says = el("span", f"each bar is {duration(shown.length_ms)}; the highest has {counted(most, what)}")
+    says = el("span", f"each bar is {duration(shown.length_ms)}; the highest has {text(most)}")
     axis = PlotAxis(from_ms=shown.from_ms, until_ms=shown.from_ms + shown.bars * shown.length_ms, zone=zone)
     return el(
         "figure",
         el("figcaption", *legend, says),
-        el("div", *bars, class_="bars-area", style=f"--bars:{shown.bars}"),
+        el("div", *unseen, *bars, class_="bars-area", style=f"--bars:{shown.bars}"),
         axis.ruler(),
         class_="stacked-bars",
         aria_label=alt,
     )
 
 
-def _bar(shown: Bars, place: int, kinds: Mapping[str, str], most: int, zone: tzinfo, path: Address | None) -> Html:
+def _bar(
+    shown: Bars,
+    place: int,
+    kinds: Mapping[str, str],
+    most: int,
+    text: Callable[[int], str],
+    zone: tzinfo,
+    path: Address | None,
+) -> Html:
     from_ms = shown.from_ms + place * shown.length_ms
     parts = {kind: number for kind in kinds if (number := shown.counts.get((place, kind), 0))}
-    says = f"{exact_time(from_ms, zone)}: {', '.join(f'{number} {kinds[kind]}' for kind, number in parts.items())}"
+    of_each = ", ".join(f"{number} {kinds[kind]}" for kind, number in parts.items())
+    says = f"{exact_time(from_ms, zone)}: {of_each if len(kinds) > 1 else text(sum(parts.values()))}"
     drawn = [el("i", class_=_css(kind), style=f"flex:{number}") for kind, number in parts.items()]
     style = f"grid-column:{place + 1};height:{100 * sum(parts.values()) / most:.1f}%"
     if path is None:

@@ -96,36 +96,31 @@ def amount(number: int | float | None) -> str:
     return f"{number:,.0f}"
 
 
-def since(at_ms: int | None, zone: tzinfo) -> Html:
+def since(at_ms: int | None) -> Html:
     """Return the time since ``at_ms``, which the browser updates; the exact time is its hint."""
     if at_ms is None:
         return el("span", NOTHING)
-    return el("time", f"since {clock_time(at_ms, zone)}", data_since=at_ms, title=exact_time(at_ms, zone))
+    return el("time", f"since {clock_time(at_ms)}", data_since=at_ms, title=exact_time(at_ms))
 
 
 def exact(at_ms: int | None) -> Html:
-    """Return date and time in UTC, which the browser writes in the reader's zone."""
-    return el("span", NOTHING) if at_ms is None else el("time", exact_time(at_ms, UTC), data_exact=at_ms)
+    """Return date and time to the millisecond, which the browser writes in the reader's zone."""
+    return el("span", NOTHING) if at_ms is None else el("time", exact_time(at_ms), data_exact=at_ms)
 
 
-def written(at_ms: int | None, zone: tzinfo) -> Html:
-    """Return date, time to the millisecond and zone in one line, for a table."""
-    return el("span", NOTHING) if at_ms is None else el("time", exact_time(at_ms, zone))
-
-
-def ago(at_ms: int | None, zone: tzinfo) -> Html:
+def ago(at_ms: int | None) -> Html:
     """Return how long ago it was, ``12 s ago``, which the browser updates; the exact time is its hint."""
     if at_ms is None:
         return el("span", NOTHING)
-    return el("time", f"at {clock_time(at_ms, zone)}", data_ago=at_ms, title=exact_time(at_ms, zone))
+    return el("time", f"at {clock_time(at_ms)}", data_ago=at_ms, title=exact_time(at_ms))
 
 
-def time_left(deadline_ms: int | None, zone: tzinfo) -> Html:
+def time_left(deadline_ms: int | None) -> Html:
     """Return a countdown to the broker's timeout, ``00:41``, which the browser updates."""
     if deadline_ms is None:
         return el("span", NOTHING, title="no timeout runs, or none is known")
-    hint = f"it times out at {exact_time(deadline_ms, zone)}; the broker aborts it within seconds"
-    return el("time", f"until {clock_time(deadline_ms, zone)}", class_="countdown", data_until=deadline_ms, title=hint)
+    hint = f"it times out at {exact_time(deadline_ms)}; the broker aborts it within seconds"
+    return el("time", f"until {clock_time(deadline_ms)}", class_="countdown", data_until=deadline_ms, title=hint)
 
 
 def time_left_bar(opened_at_ms: int | None, deadline_ms: int | None) -> Html:

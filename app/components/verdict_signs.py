@@ -8,7 +8,6 @@ from enum import Enum
 
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import at
-from indoubt.lifecycle.checkpoints import CheckpointState
 from indoubt.lifecycle.states import TransactionState
 from indoubt.lifecycle.verdicts import Certainty, Verdict
 
@@ -78,41 +77,35 @@ _UNDONE_SIGNS: dict[TransactionState, tuple[Tone, str]] = {
     ),
 }
 
-CHECKPOINT_SIGNS: dict[CheckpointState, tuple[str, Tone]] = {
-    CheckpointState.STARTED: ("▸", Tone.CALM),
-    CheckpointState.COMPLETED: ("●", Tone.GOOD),
-    CheckpointState.FAILED: ("✖", Tone.URGENT),
+WordSigns = Mapping[str, tuple[str, Tone, str | None]]
+"""Sign, tone and meaning of each value of a field (docs/api.md), the worst first; None: the word says it."""
+CHECKPOINT_SIGNS: WordSigns = {
+    "failed": ("✖", Tone.URGENT, None),
+    "started": ("▸", Tone.CALM, None),
+    "completed": ("●", Tone.GOOD, None),
+}
+OBSERVER_SIGNS: WordSigns = {
+    "down": ("✖", Tone.URGENT, None),
+    "starting": ("…", Tone.NOTICE, None),
+    "absent": ("–", Tone.NOTICE, None),
+    "up": ("✔", Tone.GOOD, None),
+}
+CERTAINTY_SIGNS: WordSigns = {
+    "guess": ("?", Tone.WARNING, None),
+    "likely": ("≈", Tone.NOTICE, None),
+    "certain": ("✔", Tone.GOOD, None),
 }
 
-OBSERVER_SIGNS: dict[str, tuple[str, Tone]] = {
-    "up": ("✔", Tone.GOOD),
-    "starting": ("…", Tone.NOTICE),
-    "down": ("✖", Tone.URGENT),
-    "absent": ("–", Tone.NOTICE),
-}
 
-CERTAINTY_SIGNS: dict[str, tuple[str, Tone]] = {
-    "certain": ("✔", Tone.GOOD),
-    "likely": ("≈", Tone.NOTICE),
-    "guess": ("?", Tone.WARNING),
-}
-
-
-UNKNOWN_SIGN = ("?", Tone.NOTICE, "this page does not know this word: the collector is newer")
-"""Of a word that only a newer collector knows."""
-WordSigns = Mapping[str, tuple[str, Tone, str]]
-"""Sign, tone and meaning of each value of a field (docs/api.md), the worst first."""
-
-
-def sign_of(signs: WordSigns, word: str) -> tuple[str, Tone, str]:
+def sign_of(signs: WordSigns, word: str) -> tuple[str, Tone, str | None]:
     """Return sign, tone and meaning of a word; a newer collector may send an unknown one."""
-    return signs.get(word, UNKNOWN_SIGN)
+    return signs.get(word, ("?", Tone.NOTICE, "this page does not know this word: the collector is newer"))
 
 
-def word_badge(signs: WordSigns, word: str) -> Html:
-    """Return sign and word in the word's tone; its meaning is the hint."""
-    sign, tone, meaning = sign_of(signs, word)
-    return badge(sign, word, tone, meaning)
+def word_badge(signs: WordSigns, word: str, said: object = None, tone: Tone | None = None) -> Html:
+    """Return sign and word in the word's tone, or in another ``tone``; its meaning is the hint. ``said``: in place of the word."""
+    sign, of_word, meaning = sign_of(signs, word)
+    return badge(sign, said or word, tone or of_word, meaning)
 
 
 def words_there(signs: WordSigns, words: Iterable[str]) -> dict[str, int]:
@@ -153,13 +146,7 @@ def when(written_again_at_ms: int | None) -> list[Html]:
     return [el("small", " ", at(written_again_at_ms))] if written_again_at_ms is not None else []
 
 
-def certainty_badge(certainty: str) -> Html:
-    """Return sign and word of a certainty."""
-    sign, tone = CERTAINTY_SIGNS.get(certainty, ("?", Tone.NOTICE))
-    return badge(sign, certainty, tone)
-
-
-def badge(sign: str, word: str, tone: Tone, meaning: str | None = None) -> Html:
+def badge(sign: str, word: object, tone: Tone, meaning: str | None = None) -> Html:
     """Return a sign and a word in a tone."""
     return el("span", el("b", sign, aria_hidden="true"), " ", word, class_=f"badge {tone.value}", title=meaning)
 

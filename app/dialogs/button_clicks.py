@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import streamlit as st
@@ -23,10 +24,17 @@ from indoubt.app.components.links_and_buttons import (
     is_of,
     read_click,
 )
-from indoubt.app.components.markup import el
 from indoubt.app.components.time_text import is_zone
 from indoubt.app.components.transaction_groups import TransactionGroup
-from indoubt.app.dialogs import filter_order_dialog, silence_dialog, target_dialogs, transactions_dialog
+from indoubt.app.dialogs import (
+    filter_order_dialog,
+    order_form,
+    silence_dialog,
+    standing_orders_dialog,
+    target_dialogs,
+    transactions_dialog,
+)
+from indoubt.app.dialogs.dialog import Dialog
 from indoubt.app.regions import component
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.rows.transactions import TransactionRow
@@ -37,11 +45,25 @@ MOST_SWITCHES = 3
 """Of one click: a page that changes its own address would be asked for without end."""
 
 
+DIALOGS: Sequence[Dialog[Any]] = (
+    transactions_dialog.DIALOG,
+    target_dialogs.BATCH,
+    target_dialogs.PIPELINE,
+    filter_order_dialog.DIALOG,
+    silence_dialog.DIALOG,
+    standing_orders_dialog.DIALOG,
+)
+
+
+def show_open_dialog() -> None:
+    """Show the dialog that is open. Called once per run of the page, outside every fragment."""
+    for dialog in DIALOGS:
+        dialog.show_if_asked()
+
+
 def show_region(name: str, query: Mapping[str, str] | None = None) -> None:
     """Write the live region of this name; clicks in it open dialogs and pages."""
-    failed = st.session_state.pop(_FAILED, "")
-    if failed:
-        live.write(el("p", el("b", "✖ "), failed, class_="warn", role="alert"))
+    order_form.write_complaint(st.session_state.pop(_FAILED, ""))
     cluster = shown_cluster.name()
     component.show(
         name,

@@ -19,8 +19,8 @@ from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components.markup import el
 from indoubt.app.dialogs import order_form, run_lines
 from indoubt.app.dialogs.dialog import Dialog
-from indoubt.app.dialogs.filter_order_text import DONE, how_far, in_condition, in_one_line, known, result
-from indoubt.app.dialogs.order_text import question
+from indoubt.app.dialogs.filter_order_text import how_far, in_condition, in_one_line, known, result
+from indoubt.app.dialogs.order_text import DONE, question
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.order_request import in_words
@@ -97,7 +97,7 @@ class FilterOrderDialog(Dialog[AskedFilterOrder]):
             return live.collector().run(run.run, steps=True) if run.is_over else run
         except CollectorError as error:
             # It is asked again at the next look, or shown as it was.
-            live.write(el("p", el("b", "✖ "), str(error), class_="warn", role="alert"))
+            order_form.write_complaint(str(error))
             return run
 
     def _open_again(self, run: OrderRun) -> None:
@@ -140,9 +140,8 @@ class FilterOrderDialog(Dialog[AskedFilterOrder]):
                 apart > 0
                 and el("p", f"{counted(apart, 'other')} with it rest on other conditions: not part of this order."),
                 el("h3", "What is known" if condition.confirm else "Why it is safe"),
-                *[known(row, asked.action, live.zone()) for row in condition.summary],
+                *[known(row, asked.action) for row in condition.summary],
                 how=[el("p", *how)],
-                zone=live.zone(),
             )
         )
         order_form.show(
@@ -216,7 +215,7 @@ class FilterOrderDialog(Dialog[AskedFilterOrder]):
         try:
             self.keep(replace(asked, run=live.collector().stop_run(run.run)))
         except CollectorError as error:
-            live.write(el("p", el("b", "✖ "), str(error), class_="warn", role="alert"))
+            order_form.write_complaint(str(error))
 
     def _show_result(self, asked: AskedFilterOrder, run: OrderRun) -> None:
         with st.container(key=f"{KEY}-result"):

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import tzinfo
-
+from indoubt.app.components.facts import fact_line
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import key_text
 from indoubt.app.components.verdict_signs import verdict_badge
-from indoubt.app.dialogs.order_text import fact_line
+from indoubt.app.dialogs.order_text import DONE
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.orders import OrderRun, OrderStep, PreviewedCondition, PreviewedVerdict
 
 REFUSED_SHOWN = 50
-DONE = {
-    Action.COMMIT: ("committed", ("committed", "already committed")),
-    Action.ABORT: ("aborted", ("aborted",)),
-}
 
 
-def known(row: PreviewedVerdict, action: Action, zone: tzinfo) -> Html:
+def known(row: PreviewedVerdict, action: Action) -> Html:
     """Return what is known of the transactions of one verdict, certainty and rule."""
     risky = (
         f", {row.loses_data:,} of them hold what an abort may lose" if row.loses_data and action is Action.ABORT else ""
@@ -29,7 +24,7 @@ def known(row: PreviewedVerdict, action: Action, zone: tzinfo) -> Html:
         "div",
         el("p", verdict_badge(row.verdict, row.certainty), size),
         el("p", el("small", "Evidence of the most urgent, ", el("code", row.example), ":")),
-        el("ul", *[fact_line(fact, zone) for fact in row.evidence]),
+        el("ul", *[fact_line(fact) for fact in row.evidence]),
         class_="facts",
     )
 

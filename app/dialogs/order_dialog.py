@@ -10,7 +10,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC
 from functools import partial
 from typing import Generic
 from uuid import uuid4
@@ -19,7 +18,7 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_errors import CollectorError, Failure
-from indoubt.app.client.collector_rows import Orderable
+from indoubt.app.client.order_client import Orderable
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import since
 from indoubt.app.dialogs import order_form, run_lines
@@ -188,7 +187,7 @@ class OrderDialog(Dialog[AskedOrder[Target]], Generic[Target]):
                 # The dialog shows the result; this is not written again.
                 st.rerun()
             with st.container(key=f"{self.key}-under-way"):
-                going = el("b", "◌ Under way"), " for ", since(run.begun_at_ms, UTC)
+                going = el("b", "◌ Under way"), " for ", since(run.begun_at_ms)
                 live.write(el("p", *going, class_="result", role="status"))
                 live.write(el("p", "Closing this hides it: each page has a line with its result.", class_="more"))
 

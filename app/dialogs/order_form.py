@@ -9,9 +9,9 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.components.markup import el
+from indoubt.lifecycle.rows.order_request import MIN_REASON
 from indoubt.lifecycle.visible_text import visible
 
-REASON_CHARACTERS = 3
 COMMIT_WARNING = "A commit is right only if the job is then restored from this checkpoint or a later one. If so"
 
 
@@ -78,8 +78,8 @@ def filled(key: str, *, confirmation_text: str = "", dry_run: bool = False) -> F
     if confirmation_text and confirm == visible(confirmation_text).strip():
         confirm = confirmation_text
     complaint = ""
-    if len(reason) < REASON_CHARACTERS:
-        complaint = f"Give a reason of at least {REASON_CHARACTERS} characters: the audit keeps it with the order."
+    if len(reason) < MIN_REASON:
+        complaint = f"Give a reason of at least {MIN_REASON} characters: the audit keeps it with the order."
     elif confirmation_text and confirm != confirmation_text and not dry_run:
         complaint = f"The confirmation is not {visible(confirmation_text)}. Nothing was done."
     return Filled(reason=reason, confirm=confirm, complaint=complaint)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import tzinfo
 
+from indoubt.app.components.facts import fact_line
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import key_text
 from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import amount, clock_time, duration, time_left
+from indoubt.app.components.time_text import amount, duration, time_left
 from indoubt.app.components.transaction_groups import rows_held
-from indoubt.app.components.verdict_signs import Tone, badge, state_text, verdict_badge
+from indoubt.app.components.verdict_signs import Tone, WordSigns, state_text, verdict_badge, word_badge
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, KAFKA, WATCHED
@@ -21,24 +21,24 @@ from indoubt.lifecycle.verdicts import Evidence
 MAX_NAMED = 2
 _NAMES = ("transactional id", "branch name")
 """Sources of what a name tells: it makes nothing safe."""
-_STEP_TONES = {
-    "committed": ("✔", Tone.GOOD),
-    "already committed": ("✔", Tone.GOOD),
-    "aborted": ("✔", Tone.GOOD),
-    "dry run": ("○", Tone.CALM),
-    "retry later": ("△", Tone.WARNING),
-    "unknown": ("?", Tone.WARNING),
-    "lost": ("✖", Tone.URGENT),
+_STEPS: WordSigns = {
+    "committed": ("✔", Tone.GOOD, None),
+    "already committed": ("✔", Tone.GOOD, None),
+    "aborted": ("✔", Tone.GOOD, None),
+    "dry run": ("○", Tone.CALM, None),
+    "retry later": ("△", Tone.WARNING, None),
+    "unknown": ("?", Tone.WARNING, None),
+    "lost": ("✖", Tone.URGENT, None),
 }
-_DONE = {
+DONE = {
     Action.COMMIT: ("committed", frozenset({"committed", "already committed"})),
     Action.ABORT: ("aborted", frozenset({"aborted"})),
 }
 
 
-def question(what: str, until_ms: int | None, *known: object, how: Sequence[object], zone: tzinfo) -> Html:
+def question(what: str, until_ms: int | None, *known: object, how: Sequence[object]) -> Html:
     """Return the upper part of a dialog: what happens, the time left, what is known, and folded how it is done."""
-    left = until_ms is not None and el("span", " Time left ", el("b", time_left(until_ms, zone)))
+    left = until_ms is not None and el("span", " Time left ", el("b", time_left(until_ms)))
     folded = el("details", el("summary", "How"), *how)
     return el("div", el("p", el("b", what), left, class_="what"), *known, folded, class_="order")
 
@@ -118,12 +118,12 @@ def _sent(action: Action, shown: Sequence[TransactionRow]) -> str:
 
 def _statement(action: Action, resource_manager: str) -> str:
     kind = WATCHED.get(resource_manager)
-    if kind is None or action not in _DONE:
+    if kind is None or action not in DONE:
         return f"{action.value} in {resource_manager}"
     return kind.commit_sends if action is Action.COMMIT else kind.abort_sends
 
 
-def transactions_table(shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
+def transactions_table(shown: Sequence[TransactionRow]) -> Html:
     """Return a table of an order's transactions as they were shown."""
     return table(
         ["Transaction", "Producer id · epoch", "Slot", "Rows", "State", "Time left"],
@@ -136,36 +136,30 @@ def transactions_table(shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
                 "–" if transaction.slot is None else str(transaction.slot),
                 amount(transaction.rows),
                 state_text(transaction.state),
-                time_left(transaction.deadline_ms, zone),
+                time_left(transaction.deadline_ms),
             ]
             for transaction in shown
         ],
     )
 
 
-def safety_facts(action: Action, shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
+def safety_facts(action: Action, shown: Sequence[TransactionRow]) -> Html:
     """Return the evidence of the verdicts, each fact once, with its source and newest time."""
     verdicts = list(dict.fromkeys((transaction.verdict, transaction.certainty) for transaction in shown))
-    lines = [fact_line(fact, zone) for fact in _facts(shown) if fact.source not in _NAMES]
+    lines = [fact_line(fact) for fact in _facts(shown) if fact.source not in _NAMES]
     if not lines:
         lines = [el("li", "The collector sent no evidence.")]
     return el("div", el("p", *[verdict_badge(*verdict) for verdict in verdicts]), el("ul", *lines), class_="facts")
 
 
-def named_by_ids(shown: Sequence[TransactionRow], zone: tzinfo) -> Html:
+def named_by_ids(shown: Sequence[TransactionRow]) -> Html:
     """Return which part of its application each transaction is of, as its name says."""
-    lines = [fact_line(fact, zone) for fact in _facts(shown) if fact.source in _NAMES]
+    lines = [fact_line(fact) for fact in _facts(shown) if fact.source in _NAMES]
     return el("ul", *lines) if lines else el("span")
 
 
 def _facts(shown: Sequence[TransactionRow]) -> Sequence[Evidence]:
     return list({(fact.fact, fact.source): fact for transaction in shown for fact in transaction.evidence}.values())
-
-
-def fact_line(fact: Evidence, zone: tzinfo) -> Html:
-    """Return one fact of a list, with its source and time."""
-    at = [", ", el("time", clock_time(fact.at_ms, zone), data_at=fact.at_ms)] if fact.at_ms else []
-    return el("li", fact.fact, " ", el("small", fact.source, *at))
 
 
 def steps_table(result: OrderResult, shown: Sequence[TransactionRow], *, dry_run: bool) -> Html:
@@ -180,7 +174,7 @@ def steps_table(result: OrderResult, shown: Sequence[TransactionRow], *, dry_run
             [
                 el("code", names[step.key]) if step.key in names else key_text(step.key),
                 step.description,
-                *([] if dry_run else [badge(*_step_sign(step.outcome))]),
+                *([] if dry_run else [word_badge(_STEPS, step.outcome)]),
                 *([step.detail] if has_details else []),
             ]
             for step in result.steps
@@ -188,14 +182,9 @@ def steps_table(result: OrderResult, shown: Sequence[TransactionRow], *, dry_run
     )
 
 
-def _step_sign(outcome: str) -> tuple[str, str, Tone]:
-    sign, tone = _STEP_TONES.get(outcome, ("?", Tone.WARNING))
-    return sign, outcome, tone
-
-
 def result_line(action: Action, subject: str, result: OrderResult) -> Html:
     """Return ``committed 4 of 4 in 31 ms · audit 512``."""
-    word, good = _DONE[action]
+    word, good = DONE[action]
     done = sum(step.outcome in good for step in result.steps)
     all_done = result.outcome == "accepted" and done == len(result.steps)
     summary = f"{word} {done} of {len(result.steps)} in {duration(result.took_ms)} · audit {result.audit}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 
 from indoubt.app import live
 from indoubt.app.client.collector_errors import CollectorError
@@ -46,7 +45,7 @@ def order_under_way(keys: Sequence[str]) -> Html | None:
         # One with an audit row was sent; how it ended is looked up, and it may have to be given again.
         if row.audit is None:
             what = f"{row.who} gave the order to {row.action} this: under way for "
-            return said(el("b", what, since(row.at_ms, UTC)), f". {row.reason}")
+            return said(el("b", what, since(row.at_ms)), f". {row.reason}")
     return None
 
 
@@ -55,7 +54,7 @@ def order_since(keys: Sequence[str], shown_at_ms: int) -> Html | None:
     for entry in live.collector().audit(keys=keys[:MOST_KEYS], limit=NEWEST):
         if entry.at_ms >= shown_at_ms and entry.outcome == "accepted":
             done = _DONE.get(entry.action, entry.action)
-            return said(el("b", f"{entry.who} {done} this ", ago(entry.at_ms, UTC)), f". {entry.reason}")
+            return said(el("b", f"{entry.who} {done} this ", ago(entry.at_ms)), f". {entry.reason}")
     return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC
 
 import streamlit as st
 
@@ -95,9 +94,7 @@ def _line(key: str, run: OrderRun, said: Html, open_again: Callable[[OrderRun], 
 def _in_one_line(run: OrderRun) -> Html:
     what = f"{run.action.value.capitalize()} of {run.what}"
     if not run.is_over:
-        return el(
-            "p", el("b", "◌ ", what), ": under way for ", since(run.begun_at_ms, UTC), class_="more", role="status"
-        )
+        return el("p", el("b", "◌ ", what), ": under way for ", since(run.begun_at_ms), class_="more", role="status")
     if run.halted:
         return el("p", el("b", "✖ ", what), ": ", run.halted, class_="warn", role="alert")
     is_done = run.outcome == "accepted"

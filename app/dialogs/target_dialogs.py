@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from indoubt.app import live
 from indoubt.app.client.collector_errors import CollectorError
-from indoubt.app.client.collector_rows import Orderable
+from indoubt.app.client.order_client import Orderable
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import key_text
 from indoubt.app.components.time_text import ago, duration
@@ -104,7 +104,6 @@ class BatchDialog(TargetDialog[BatchRow]):
             batch.deadline_ms,
             el("p", batch.explanation),
             how=[el("p", how_settled(batch))],
-            zone=live.zone(),
         )
 
 
@@ -148,12 +147,12 @@ class PipelineDialog(TargetDialog[PipelineRow]):
         stands = el(
             "p",
             f"It was {pipeline.state} when you opened this. Its last sign of life: ",
-            ago(pipeline.last_seen_at_ms, live.zone()),
+            ago(pipeline.last_seen_at_ms),
             f", {pipeline.last_heartbeat or 'none'}.",
             asked.action is not Action.STOP and _takes(pipeline),
         )
         how = [el("p", how_run_ends(asked.action, pipeline))]
-        return question(WHAT_BECOMES_OF_RUN[asked.action], None, stands, how=how, zone=live.zone())
+        return question(WHAT_BECOMES_OF_RUN[asked.action], None, stands, how=how)
 
 
 def what_becomes_of_batch(batch: BatchRow) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC
 
 import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_errors import CollectorError, Failure
-from indoubt.app.client.collector_rows import Orderable
+from indoubt.app.client.order_client import Orderable
 from indoubt.app.components import shown_cluster
 from indoubt.app.components.markup import Html, el, join
 from indoubt.app.components.time_text import ago
@@ -86,18 +85,17 @@ class TransactionsDialog(OrderDialog[Shown]):
 
     def question(self, asked: AskedOrder[Shown]) -> Html:
         """Return what happens, the time left, the evidence of the verdicts, and folded what is sent for which transactions."""
-        zone, is_safe = live.zone(), not self.confirmation_text(asked.action, asked.target)
+        is_safe = not self.confirmation_text(asked.action, asked.target)
         return question(
             what_happens(asked.action, asked.target, _waiting(asked.target)),
             TransactionGroup(transactions=asked.target).deadline_ms,
             el("h3", "Why it is safe" if is_safe else "What is known"),
-            safety_facts(asked.action, asked.target, zone),
+            safety_facts(asked.action, asked.target),
             how=[
                 el("p", how(asked.action, asked.target)),
-                transactions_table(asked.target, zone),
-                named_by_ids(asked.target, zone),
+                transactions_table(asked.target),
+                named_by_ids(asked.target),
             ],
-            zone=zone,
         )
 
     def overtaken(self, asked: AskedOrder[Shown]) -> AskedOrder[Shown]:
@@ -120,7 +118,7 @@ class TransactionsDialog(OrderDialog[Shown]):
         if until_ms is None or collectors_time_ms() < until_ms:
             return el("span")
         return said(
-            el("b", "The time ran out ", ago(until_ms, UTC), "."),
+            el("b", "The time ran out ", ago(until_ms), "."),
             " Kafka is about to abort: an order may still be in time.",
         )
 

@@ -8,7 +8,7 @@ from functools import partial
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import brush, list_menu
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
@@ -17,7 +17,7 @@ from indoubt.app.components.sorting import Sorting
 from indoubt.app.components.stacked_bars import Bars, stacked_bars
 from indoubt.app.components.tables import Moment, table
 from indoubt.app.components.time_text import amount, clock_time, day_of, duration
-from indoubt.app.components.verdict_signs import certainty_badge, undone_badge
+from indoubt.app.components.verdict_signs import CERTAINTY_SIGNS, undone_badge, word_badge
 from indoubt.app.screens import new_rows
 from indoubt.app.screens.sections import search_field
 from indoubt.lifecycle import page_paths
@@ -65,7 +65,7 @@ def _history() -> None:
         list_menu.show("aborts", lambda: matches, page_size=ROWS_A_PAGE)
     live.write(el("h3", "Aborted and lost", el("small", _span(aborts))))
     if not after:
-        new_rows.show("aborts", [abort.at_ms for abort in aborts], f"{','.join(_chosen())}|{pipeline}")
+        new_rows.show("aborts", aborts, causes=_chosen(), pipeline=pipeline)
     if not aborts and not _chosen() and not after:
         live.write(el("p", none_was_aborted(pipeline, aborts.next), class_="empty"))
         go_further(aborts.next, key="abort")
@@ -90,8 +90,7 @@ def _history() -> None:
 
 def _picture(pipeline: str) -> Html:
     """Return Kafka's aborts over all the time that is known, or over the chosen one, by the chosen causes."""
-    wanted = brush.asked() | ({"pipeline": pipeline} if pipeline else {})
-    found = live.collector().abort_counts(**wanted)
+    found = live.collector().abort_counts(pipeline=pipeline, **brush.asked())
     chosen = _chosen()
     counts = {(one.bucket, one.cause.value): one.transactions for one in found.counts}
     bars = Bars(
@@ -105,7 +104,7 @@ def _picture(pipeline: str) -> Html:
     return stacked_bars(
         bars,
         {cause.value: cause.value for cause in AbortCause},
-        what="transaction",
+        text=lambda number: counted(number, "transaction"),
         alt=alt,
         zone=live.zone(),
         path=path,
@@ -121,8 +120,7 @@ def none_was_aborted(pipeline: str, following: str | None) -> str:
 
 def _newest(pipeline: str, after: str, **times: str) -> Rows[AbortRow]:
     """Return the newest; of the chosen causes where some are chosen, however many of others there are before them."""
-    wanted = times | ({"pipeline": pipeline} if pipeline else {})
-    return live.collector().aborts(limit=MAX_ROWS, causes=_chosen(), after=after, **wanted)
+    return live.collector().aborts(limit=MAX_ROWS, causes=_chosen(), after=after, pipeline=pipeline, **times)
 
 
 def _chosen() -> list[str]:
@@ -157,7 +155,7 @@ def _table(aborts: Sequence[AbortRow]) -> Html:
                 link(page_paths.pipeline(abort.pipeline), abort.pipeline),
                 _batch(abort),
                 _CAUSES[abort.cause],
-                certainty_badge(abort.certainty),
+                word_badge(CERTAINTY_SIGNS, abort.certainty),
                 duration(abort.open_ms),
                 amount(abort.rows),
             ]

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, tzinfo
+from datetime import tzinfo
 
 import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
+from indoubt.app.components.facts import fact_line
 from indoubt.app.components.incident_card import order_buttons
 from indoubt.app.components.links_and_buttons import card_with_buttons, link, silence_button
 from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.paging import after_in_address, go_further, rows_a_page
 from indoubt.app.components.tables import Moment, table
 from indoubt.app.components.time_text import exact, since
-from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
+from indoubt.app.components.verdict_signs import Tone, WordSigns, badge, sign_of, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
-from indoubt.app.dialogs.order_text import fact_line
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import new_rows
 from indoubt.lifecycle import page_paths
@@ -31,7 +31,7 @@ from indoubt.lifecycle.rows.incidents import Incident
 STANDING_SHOWN = 50
 ROWS_A_PAGE = 20
 _STATES = ("firing", "pending")
-SEVERITIES = {
+SEVERITIES: WordSigns = {
     "critical": ("✖", Tone.URGENT, "rows are lost or invisible, or soon will be: act now"),
     "warning": ("△", Tone.WARNING, "nothing is lost yet: act within the hour"),
 }
@@ -77,7 +77,7 @@ def _resolved() -> None:
         list_menu.show("resolved-alerts", lambda: resolved, page_size=ROWS_A_PAGE)
     live.write(el("h3", "Resolved", el("small", _how_far(resolved))))
     if not after:
-        new_rows.show("alerts", [alert.since_ms for alert in resolved])
+        new_rows.show("alerts", resolved, over=True)
     if not resolved and not after:
         live.write(el("p", "No alert has been resolved yet.", class_="empty"))
         return
@@ -117,7 +117,7 @@ def _group_card(
 ) -> Html:
     """Return the card of an incident: its alerts, one line a rule, and what ends it."""
     loud = [alert for alert in about if alert.silenced_by is None]
-    _, tone, _ = _severity(min((alert.severity for alert in loud), default=""))
+    _, tone, _ = sign_of(SEVERITIES, min((alert.severity for alert in loud), default=""))
     opening = link(_page_of(about[0]), "Open", class_="press", is_opening=True)
     by_rule: dict[str, list[AlertRow]] = {}
     for alert in about:
@@ -146,25 +146,24 @@ def _page_of(alert: AlertRow) -> str:
 
 
 def _alert(alert: AlertRow, silence: SilenceRow | None) -> Html:
-    sign, tone, meaning = _severity(alert.severity)
     silenced: list[object] = []
     if alert.silenced_by is not None:
         silenced = [f"under silence {alert.silenced_by}"]
     if silence is not None:
         silenced = ["silenced until ", exact(silence.ends_at_ms), f" by {silence.author}"]
-    facts = el("ul", *[fact_line(fact, UTC) for fact in alert.evidence])
+    facts = el("ul", *[fact_line(fact) for fact in alert.evidence])
     return el(
         "section",
         el(
             "div",
-            badge(sign, f"{alert.severity}, {alert.state}", Tone.CALM if silenced else tone, meaning),
+            word_badge(SEVERITIES, alert.severity, f"{alert.severity}, {alert.state}", Tone.CALM if silenced else None),
             link(_page_of(alert), alert.summary),
             class_="alert-title",
         ),
         el(
             "div",
-            el("span", f"{alert.rule} {alert.name}, {alert.state} for ", since(alert.since_ms, UTC)),
-            alert.absent_at_ms is not None and el("span", "not found any more for ", since(alert.absent_at_ms, UTC)),
+            el("span", f"{alert.rule} {alert.name}, {alert.state} for ", since(alert.since_ms)),
+            alert.absent_at_ms is not None and el("span", "not found any more for ", since(alert.absent_at_ms)),
             el("span", f"ends with: {alert.remedy}") if alert.remedy not in ("", "open") else None,
             silenced and el("span", *silenced),
             el("span", _in_words(alert.labels)),
@@ -178,10 +177,6 @@ def _alert(alert: AlertRow, silence: SilenceRow | None) -> Html:
         ),
         class_="alert",
     )
-
-
-def _severity(severity: str) -> tuple[str, Tone, str]:
-    return SEVERITIES.get(severity, UNKNOWN_SIGN)
 
 
 def _in_words(labels: Mapping[str, str]) -> str:
@@ -223,7 +218,7 @@ def _table(alerts: Sequence[AlertRow], zone: tzinfo) -> Html:
         [
             [
                 Moment(alert.since_ms),
-                badge(_severity(alert.severity)[0], alert.severity, Tone.CALM, _severity(alert.severity)[2]),
+                word_badge(SEVERITIES, alert.severity, tone=Tone.CALM),
                 f"{alert.rule} {alert.name}",
                 link(_page_of(alert), alert.summary),
                 _in_words(alert.labels),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import tzinfo
+from typing import Any
 
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.audit_entries import AuditEntry
 from indoubt.app.components import list_menu
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import key_link
@@ -22,10 +23,11 @@ from indoubt.app.screens import new_rows
 from indoubt.app.screens.sections import search_field
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import Action
+from indoubt.lifecycle.rows.records import AuditRow
 
 ROWS_A_PAGE = 20
 WORDS = "audit-words"
-_SORTING: Sorting[AuditEntry] = Sorting(
+_SORTING: Sorting[AuditRow] = Sorting(
     name="audit-sort",
     default="When",
     keys={"Who": lambda row: row.who, "Action": lambda row: row.action, "Outcome": lambda row: row.outcome},
@@ -54,7 +56,7 @@ def _audit() -> None:
             el("small", f" {counted(len(rows), 'order')}, newest first{more}; entries are never edited"),
         )
     )
-    new_rows.show("audit", [row.at_ms for row in rows], words)
+    new_rows.show("audit", rows, words=words)
     if not rows:
         none = "No order has this text in it." if words else "No order has been given yet."
         live.write(el("p", none, class_="empty"))
@@ -64,13 +66,16 @@ def _audit() -> None:
         name: word for name, (_, word, _) in OUTCOMES.items()
     }
     with st.container(key="audit-chart"):
-        live.write(stacked_bars(given, words_of, what="order", alt="Orders over time by outcome", zone=live.zone()))
+        alt = "Orders over time by outcome"
+        live.write(
+            stacked_bars(given, words_of, text=lambda number: counted(number, "order"), alt=alt, zone=live.zone())
+        )
     with st.container(key="audit-table"):
         live.write(_table(page_of(ordered, page_size=ROWS_A_PAGE)))
     choose_page(ordered, page_size=ROWS_A_PAGE, key="audit-page")
 
 
-def _table(rows: Sequence[AuditEntry]) -> Html:
+def _table(rows: Sequence[AuditRow]) -> Html:
     return table(
         ["Audit", "When", "Who", "Action", "Reason", "Outcome", "Detail", "Targets and evidence"],
         [
@@ -81,7 +86,7 @@ def _table(rows: Sequence[AuditEntry]) -> Html:
                 row.action,
                 row.reason,
                 _outcome(row, live.zone()),
-                [el("div", line) for line in row.detail],
+                [el("div", line) for line in detail_lines(row)],
                 _evidence(row),
             ]
             for row in rows
@@ -92,7 +97,7 @@ def _table(rows: Sequence[AuditEntry]) -> Html:
     )
 
 
-def _outcome(row: AuditEntry, zone: tzinfo) -> list[Html]:
+def _outcome(row: AuditRow, zone: tzinfo) -> list[Html]:
     """Return how an order ended, after how long, and when."""
     sign, word, tone = outcome_sign(row.outcome)
     took_ms = row.at_ms - row.given_at_ms if row.given_at_ms is not None else 0
@@ -102,21 +107,48 @@ def _outcome(row: AuditEntry, zone: tzinfo) -> list[Html]:
     return [badge(sign, took, tone), el("small", " at ", clock_time(row.at_ms, zone))]
 
 
-def _evidence(row: AuditEntry) -> Html:
-    first = key_link(row.keys[0]) if len(row.keys) == 1 else None
+def _evidence(row: AuditRow) -> Html:
+    first, facts = key_link(row.keys[0]) if len(row.keys) == 1 else None, evidence_lines(row)
     folded = el(
         "details",
-        el("summary", f"{_named(row)}, {counted(len(row.evidence), 'fact')}"),
+        el("summary", f"{_named(row)}, {counted(len(facts), 'fact')}"),
         el("ul", *[el("li", key_link(key)) for key in row.keys]),
-        el("ul", *[el("li", line) for line in row.evidence]),
+        el("ul", *[el("li", line) for line in facts]),
     )
     return el("div", first, folded)
 
 
-def _named(row: AuditEntry) -> str:
+def _named(row: AuditRow) -> str:
     if row.action in (Action.RESTART.value, Action.START.value, Action.STOP.value):
         return counted(len(row.keys), "pipeline")
     if row.action == Action.SETTLE.value and row.keys:
         # The batch's own key comes before the keys of its transactions.
         return ", ".join(["1 batch", *([counted(len(row.keys) - 1, "transaction")] if len(row.keys) > 1 else [])])
     return counted(len(row.keys), "transaction")
+
+
+def detail_lines(row: AuditRow) -> list[str]:
+    """Return how an order was carried out, each line once: its steps, or a text."""
+    try:
+        steps = json.loads(row.detail)
+    except ValueError:
+        return row.detail.splitlines()
+    return list(dict.fromkeys(line for step in steps for line in _lines(step)))
+
+
+def evidence_lines(row: AuditRow) -> list[str]:
+    """Return on what an order rested, as lines of text, whatever their shape."""
+    return [line for fact in row.evidence for line in _lines(fact)]
+
+
+def _lines(value: Any) -> list[str]:
+    if isinstance(value, Mapping) and "fact" in value:
+        return [f"{value['fact']} ({value['source']})"]
+    if isinstance(value, Mapping) and "description" in value:
+        more = f" ({value['detail']})" if value["detail"] else ""
+        return [f"{value['description']}: {value['outcome']}{more}"]
+    if isinstance(value, Mapping):
+        return [f"{name}: {line}" for name, inner in value.items() for line in _lines(inner)]
+    if isinstance(value, list):
+        return [line for inner in value for line in _lines(inner)]
+    return [] if value is None else [str(value)]

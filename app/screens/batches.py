@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 
 import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.attention_card import left_of, remedy_buttons
 from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
 from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.paging import after_in_address, go_further, rows_a_page
 from indoubt.app.components.tables import Moment, table
-from indoubt.app.components.time_text import ago, amount
+from indoubt.app.components.time_text import ago, amount, at
 from indoubt.app.components.verdict_signs import Tone, WordSigns, sign_of, when, word_badge, words_there
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.dialogs.target_dialogs import COMMIT
@@ -82,7 +81,7 @@ def _ended() -> None:
         list_menu.show("batches", lambda: ended, page_size=ROWS_A_PAGE)
     live.write(el("h3", "Ended", el("small", f" {_how_far(ended)}")))
     if not after:
-        new_rows.show("batches", [batch.updated_at_ms for batch in ended], pipeline)
+        new_rows.show("batches", ended, pipeline=pipeline, over=True)
     if not ended and not after:
         none = f"No ended batch is of {pipeline}." if pipeline else "The history has no ended batch."
         live.write(el("p", none, class_="empty"))
@@ -107,28 +106,37 @@ def _how_far(ended: Rows[BatchRow]) -> str:
 
 
 def _card(batch: BatchRow, needs: Attention | None) -> Html:
-    _, tone, _ = sign_of(VERDICTS, batch.verdict)
-    number = f" batch {batch.batch}, run {batch.attempt}"
     name = link(page_paths.pipeline(batch.pipeline), el("b", batch.pipeline, class_="name"))
-    title = el("div", word_badge(VERDICTS, batch.verdict), name, number, class_="title")
-    held = counted(batch.rows, "row") if batch.rows is not None else "rows unknown"
+    orders = remedy_buttons(needs) if needs is not None and batch.settle is None else []
+    opening = link(page_paths.batch(batch.pipeline, batch.batch), "Open", class_="press", is_opening=True)
+    return attempt_card(batch, name, f" batch {batch.batch}, run {batch.attempt}", buttons=[*orders, opening])
+
+
+def attempt_card(batch: BatchRow, *name: object, buttons: Sequence[Html] = ()) -> Html:
+    """Return how an attempt at a batch stands, under this name; the order to settle it comes before the ``buttons``."""
+    _, tone, _ = sign_of(VERDICTS, batch.verdict)
+    badge = [word_badge(VERDICTS, batch.verdict), *when(batch.written_again_at_ms)]
     decided = batch.decided_at_ms is not None and el(
-        "span", f"decided by {batch.decided_by} ", ago(batch.decided_at_ms, UTC)
+        "span", f"{batch.decision} decided by {batch.decided_by} at ", at(batch.decided_at_ms),
+        f", offset {batch.decision_offset}",
+    )  # fmt: skip
+    opened = batch.opened_at_ms is not None and el(
+        "span", "opened ", at(batch.opened_at_ms), ", ", ago(batch.opened_at_ms)
     )
-    opened = el("span", "opened ", ago(batch.opened_at_ms, UTC))
+    held = counted(batch.rows, "row") if batch.rows is not None else "rows unknown"
     text = el(
         "div",
-        title,
+        el("div", *badge, " ", *name, class_="title"),
         el("div", batch.explanation),
         el("div", opened, decided, el("span", held), class_="facts-line"),
         el("ul", *[el("li", side_text(side)) for side in batch.sides]),
         class_="said facts",
     )
-    settle = order_button("Settle", Action.SETTLE, "batch", [batch.key], is_main=batch.settle == COMMIT)
-    orders = [settle] if batch.settle else remedy_buttons(needs) if needs is not None else []
-    opening = link(page_paths.batch(batch.pipeline, batch.batch), "Open", class_="press", is_opening=True)
+    settle = batch.settle is not None and order_button(
+        f"Settle: {batch.settle}", Action.SETTLE, "batch", [batch.key], is_main=batch.settle == COMMIT
+    )
     left = left_of(batch.opened_at_ms, batch.deadline_ms)
-    return card_with_buttons(tone, text, left, buttons=[*orders, opening])
+    return card_with_buttons(tone, text, left, buttons=[settle, *buttons])
 
 
 def side_text(side: BatchSideRow) -> str:

@@ -13,12 +13,12 @@ from indoubt.app.components import brush, list_menu
 from indoubt.app.components.duration_plot import axis_of, duration_plot
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, widget_token
-from indoubt.app.components.paging import choose_page, first_page, page_of
+from indoubt.app.components.paging import choose_page, first_page, number_in, page_of
 from indoubt.app.components.sink_commits import announced
 from indoubt.app.components.sorting import Sorting
 from indoubt.app.components.tables import Moment, table
 from indoubt.app.components.time_text import amount, at, duration
-from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, badge
+from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import new_rows
@@ -53,9 +53,9 @@ def show() -> None:
 
 def _checkpoints() -> None:
     client, chosen, gaps = live.collector(), _chosen(), live.collector().checkpoint_gaps()
-    wanted = {"pipeline": chosen} if chosen else {}
-    rows = client.checkpoints(limit=MAX_ROWS, **wanted)
-    matches = client.checkpoints(limit=MAX_ROWS, **wanted, **brush.asked()) if brush.stretch() is not None else rows
+    rows = client.checkpoints(limit=MAX_ROWS, pipeline=chosen)
+    of_time = brush.asked()
+    matches = client.checkpoints(limit=MAX_ROWS, pipeline=chosen, **of_time) if of_time else rows
     ordered = _SORTING.ordered(matches)
     # Also those that have none among the newest.
     pipelines = sorted(
@@ -66,12 +66,12 @@ def _checkpoints() -> None:
             st.selectbox("Pipeline", pipelines, index=None, placeholder="every pipeline", key=PIPELINE, width=320,
                          label_visibility="collapsed", bind="query-params", on_change=first_page)  # fmt: skip
         list_menu.show("checkpoints", lambda: ordered, page_size=ROWS_A_PAGE)
-    show_region("checkpoints-answer", wanted)
-    new_rows.show("checkpoints", [row.ended_at_ms or row.started_at_ms for row in rows], chosen)
+    show_region("checkpoints-answer", {"pipeline": chosen})
+    new_rows.show("checkpoints", rows, pipeline=chosen)
     if not rows and not chosen:
         return
     with st.container(key="checkpoint-chart"):
-        show_region("checkpoints", in_address(SHOW, brush.FROM, brush.UNTIL) | wanted)
+        show_region("checkpoints", in_address(SHOW, brush.FROM, brush.UNTIL) | {"pipeline": chosen})
     brush.say("checkpoint-durations", live.zone())
     more = f", {counted(rows.more, 'earlier one')} not shown" if rows.more else ""
     live.write(el("p", f"{counted(len(matches), 'checkpoint')}{more}", class_="how-many"))
@@ -84,7 +84,7 @@ def render_answer(client: CollectorClient, query: Query) -> RegionContent:
     """Return whether checkpoints complete, in a sentence, and what was wrong with them before."""
     pipeline = query.get("pipeline", "")
     gaps = client.checkpoint_gaps(pipeline=pipeline)
-    if not gaps and not client.checkpoints(limit=1, **({"pipeline": pipeline} if pipeline else {})):
+    if not gaps and not client.checkpoints(limit=1, pipeline=pipeline):
         none = el("p", "The history has no checkpoint yet.", class_="empty")
         return {"answer": el("div", el("h3", "Do checkpoints complete?"), none)}
     now = [
@@ -111,8 +111,8 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return a picture for each pipeline, those first whose checkpoints fail or do not come, and the axis of them all."""
     pipeline = query.get("pipeline", "")
     ends = {"since_ms": query.get(brush.FROM, ""), "until_ms": query.get(brush.UNTIL, "")}
-    wanted = {name: text for name, text in ends.items() if text.isascii() and text.isdecimal() and len(text) < 16}
-    rows = client.checkpoint_durations(**wanted, **({"pipeline": pipeline} if pipeline else {}))
+    wanted = {name: text for name, text in ends.items() if number_in(text) is not None}
+    rows = client.checkpoint_durations(**wanted, pipeline=pipeline)
     found = {row.pipeline: row for row in client.checkpoint_gaps(pipeline=pipeline)}
     wrong = {name: (any(gap.ongoing for gap in row.gaps), len(row.failures)) for name, row in found.items()}
     worst_first = sorted(rows, key=lambda row: wrong.get(row.pipeline, (False, 0)), reverse=True)
@@ -150,7 +150,7 @@ def _table(rows: Sequence[CheckpointRow]) -> Html:
             [
                 link(page_paths.pipeline(row.pipeline), row.pipeline),
                 link(page_paths.batch(row.pipeline, row.number), str(row.number)),
-                badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
+                word_badge(CHECKPOINT_SIGNS, row.state.value),
                 Moment(row.started_at_ms),
                 Moment(row.ended_at_ms),
                 duration(row.duration_ms),

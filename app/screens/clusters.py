@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -15,6 +14,7 @@ from indoubt.app.components.cluster_switch import switch
 from indoubt.app.components.incident_card import incident_card
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, widget_token
+from indoubt.app.components.paging import address_beside
 from indoubt.app.components.time_text import at, since, time_left
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
@@ -31,8 +31,7 @@ def show() -> None:
 
 def ask_which() -> None:
     """Write a link to the same address on each cluster: the address names none, or one that is not there."""
-    query = [(name, text) for name in st.query_params for text in st.query_params.get_all(name)]
-    address = f"?{urlencode([(name, text) for name, text in query if name != page_paths.CLUSTER])}"
+    address = f"?{urlencode(address_beside(page_paths.CLUSTER))}"
     links = [
         el("li", el("a", name, href=page_paths.within(address, name), target="_self")) for name in live.collectors()
     ]
@@ -87,7 +86,7 @@ def _headline(looks: Mapping[str, Look]) -> Html:
         return el("div", el("b", f"△ {text} now, but not all is well."), class_="awaited", role="status")
     number = sum(needing.values())
     deadline_ms = _first_deadline_ms(looks)
-    first = ["first deadline ", time_left(deadline_ms, UTC), " (", at(deadline_ms), ")"] if deadline_ms else []
+    first = ["first deadline ", time_left(deadline_ms), " (", at(deadline_ms), ")"] if deadline_ms else []
     where = next(iter(needing)) if len(needing) == 1 else counted(len(needing), "cluster")
     return el(
         "h2",
@@ -106,7 +105,7 @@ def _first_deadline_ms(looks: Mapping[str, Look]) -> int | None:
 def _lost(name: str, look: Look) -> Html:
     said = f": {look.lost}. Nothing here says how it is; its deadlines run on. "
     opened = link(page_paths.within(page_paths.OVERVIEW, name), "Open")
-    when = [at(look.since_ms), " (", since(look.since_ms, UTC), ")"]
+    when = [at(look.since_ms), " (", since(look.since_ms), ")"]
     return el("p", el("b", f"✖ {name} does not answer since "), *when, said, opened, class_="warn", role="alert")
 
 

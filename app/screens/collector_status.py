@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, tzinfo
 
 import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.paging import choose_page, page_of
 from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import amount, at, duration, since, written
-from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
+from indoubt.app.components.time_text import amount, at, duration, exact, since
+from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import new_rows, standing_orders
@@ -100,8 +99,8 @@ def _observers(observers: Sequence[ObserverRow]) -> Html:
         [
             [
                 observer.name,
-                badge(*_sign(observer)),
-                since(observer.since_ms, UTC),
+                word_badge(OBSERVER_SIGNS, observer.state),
+                since(observer.since_ms),
                 f"{duration(observer.delay_ms)} ago" if observer.delay_ms is not None else "–",
                 amount(observer.records),
                 observer.error or "–",
@@ -111,22 +110,17 @@ def _observers(observers: Sequence[ObserverRow]) -> Html:
     )
 
 
-def _sign(observer: ObserverRow) -> tuple[str, str, Tone]:
-    sign, tone = OBSERVER_SIGNS.get(observer.state, ("?", Tone.NOTICE))
-    return sign, observer.state, tone
-
-
 def _quarantined() -> None:
-    records, zone = live.collector().quarantined(), live.zone()
+    records = live.collector().quarantined()
     if records:
         list_menu.show("quarantined", lambda: records, page_size=ROWS_A_PAGE)
     live.write(el("h3", "Quarantined records", el("small", _how_many(records))))
-    new_rows.show("quarantined", [record.at_ms for record in records])
+    new_rows.show("quarantined", records)
     if not records:
         live.write(el("p", "✔ The collector understood every record.", class_="quiet"))
         return
     with st.container(key="quarantined-table"):
-        live.write(_records(page_of(records, page_size=ROWS_A_PAGE), zone))
+        live.write(_records(page_of(records, page_size=ROWS_A_PAGE)))
     choose_page(records, page_size=ROWS_A_PAGE, key="quarantined-page")
 
 
@@ -139,12 +133,12 @@ def _how_many(records: Rows[QuarantinedRow]) -> str:
     )
 
 
-def _records(records: Sequence[QuarantinedRow], zone: tzinfo) -> Html:
+def _records(records: Sequence[QuarantinedRow]) -> Html:
     return table(
         ["When", "Source", "Partition · offset", "Error", "First characters"],
         [
             [
-                written(record.at_ms, zone),
+                exact(record.at_ms),
                 record.source,
                 f"{amount(record.partition)} · {amount(record.offset)}",
                 record.error,

@@ -150,7 +150,7 @@ def _waits(waits: dict[str, Any] | None) -> Html:
         el("b", "… "),
         str(waits.get("why") or ""),
         " So far ",
-        since(int(waits.get("since_ms") or 0), live.zone()),
+        since(int(waits.get("since_ms") or 0)),
         ".",
         class_="what-happens",
         role="status",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC
 
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components.links_and_buttons import link
@@ -11,7 +10,7 @@ from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.object_names import cut
 from indoubt.app.components.small_plots import Bars, axis_line, bar_plot, most, total
 from indoubt.app.components.time_text import amount, since
-from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge
+from indoubt.app.components.verdict_signs import Tone, WordSigns, badge, word_badge
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
@@ -21,7 +20,7 @@ from indoubt.lifecycle.rows.groups import ConsumerGroupRow, GroupSeries, SeriesO
 KEPT_S = 2.0
 MOST_GROUPS, MOST_PARTITIONS = 100, 3
 LONG_MS = 10_000
-KINDS = {
+KINDS: WordSigns = {
     "waiting": ("‖", Tone.URGENT, "it has read every visible record, and waits for the hidden ones"),
     "stalled": (
         "✖",
@@ -88,9 +87,8 @@ def _state(group: ConsumerGroupRow, at_ms: int) -> Html:
     if group.kind == "waiting" and not _waits(group, at_ms):
         # So it is with each transaction in progress.
         return badge("▸", "reading", Tone.CALM, "it waits for a transaction in progress, for less than 10 s")
-    sign, tone, meaning = KINDS.get(group.kind, UNKNOWN_SIGN)
-    waits = [" ", since(group.since_ms, UTC)] if group.kind in ("waiting", "stalled") else []
-    return badge(sign, el("span", group.kind, *waits), tone, meaning)
+    waits = [" ", since(group.since_ms)] if group.kind in ("waiting", "stalled") else []
+    return word_badge(KINDS, group.kind, el("span", group.kind, *waits))
 
 
 def _waits(group: ConsumerGroupRow, at_ms: int) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import tzinfo
 
 import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.paging import choose_page, page_of
@@ -59,7 +58,7 @@ def _ids() -> None:
     # Streamlit leaves out drawings of what a page writes itself.
     show_region("ids")
     with st.container(key="id-table"):
-        live.write(_table(page_of(ordered, page_size=ROWS_A_PAGE), live.zone()))
+        live.write(_table(page_of(ordered, page_size=ROWS_A_PAGE)))
     choose_page(ordered, page_size=ROWS_A_PAGE, key="id-page")
 
 
@@ -108,7 +107,7 @@ def _how_many(prefixes: Rows[IdsRow]) -> str:
     return f" {ids}, {grows}{fights}{more}. The coordinator keeps each for a week after its last use"
 
 
-def _table(prefixes: Sequence[IdsRow], zone: tzinfo) -> Html:
+def _table(prefixes: Sequence[IdsRow]) -> Html:
     return table(
         ["Prefix", "State", "Ids", "New per hour", "Never used again", "Fenced in the last hour", "Last used", "Why"],
         [
@@ -119,7 +118,7 @@ def _table(prefixes: Sequence[IdsRow], zone: tzinfo) -> Html:
                 amount(prefix.growth_per_hour),
                 amount(prefix.stale_ids),
                 amount(prefix.fenced_last_hour),
-                ago(prefix.newest_at_ms, zone),
+                ago(prefix.newest_at_ms),
                 prefix.why or "–",
             ]
             for prefix in prefixes

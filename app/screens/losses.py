@@ -12,7 +12,7 @@ from datetime import tzinfo
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
@@ -22,9 +22,9 @@ from indoubt.app.components.sorting import Sorting
 from indoubt.app.components.tables import Moment, table
 from indoubt.app.components.time_text import amount
 from indoubt.app.components.verdict_signs import (
+    CERTAINTY_SIGNS,
     Tone,
     WordSigns,
-    certainty_badge,
     sign_of,
     when,
     word_badge,
@@ -90,7 +90,7 @@ def _losses() -> None:
     if losses and not wanted:
         live.write(el("p", _answer(losses), class_="warn" if _missing(losses) else "answer"))
     if not after:
-        new_rows.show("losses", [loss.at_ms for loss in losses], f"{','.join(_chosen())}|{actual(wanted)}")
+        new_rows.show("losses", losses, verdicts=_chosen(), transaction=actual(wanted))
     if not losses and not _chosen() and not after:
         live.write(_nothing(wanted, losses.next))
         go_further(losses.next, key="loss")
@@ -186,7 +186,7 @@ def _table(losses: Sequence[LossRow], zone: tzinfo) -> Html:
                 if loss.checkpoint is None
                 else link(page_paths.batch(loss.pipeline, loss.checkpoint), str(loss.checkpoint)),
                 loss.why,
-                certainty_badge(loss.certainty),
+                word_badge(CERTAINTY_SIGNS, loss.certainty),
                 amount(loss.rows),
                 _where(loss),
             ]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from indoubt.app.client.collector_client import CollectorClient
+from indoubt.app.client.collector_connection import Wanted
 from indoubt.app.components.links_and_buttons import SHOW_NEW
 from indoubt.app.components.markup import el
+from indoubt.app.components.paging import number_in
 from indoubt.app.components.time_text import at
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
@@ -15,20 +18,36 @@ from indoubt.app.regions.region_content import Query, RegionContent
 LOOKED_AT = 100
 """So many of the newest rows are counted: beyond that the line says 'or more'."""
 LIST, SINCE, OF = "list", "since", "of"
+_LISTS: Mapping[str, tuple[Callable[..., Sequence[Any]], Callable[[Any], int | None]]] = {
+    "aborts": (CollectorClient.aborts, lambda row: row.at_ms),
+    "losses": (CollectorClient.losses, lambda row: row.at_ms),
+    "checkpoints": (CollectorClient.checkpoints, lambda row: row.ended_at_ms or row.started_at_ms),
+    "batches": (CollectorClient.batches, lambda row: row.updated_at_ms),
+    "alerts": (CollectorClient.alerts, lambda row: row.since_ms),
+    "audit": (CollectorClient.audit, lambda row: row.at_ms),
+    "quarantined": (CollectorClient.quarantined, lambda row: row.at_ms),
+}
+"""By list: what asks for its newest rows, and the time of a row (epoch ms)."""
 
 
-def show(listed: str, times: Iterable[int | None], of: str = "") -> None:
-    """Write the line for a table whose rows have these times (epoch ms); ``of``: its filter, as its list has it."""
-    show_region("news", {LIST: listed, SINCE: str(_newest(times)), OF: of})
+def show(listed: str, rows: Sequence[Any], **filters: Wanted) -> None:
+    """Write the line for a table of these rows; ``filters``: by which the client was asked for them."""
+    of = json.dumps({name: value for name, value in filters.items() if value})
+    show_region("news", {LIST: listed, SINCE: str(_newest(map(_LISTS[listed][1], rows))), OF: of})
 
 
 def render(client: CollectorClient, query: Query) -> RegionContent:
     """Return the line; it is empty while nothing is new."""
-    times, since = _LISTS.get(query.get(LIST, "")), query.get(SINCE, "")
-    if times is None or not (since.isascii() and since.isdecimal() and len(since) < 16):
+    listed, since_ms = _LISTS.get(query.get(LIST, "")), number_in(query.get(SINCE, ""))
+    if listed is None or since_ms is None:
         return {"line": el("p", class_="news")}
-    since_ms = int(since)
-    new = sum(1 for at_ms in times(client, query.get(OF, "")) if at_ms is not None and at_ms > since_ms)
+    ask, time_of = listed
+    try:
+        rows = ask(client, limit=LOOKED_AT, **json.loads(query.get(OF, "{}")))
+    except (TypeError, ValueError):
+        # A browser may ask for anything.
+        return {"line": el("p", class_="news")}
+    new = sum(1 for at_ms in map(time_of, rows) if at_ms is not None and at_ms > since_ms)
     if not new:
         return {"line": el("p", class_="news", role="status")}
     number = f"{new} new" if new < LOOKED_AT else f"{new} or more new"
@@ -39,50 +58,3 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
 
 def _newest(times: Iterable[int | None]) -> int:
     return max((at_ms for at_ms in times if at_ms is not None), default=0)
-
-
-def _aborts(client: CollectorClient, of: str) -> list[int | None]:
-    causes, _, pipeline = of.partition("|")
-    wanted = causes.split(",") if causes else []
-    rows = client.aborts(limit=LOOKED_AT, **({"pipeline": pipeline} if pipeline else {}))
-    return [row.at_ms for row in rows if not wanted or row.cause.value in wanted]
-
-
-def _losses(client: CollectorClient, of: str) -> list[int | None]:
-    verdicts, _, transaction = of.partition("|")
-    wanted = verdicts.split(",") if verdicts else []
-    rows = client.losses(transaction=transaction, limit=LOOKED_AT)
-    return [row.at_ms for row in rows if not wanted or row.verdict in wanted]
-
-
-def _checkpoints(client: CollectorClient, pipeline: str) -> list[int | None]:
-    wanted = {"pipeline": pipeline} if pipeline else {}
-    return [row.ended_at_ms or row.started_at_ms for row in client.checkpoints(limit=LOOKED_AT, **wanted)]
-
-
-def _batches(client: CollectorClient, pipeline: str) -> list[int | None]:
-    return [row.updated_at_ms for row in client.batches(pipeline=pipeline, over=True, limit=LOOKED_AT)]
-
-
-def _alerts(client: CollectorClient, _: str) -> list[int | None]:
-    return [row.since_ms for row in client.alerts(over=True, limit=LOOKED_AT)]
-
-
-def _audit(client: CollectorClient, words: str) -> list[int | None]:
-    return [row.at_ms for row in client.audit(words=words, limit=LOOKED_AT)]
-
-
-def _quarantined(client: CollectorClient, _: str) -> list[int | None]:
-    return [row.at_ms for row in client.quarantined(limit=LOOKED_AT)]
-
-
-_LISTS: Mapping[str, Callable[[CollectorClient, str], list[int | None]]] = {
-    "aborts": _aborts,
-    "losses": _losses,
-    "checkpoints": _checkpoints,
-    "batches": _batches,
-    "alerts": _alerts,
-    "audit": _audit,
-    "quarantined": _quarantined,
-}
-"""By list: the times of its newest rows (epoch ms)."""

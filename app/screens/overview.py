@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 
 import streamlit as st
 
@@ -13,7 +12,7 @@ from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, join, widget_token
 from indoubt.app.components.pipeline_standing import restart_under_way
 from indoubt.app.components.time_text import amount, at, duration, since, time_left
-from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, Tone, badge
+from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, badge, sign_of
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import over_time
@@ -81,7 +80,7 @@ def _headline(overview: Overview, status: Status) -> Html:
     first: list[object] = []
     if deadlines:
         next_one = min(deadlines, key=lambda one: one.deadline_ms or 0)
-        first = ["first deadline ", time_left(next_one.deadline_ms, UTC), " (", at(next_one.deadline_ms), ")"]
+        first = ["first deadline ", time_left(next_one.deadline_ms), " (", at(next_one.deadline_ms), ")"]
     number = overview.to_act
     return el(
         "h2",
@@ -105,7 +104,7 @@ def _nothing_in_doubt(overview: Overview) -> Html:
         f"{overview.observers_up} of {counted(overview.observers, 'source')} up",
     ]
     if since_ms is not None:
-        head: list[object] = ["✔ All well since ", at(since_ms), " (", since(since_ms, UTC), "): "]
+        head: list[object] = ["✔ All well since ", at(since_ms), " (", since(since_ms), "): "]
     else:
         head = ["△ Nothing in doubt. "]
         parts = [*map(_awaited, overview.awaited), *parts]
@@ -117,7 +116,7 @@ def _awaited(pipeline: AwaitedPipeline) -> Html:
     name = link(page_paths.pipeline(pipeline.pipeline), pipeline.pipeline)
     if pipeline.restart is not None:
         return el("span", name, ": ", *restart_under_way(pipeline.restart))
-    silent = since(pipeline.silent_since_ms, UTC)
+    silent = since(pipeline.silent_since_ms)
     return el("span", name, ": silent ", silent, f" (counted as frozen at {duration(pipeline.counted_after_ms)})")
 
 
@@ -125,7 +124,7 @@ def _in_progress(overview: Overview) -> Html:
     parts = []
     for row in overview.in_progress:
         of_timeout = f" of {duration(row.timeout_ms)}" if row.timeout_ms is not None else ""
-        oldest = [" (oldest ", since(row.oldest_opened_at_ms, UTC), of_timeout, ")"] if row.oldest_opened_at_ms else []
+        oldest = [" (oldest ", since(row.oldest_opened_at_ms), of_timeout, ")"] if row.oldest_opened_at_ms else []
         parts.append(
             el("span", link(page_paths.pipeline(row.pipeline), row.pipeline), f": {row.transactions:,}", *oldest)
         )
@@ -150,7 +149,7 @@ def _counters(overview: Overview) -> Html:
         tile("groups waiting", amount(counts.waiting_groups), "consumer groups that wait behind an open transaction"),
         tile("committed / min", amount(counts.committed_per_minute), "in the last minute"),
         tile("aborted / min", amount(counts.aborted_per_minute), "aborted in the last minute, lost ones too"),
-        tile("oldest open", since(overview.oldest_open_at_ms, UTC), "the age of the oldest open transaction"),
+        tile("oldest open", since(overview.oldest_open_at_ms), "the age of the oldest open transaction"),
         class_="tiles",
     )
 
@@ -165,7 +164,7 @@ def _sources(status: Status) -> Html:
 
 
 def _source(observer: ObserverRow) -> Html:
-    sign, tone = OBSERVER_SIGNS.get(observer.state, ("?", Tone.NOTICE))
+    sign, tone, _ = sign_of(OBSERVER_SIGNS, observer.state)
     if observer.state == "down":
         text = el(
             "span", f"{observer.name} down since ", at(observer.since_ms), f": {observer.error or 'no reason given'}"

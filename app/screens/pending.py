@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC
 from urllib.parse import urlencode
 
 import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.attention_card import remedy_buttons
 from indoubt.app.components.links_and_buttons import chip, link
@@ -68,11 +67,10 @@ def _shown(client: CollectorClient, query: Query) -> list[TransactionRow]:
 def _asked(client: CollectorClient, query: Query) -> Rows[TransactionRow]:
     is_settled_too = SETTLED in query
     most = MAX_WITH_SETTLED if is_settled_too else MAX_TRANSACTIONS
-    words = {"words": query[WORDS]} if query.get(WORDS) else {}
     # The collector looks among all of them: here are only the most urgent of what it finds.
     parts = [
-        client.transactions(settled_too=is_settled_too, limit=most, **words, **verdict)
-        for verdict in [{"verdict": verdict.value} for verdict in _chosen(query)] or [{}]
+        client.transactions(settled_too=is_settled_too, limit=most, words=query.get(WORDS, ""), verdict=verdict)
+        for verdict in [verdict.value for verdict in _chosen(query)] or [""]
     ]
     return Rows((row for part in parts for row in part), sum(part.more for part in parts))
 
@@ -246,10 +244,10 @@ def _row(
             class_="absent" if first.batch is None else None,
         ),
         el("span", *[state_text(state) for state in states], class_="states"),
-        el("span", "ended") if is_over else el("span", since(group.opened_at_ms, UTC), data_name="open for"),
+        el("span", "ended") if is_over else el("span", since(group.opened_at_ms), data_name="open for"),
         el(
             "span",
-            time_left(group.deadline_ms, UTC),
+            time_left(group.deadline_ms),
             time_left_bar(group.opened_at_ms, group.deadline_ms),
             class_="left" if group.deadline_ms is not None else "left absent",
         ),
@@ -281,7 +279,7 @@ def _who_waits(group: TransactionGroup, waits: Mapping[str, Mapping[str, int]]) 
     if not longest:
         return []
     more = f" and {len(longest) - 1} more" if len(longest) > 1 else ""
-    return [cut(longest[0][0], "span"), el("small", since(longest[0][1], UTC), more)]
+    return [cut(longest[0][0], "span"), el("small", since(longest[0][1]), more)]
 
 
 def _parts(group: TransactionGroup, count: int, *, is_whole: bool) -> Html | None:
@@ -298,7 +296,7 @@ def _parts(group: TransactionGroup, count: int, *, is_whole: bool) -> Html | Non
             link(page_paths.transaction(transaction.key), cut(transaction.transaction, "code")),
             transaction.slot is not None and el("span", f"slot {transaction.slot}"),
             transaction.rows is not None and el("span", counted(transaction.rows, "row")),
-            transaction.state not in FINAL and el("span", "open ", since(transaction.opened_at_ms, UTC)),
+            transaction.state not in FINAL and el("span", "open ", since(transaction.opened_at_ms)),
         )
         for transaction in group.transactions[:PARTS_SHOWN]
     ]

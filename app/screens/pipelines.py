@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 
 import streamlit as st
 
@@ -52,7 +51,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     plots = _kept_plots(client, {}) if rows else {}
     for pipeline in rows:
         token = widget_token(pipeline.key)
-        content[f"pipeline-{token}"] = _card(PipelineStanding.of(pipeline, incidents))
+        content[f"pipeline-{token}"] = pipeline_card(PipelineStanding.of(pipeline, incidents))
         if pipeline.pipeline in plots:
             content[f"plots-{token}"] = plots[pipeline.pipeline]
     if plots:
@@ -94,28 +93,25 @@ def pipeline_buttons(pipeline: PipelineRow, needs: Attention | None) -> list[Htm
     ]
 
 
-def _card(standing: PipelineStanding) -> Html:
-    pipeline = standing.row
-    name = link(page_paths.pipeline(pipeline.pipeline), el("b", pipeline.pipeline, class_="name"))
-    title = el("div", standing.badge(), name, class_="title")
+def pipeline_card(standing: PipelineStanding, *, is_listed: bool = True) -> Html:
+    """Return how a pipeline stands, with its orders; in a list with its name, and a link to its page."""
+    pipeline, where = standing.row, page_paths.pipeline(standing.row.pipeline)
     flow = f"{pipeline.source} → {pipeline.sink}" if pipeline.source and pipeline.sink else "source and sink unknown"
     how_often = f", a checkpoint every {duration(pipeline.interval_ms)}" if pipeline.interval_ms else ""
     heartbeat = f": {pipeline.last_heartbeat or 'none'}"
+    name = is_listed and link(where, el("b", pipeline.pipeline, class_="name"))
     text = el(
         "div",
-        title,
+        el("div", standing.badge(), name, class_="title"),
         standing.why and el("div", standing.why, class_="why"),
         standing.under_way,
         el("div", flow, how_often),
-        el("div", el("span", f"run {pipeline.attempt}, started ", ago(pipeline.run_at_ms, UTC)), class_="facts-line"),
-        el("div", el("span", "last heartbeat ", ago(pipeline.last_seen_at_ms, UTC), heartbeat), class_="facts-line"),
+        el("div", el("span", f"run {pipeline.attempt}, started ", ago(pipeline.run_at_ms)), class_="facts-line"),
+        el("div", el("span", "last heartbeat ", ago(pipeline.last_seen_at_ms), heartbeat), class_="facts-line"),
         class_="said",
     )
-    buttons = [
-        *pipeline_buttons(pipeline, standing.needs),
-        link(page_paths.pipeline(pipeline.pipeline), "Open", class_="press", is_opening=True),
-    ]
-    return card_with_buttons(standing.tone, text, buttons=buttons)
+    opening = is_listed and link(where, "Open", class_="press", is_opening=True)
+    return card_with_buttons(standing.tone, text, buttons=[*pipeline_buttons(pipeline, standing.needs), opening])
 
 
 def _jobs(client: CollectorClient) -> RegionContent:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 from urllib.parse import urlencode
 
 import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
+from indoubt.app.client.hanging_transactions import HangingTransaction
 from indoubt.app.components import list_menu
+from indoubt.app.components.facts import evidence_list
 from indoubt.app.components.links_and_buttons import card_with_buttons, chip, link
 from indoubt.app.components.markup import Html, el, widget_token
-from indoubt.app.components.object_names import application_name, cut
+from indoubt.app.components.object_names import application_name, cut, partition_link, partition_path
 from indoubt.app.components.order_buttons import order_buttons
 from indoubt.app.components.paging import PAGE, ROWS, page_in_address, page_links, rows_a_page, size_of
 from indoubt.app.components.partition_plot import partition_plot
 from indoubt.app.components.time_text import amount, since
 from indoubt.app.components.transaction_groups import TransactionGroup
-from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge, card_tone, verdict_badge
+from indoubt.app.components.verdict_signs import Tone, card_tone, verdict_badge, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
-from indoubt.app.dialogs.order_text import fact_line
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens.groups import KINDS
 from indoubt.app.screens.sections import in_address
@@ -30,7 +30,6 @@ from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.durations import MINUTE_MS
 from indoubt.lifecycle.rows.partitions import BlockedRow, GroupRow
-from indoubt.lifecycle.rows.transactions import TransactionRow
 
 ROWS_A_PAGE = 50
 PATH, ALL = "/readers", "all"
@@ -58,7 +57,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
         why = " no coordinator will end them: their readers wait until you do"
         content["hanging"] = el("h3", "Hanging transactions", el("small", why))
     for transaction in hanging:
-        content[f"hanging-{widget_token(transaction.key)}"] = _card(transaction)
+        content[f"hanging-{widget_token(transaction.key)}"] = hanging_card(transaction)
     if hanging.more:
         content["more-hanging"] = el("p", f"{counted(hanging.more, 'younger transaction')} not shown.", class_="more")
     if not blocked:
@@ -113,33 +112,31 @@ def _filters(query: Query) -> Html:
     return el("nav", chip(path, text, is_on=is_on), class_="chips", aria_label="Filter")
 
 
-def _card(transaction: TransactionRow) -> Html:
-    partitions: list[Html] = [link(_page_of(name), name) for name in transaction.partitions]
-    title = el(
+def hanging_card(transaction: HangingTransaction, *, opens: bool = True) -> Html:
+    """Return the card of a transaction that hangs; ``opens``: with links to the page of its partition."""
+    name = next(iter(transaction.partitions))
+    facts = [
+        el("span", f"from offset {amount(transaction.start_offset)}"),
+        el("span", "open ", since(transaction.opened_at_ms)),
+        el("span", f"remedy: {transaction.remedy}"),
+        el("span", f"rule H{transaction.rule}"),
+    ]
+    said = el(
         "div",
-        verdict_badge(transaction.verdict, transaction.certainty),
-        el("b", transaction.transaction, class_="name"),
-        " on ",
-        *partitions,
-        class_="title",
+        el(
+            "div",
+            verdict_badge(transaction.verdict, transaction.certainty),
+            el("b", transaction.transaction, class_="name"),
+            opens and [" on ", partition_link(name)],
+            class_="title",
+        ),
+        el("div", *facts, class_="facts-line"),
+        evidence_list(transaction.evidence),
+        class_="said facts",
     )
-    open_for = el(
-        "div",
-        el("span", "open ", since(transaction.opened_at_ms, UTC)),
-        transaction.rule is not None and el("span", f"rule H{transaction.rule}"),
-        class_="facts-line",
-    )
-    facts = el("ul", *[fact_line(fact, UTC) for fact in transaction.evidence])
-    name = next(iter(transaction.partitions), "")
-    opening = link(_page_of(name), "Open", class_="press", is_opening=True)
+    opening = opens and link(partition_path(name), "Open", class_="press", is_opening=True)
     buttons = order_buttons(TransactionGroup(transactions=(transaction,)))
-    said = el("div", title, open_for, facts, class_="said facts")
     return card_with_buttons(card_tone(transaction.verdict, transaction.deadline_ms), said, buttons=[*buttons, opening])
-
-
-def _page_of(topic_partition: str) -> str:
-    topic, _, number = topic_partition.rpartition("-")
-    return page_paths.partition(topic, int(number) if number.isascii() and number.isdecimal() else 0)
 
 
 _COLUMNS = (
@@ -166,7 +163,7 @@ def _row(partition: BlockedRow, hanging: set[str], most_hidden: int) -> Html:
         el("span", offsets, data_name="visible to"),
         el("span", _hidden(partition.hidden, most_hidden, "low" if is_urgent else None), data_name="hidden"),
         el("span", _holder(partition, hanging), class_="name", data_name="behind"),
-        el("span", since(partition.held_since_ms, UTC), data_name="blocked for"),
+        el("span", since(partition.held_since_ms), data_name="blocked for"),
         el("span", *([_reader(reader) for reader in partition.groups] or [_NO_GROUP]), class_="name"),
     ]
     return el(
@@ -196,9 +193,10 @@ def _holder(partition: BlockedRow, hanging: set[str]) -> Html:
 
 
 def _reader(reader: GroupRow) -> Html:
-    sign, tone, meaning = KINDS.get(reader.kind, UNKNOWN_SIGN)
-    waits = [" ", since(reader.since_ms, UTC)] if reader.waited_ms is not None else []
+    waits = [" ", since(reader.since_ms)] if reader.waited_ms is not None else []
     lag = f" lag {amount(reader.lag)}" if reader.lag is not None else ""
     unsure = "" if reader.certainty == "certain" else f", {reader.certainty}"
     word = el("span", reader.kind, *waits)
-    return el("div", cut(reader.group, "code"), " ", badge(sign, word, tone, meaning), el("small", f"{lag}{unsure}"))
+    return el(
+        "div", cut(reader.group, "code"), " ", word_badge(KINDS, reader.kind, word), el("small", f"{lag}{unsure}")
+    )

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_rows import FoundPage
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
@@ -22,8 +22,8 @@ from indoubt.app.components.paging import (
     rows_a_page,
 )
 from indoubt.app.components.tables import Moment, table
-from indoubt.app.components.time_text import amount, duration, moment_ms, since, written
-from indoubt.app.components.verdict_signs import certainty_badge, state_text
+from indoubt.app.components.time_text import amount, duration, exact, moment_ms, since
+from indoubt.app.components.verdict_signs import CERTAINTY_SIGNS, state_text, word_badge
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.durations import DAY_MS, HOUR_MS
@@ -51,7 +51,7 @@ def show() -> None:
 def _search() -> None:
     filters = _filters()
     after = after_in_address()
-    found = live.collector().search(limit=rows_a_page(ROWS_A_PAGE), **filters, **({AFTER: after} if after else {}))
+    found = live.collector().search(limit=rows_a_page(ROWS_A_PAGE), after=after, **filters)
     list_menu.show("search", lambda: found, page_size=ROWS_A_PAGE)
     live.write(el("p", *_how_many(found, filters, is_first=not after), class_="how-many"))
     if found:
@@ -96,7 +96,7 @@ def _times(length_ms: int | None, before: str) -> dict[str, str]:
     return wanted
 
 
-def _how_many(found: FoundPage, filters: Mapping[str, str], *, is_first: bool) -> list[str | Html]:
+def _how_many(found: Rows[FoundTransactionRow], filters: Mapping[str, str], *, is_first: bool) -> list[str | Html]:
     if not found and found.next is not None:
         return ["Nothing among those looked at so far: press Older to look further back, or choose a shorter time."]
     if not found:
@@ -108,8 +108,8 @@ def _how_many(found: FoundPage, filters: Mapping[str, str], *, is_first: bool) -
 
 
 def _when(filters: Mapping[str, str]) -> list[str | Html]:
-    since = ["since ", written(int(filters["since_ms"]), live.zone())]
-    until = [" and before ", written(int(filters["until_ms"]), live.zone())] if "until_ms" in filters else []
+    since = ["since ", exact(int(filters["since_ms"]))]
+    until = [" and before ", exact(int(filters["until_ms"]))] if "until_ms" in filters else []
     return [*since, *until]
 
 
@@ -129,10 +129,10 @@ def _table(found: Sequence[FoundTransactionRow], zone: tzinfo) -> Html:
                 link(page_paths.pipeline(row.pipeline), row.pipeline),
                 link(page_paths.batch(row.pipeline, row.batch), str(row.batch)) if row.batch is not None else "–",
                 state_text(row.state, row.written_again_at_ms),
-                [row.cause.value, " ", certainty_badge(row.certainty or "")] if row.cause is not None else "–",
-                duration(row.open_ms)
-                if row.open_ms is not None or row.state.is_final
-                else since(row.opened_at_ms, zone),
+                [row.cause.value, " ", word_badge(CERTAINTY_SIGNS, row.certainty or "")]
+                if row.cause is not None
+                else "–",
+                duration(row.open_ms) if row.open_ms is not None or row.state.is_final else since(row.opened_at_ms),
                 amount(row.rows),
                 topics_of(row.partitions),
             ]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, tzinfo
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.links_and_buttons import card_with_buttons, link
 from indoubt.app.components.markup import Html, el, join, widget_token
@@ -47,7 +46,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
         content["none"] = el("p", "No transaction ended in the last 24 hours, and none is open.", class_="empty")
     shown, number, pages = page_in_address(rows, query, page_size=size_of(query, CARDS_A_PAGE))
     for timeout in shown:
-        content[f"timeout-{widget_token(timeout.pipeline)}"] = _card(timeout, UTC)
+        content[f"timeout-{widget_token(timeout.pipeline)}"] = _card(timeout)
     if links := page_links("/pipelines", query, number, pages):
         content["pages"] = links
     if rows.more:
@@ -60,13 +59,13 @@ def _how_many(rows: Rows[TimeoutRow]) -> str:
     return f" {', '.join(parts)}, from the last 24 hours" if parts else ""
 
 
-def _card(timeout: TimeoutRow, zone: tzinfo) -> Html:
+def _card(timeout: TimeoutRow) -> Html:
     _, tone, _ = sign_of(_RISKS, timeout.risk)
     counts = f" · timeout {duration(timeout.timeout_ms)} · {counted(timeout.transactions, 'transaction')}"
     name = link(page_paths.pipeline(timeout.pipeline), el("b", timeout.pipeline, class_="name"))
     title = el("div", word_badge(_RISKS, timeout.risk), name, counts, class_="title")
     why = el("div", timeout.advice, class_="why")
-    text = el("div", title, why, _strip(timeout), restart_plot(timeout), _facts(timeout, zone), class_="said")
+    text = el("div", title, why, _strip(timeout), restart_plot(timeout), _facts(timeout), class_="said")
     oldest = timeout.oldest_key and link(
         page_paths.transaction(timeout.oldest_key), "Oldest open", class_="press", is_opening=True
     )
@@ -103,12 +102,12 @@ def _strip(timeout: TimeoutRow) -> Html:
     return el("div", ruler, ends, class_="life")
 
 
-def _facts(timeout: TimeoutRow, zone: tzinfo) -> Html:
+def _facts(timeout: TimeoutRow) -> Html:
     return el(
         "div",
         *_lengths(timeout),
         el("span", f"a restart takes {timeout.recovery}"),
-        *_open_now(timeout, zone),
+        *_open_now(timeout),
         class_="facts-line",
     )
 
@@ -120,15 +119,13 @@ def _lengths(timeout: TimeoutRow) -> Sequence[Html]:
     return [middle, el("span", f"longest {duration(timeout.longest_ms)}: ", el("code", timeout.longest_transaction))]
 
 
-def _open_now(timeout: TimeoutRow, zone: tzinfo) -> Sequence[Html]:
+def _open_now(timeout: TimeoutRow) -> Sequence[Html]:
     if not timeout.open:
         return []
     left = (
-        join([", time left ", time_left(timeout.oldest_deadline_ms, zone)])
-        if timeout.oldest_deadline_ms is not None
-        else ""
+        join([", time left ", time_left(timeout.oldest_deadline_ms)]) if timeout.oldest_deadline_ms is not None else ""
     )
-    return [el("span", f"{timeout.open:,} open, the oldest ", since(timeout.oldest_opened_at_ms, zone), left)]
+    return [el("span", f"{timeout.open:,} open, the oldest ", since(timeout.oldest_opened_at_ms), left)]
 
 
 def _share(length_ms: int | None, timeout_ms: int) -> float:

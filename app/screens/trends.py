@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components.links_and_buttons import link
@@ -50,7 +48,7 @@ def _head(trends: Trends, pipeline: str) -> Html:
     if not trends.applications:
         return el("p", f"Nothing of {pipeline} in these days.", class_="empty")
     more = trends.more and el("span", f"{counted(trends.more, 'quieter application')} not shown")
-    return el("p", el("span", "computed ", ago(trends.made_at_ms, UTC)), more or "", class_="facts-line")
+    return el("p", el("span", "computed ", ago(trends.made_at_ms)), more or "", class_="facts-line")
 
 
 def _axis(trends: Trends) -> Html:

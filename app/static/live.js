@@ -33,10 +33,10 @@ function showTimesIn(zone) {
   }
 }
 
-function absolute(ms, withDate) {
+function absolute(ms, withDate, withMs = false) {
   if (!clock.format) showTimesIn("UTC");
   const part = Object.fromEntries(clock.format.formatToParts(ms).map(({ type, value }) => [type, value]));
-  const time = `${part.hour}:${part.minute}:${part.second}`;
+  const time = `${part.hour}:${part.minute}:${part.second}${withMs ? `.${String(ms % 1000).padStart(3, "0")}` : ""}`;
   return withDate ? `${part.year}-${part.month}-${part.day} ${time} ${part.timeZoneName}` : time;
 }
 
@@ -92,13 +92,19 @@ function tick() {
     element.classList.toggle("passed", left <= 0);
     element.classList.toggle("short", left > 0 && left <= 20000);
   });
-  each("[data-since]", (element) => write(element, duration(now - number(element, "since"))));
-  each("[data-ago]", (element) => write(element, `${duration(now - number(element, "ago"))} ago`));
+  each("[data-since]", (element) => {
+    write(element, duration(now - number(element, "since")));
+    element.title = absolute(number(element, "since"), true);
+  });
+  each("[data-ago]", (element) => {
+    write(element, `${duration(now - number(element, "ago"))} ago`);
+    element.title = absolute(number(element, "ago"), true);
+  });
   each("[data-at]", (element) => {
     write(element, absolute(number(element, "at"), false));
     element.title = absolute(number(element, "at"), true);
   });
-  each("[data-exact]", (element) => write(element, absolute(number(element, "exact"), true)));
+  each("[data-exact]", (element) => write(element, absolute(number(element, "exact"), true, true)));
   each("[data-bar-until]", (element) => {
     const from = number(element, "barFrom");
     const share = Math.min(1, Math.max(0, (number(element, "barUntil") - now) / Math.max(1, number(element, "barUntil") - from)));

@@ -22,7 +22,7 @@ from tests.unit.app.contract_server import ContractServer
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 IN_JANUARY_MS = 1_767_225_600_000
 """2026-01-01 00:00 UTC; an hour later in Berlin."""
-IN_UTC, IN_BERLIN = "2026-01-01 00:00:00", "2026-01-01 01:00:00"
+IN_UTC, IN_BERLIN = "2026-01-01 00:00:00.000", "2026-01-01 01:00:00.000"
 BERLIN = re.compile(r"[?&]zone=Europe(%2F|/)Berlin")
 
 

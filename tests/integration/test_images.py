@@ -43,12 +43,11 @@ wait $!
 """
 OPENS_THE_PAGE = """
 import pathlib, urllib.request
-import indoubt.app, plotly.graph_objects
+import indoubt.app
 from streamlit.testing.v1 import AppTest
 served = urllib.request.urlopen("http://127.0.0.1:8651/").status
 page = AppTest.from_file(str(pathlib.Path(indoubt.app.__file__).with_name("page.py")), default_timeout=60).run()
-drawn = plotly.graph_objects.Figure().add_scatter(y=[1]).add_vrect(x0=0, x1=1).to_json()
-print(served, [error.message for error in page.exception], bool(page.get("html")), bool(drawn))
+print(served, [error.message for error in page.exception], bool(page.get("html")))
 """
 SPARK_COUNTS = """
 import pathlib

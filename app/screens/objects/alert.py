@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
-
 import streamlit as st
 
 from indoubt.app import live
@@ -14,7 +12,7 @@ from indoubt.app.components.incident_note import alert_note
 from indoubt.app.components.links_and_buttons import card_with_buttons, link, silence_button
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import at, since
-from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, badge
+from indoubt.app.components.verdict_signs import sign_of, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens.alerts import SEVERITIES
@@ -61,16 +59,16 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
 
 def _head(alert: AlertRow, silence: SilenceRow | None, incident: Incident | None) -> Html:
     """Return its card; ``incident``: that it is a part of, with the orders that end it."""
-    sign, tone, meaning = SEVERITIES.get(alert.severity, UNKNOWN_SIGN)
+    _, tone, _ = sign_of(SEVERITIES, alert.severity)
     fired = alert.fired_at_ms is not None and el("span", "fired ", at(alert.fired_at_ms))
     until = silence is not None and at(silence.ends_at_ms)
     silenced = silence is not None and el("span", f"silenced by {silence.author} until ", until, f": {silence.reason}")
     said = el(
         "div",
-        el("div", badge(sign, f"{alert.severity}, {alert.state}", tone, meaning), el("b", alert.summary, class_="name"),
+        el("div", word_badge(SEVERITIES, alert.severity, f"{alert.severity}, {alert.state}"), el("b", alert.summary, class_="name"),
            class_="title"),
         el("div", f"{alert.rule} {alert.name}: ", alert.group, class_="why"),
-        el("div", el("span", f"{alert.state} for ", since(alert.since_ms, UTC)), el("span", "found ", at(alert.found_at_ms)), fired,
+        el("div", el("span", f"{alert.state} for ", since(alert.since_ms)), el("span", "found ", at(alert.found_at_ms)), fired,
            silenced, class_="facts-line"),
         el("div", el("small", "what ends it: "), alert.remedy, class_="consequence"),
         class_="said",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 
 import streamlit as st
 
@@ -11,15 +10,15 @@ from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components.batch_line import batch_line
 from indoubt.app.components.incident_note import batch_note
-from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
+from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.sink_commits import announced
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import amount, at, duration, since
-from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, badge, sign_of, when, word_badge
+from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
-from indoubt.app.screens.batches import VERDICTS, side_text
+from indoubt.app.screens.batches import attempt_card
 from indoubt.app.screens.objects.object_sections import (
     SIBLING_HEAD,
     alert_list,
@@ -35,8 +34,7 @@ from indoubt.app.screens.objects.object_sections import (
     under_way,
 )
 from indoubt.lifecycle import page_paths
-from indoubt.lifecycle.counted_nouns import counted
-from indoubt.lifecycle.orders import PIPELINE_KEY, Action
+from indoubt.lifecycle.orders import PIPELINE_KEY
 from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.rows.batches import BatchRow
 from indoubt.lifecycle.rows.pipelines import CheckpointRow
@@ -127,33 +125,8 @@ def _of_checkpoint(client: CollectorClient, pipeline: str, number: int) -> Seque
 
 
 def _attempt(batch: BatchRow) -> Html:
-    _, tone, _ = sign_of(VERDICTS, batch.verdict)
-    decided = batch.decided_at_ms is not None and el(
-        "span", f"{batch.decision} decided by {batch.decided_by} at ", at(batch.decided_at_ms),
-        f", offset {batch.decision_offset}",
-    )  # fmt: skip
-    opened = batch.opened_at_ms is not None and el("span", "opened ", at(batch.opened_at_ms))
-    how_many = counted(batch.rows, "row") if batch.rows is not None else "rows unknown"
-    said = el(
-        "div",
-        el(
-            "div",
-            word_badge(VERDICTS, batch.verdict),
-            when(batch.written_again_at_ms),
-            " ",
-            el("b", f"run {batch.attempt}", class_="name"),
-            class_="title",
-        ),
-        el("div", batch.explanation, class_="why"),
-        el("div", opened, decided, el("span", how_many), class_="facts-line"),
-        el("ul", *[el("li", side_text(side)) for side in batch.sides]),
-        class_="said",
-    )
-    settle = batch.settle is not None and order_button(
-        f"Settle: {batch.settle}", Action.SETTLE, "batch", [batch.key], is_main=batch.settle == "commit"
-    )
     rows = [transaction_cells(transaction) for transaction in batch.transactions]
-    card = card_with_buttons(tone, said, buttons=[settle])
+    card = attempt_card(batch, el("b", f"run {batch.attempt}", class_="name"))
     return el("section", card, table(SIBLING_HEAD, rows))
 
 
@@ -161,12 +134,10 @@ def _checkpoints(rows: Sequence[CheckpointRow]) -> Html:
     has_sinks = any(row.sinks for row in rows)
     cells = [
         [
-            badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
+            word_badge(CHECKPOINT_SIGNS, row.state.value),
             row.kind,
             at(row.started_at_ms),
-            at(row.ended_at_ms)
-            if row.ended_at_ms is not None
-            else el("span", "runs for ", since(row.started_at_ms, UTC)),
+            at(row.ended_at_ms) if row.ended_at_ms is not None else el("span", "runs for ", since(row.started_at_ms)),
             duration(row.duration_ms),
             amount(row.transactions),
             *([announced(row.sinks)] if has_sinks else []),

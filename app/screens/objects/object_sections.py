@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, tzinfo
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.audit_entries import AuditEntry
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components import shown_cluster, viewer_choices
 from indoubt.app.components.attention_card import card
@@ -18,7 +16,7 @@ from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.object_names import key_link, key_text, partition_links
 from indoubt.app.components.order_buttons import order_buttons
 from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import ago, amount, at, duration, since, time_left, written
+from indoubt.app.components.time_text import ago, amount, at, duration, exact, since, time_left
 from indoubt.app.components.transaction_groups import grouped
 from indoubt.app.components.verdict_signs import badge, outcome_sign, state_text, verdict_badge
 from indoubt.app.regions.region_content import RegionContent
@@ -28,6 +26,7 @@ from indoubt.lifecycle.rows.attention import Attention
 from indoubt.lifecycle.rows.batches import BatchTransactionRow
 from indoubt.lifecycle.rows.events import EndedTransactionRow
 from indoubt.lifecycle.rows.orders import UnderWayRow
+from indoubt.lifecycle.rows.records import AuditRow
 from indoubt.lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
 from indoubt.lifecycle.verdicts import Verdict
 
@@ -97,12 +96,12 @@ def _under_way(order: UnderWayRow) -> Html:
     what = el("b", f"◌ {order.action.capitalize()}")
     by_whom = f". Ordered by {order.who}: {order.reason}"
     if order.audit is None:
-        return el("p", what, ": under way for ", since(order.at_ms, UTC), by_whom, class_="more", role="status")
+        return el("p", what, ": under way for ", since(order.at_ms), by_whom, class_="more", role="status")
     unknown = f", and the collector looks up how it ended (audit {order.audit})"
-    return el("p", what, ": sent ", ago(order.at_ms, UTC), unknown, by_whom, class_="more", role="status")
+    return el("p", what, ": sent ", ago(order.at_ms), unknown, by_whom, class_="more", role="status")
 
 
-def orders_about(client: CollectorClient, keys: Sequence[str]) -> Sequence[AuditEntry]:
+def orders_about(client: CollectorClient, keys: Sequence[str]) -> Sequence[AuditRow]:
     """Return the newest orders about what these keys name."""
     if not keys:
         # Without keys the collector would tell of all orders.
@@ -110,7 +109,7 @@ def orders_about(client: CollectorClient, keys: Sequence[str]) -> Sequence[Audit
     return client.audit(keys=keys[:MOST_KEYS], limit=ORDERS_SHOWN)
 
 
-def order_list(orders: Sequence[AuditEntry]) -> Html:
+def order_list(orders: Sequence[AuditRow]) -> Html:
     """Return orders and their results."""
     rows = [
         [at(row.at_ms), row.action, row.who, row.reason, badge(*outcome_sign(row.outcome)), f"audit {row.audit}"]
@@ -140,8 +139,8 @@ def open_table(transactions: Sequence[TransactionRow], known: Sequence[Transacti
             link(page_paths.transaction(row.key), row.transaction),
             link(page_paths.pipeline(row.pipeline), row.pipeline),
             state_text(row.state, row.written_again_at_ms),
-            "ended" if row.state.is_final else since(row.opened_at_ms, UTC),
-            time_left(row.deadline_ms, UTC),
+            "ended" if row.state.is_final else since(row.opened_at_ms),
+            time_left(row.deadline_ms),
             amount(row.rows),
             order_buttons(of_group[row.key]) if firsts[id(of_group[row.key])] == row.key else [],
         ]
@@ -153,12 +152,12 @@ def open_table(transactions: Sequence[TransactionRow], known: Sequence[Transacti
     return table(head, rows)
 
 
-def ended_table(ended: Sequence[EndedTransactionRow], zone: tzinfo, *, with_partitions: bool = True) -> Html:
+def ended_table(ended: Sequence[EndedTransactionRow], *, with_partitions: bool = True) -> Html:
     """Return transactions with bars for how long they were open; colour and word say how each ended."""
     longest = max((row.open_ms or 0 for row in ended), default=0)
     rows = [
         [
-            link(page_paths.transaction(row.key), written(row.opened_at_ms, zone)),
+            link(page_paths.transaction(row.key), exact(row.opened_at_ms)),
             row.transaction,
             link(page_paths.batch(row.pipeline, row.batch), str(row.batch)) if row.batch is not None else "–",
             state_text(row.state, row.written_again_at_ms),

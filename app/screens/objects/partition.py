@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -11,15 +10,15 @@ import streamlit as st
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_errors import CollectorError, Failure
-from indoubt.app.components.facts import evidence_list
+from indoubt.app.client.hanging_transactions import as_transaction
 from indoubt.app.components.incident_note import partition_note
-from indoubt.app.components.links_and_buttons import card_with_buttons, chip, link, order_button
+from indoubt.app.components.links_and_buttons import chip, link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import application_name, cut
 from indoubt.app.components.partition_plot import partition_plot
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import amount, at, duration, since
-from indoubt.app.components.verdict_signs import UNKNOWN_SIGN, Tone, badge, verdict_badge
+from indoubt.app.components.verdict_signs import word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import over_time
@@ -36,10 +35,10 @@ from indoubt.app.screens.objects.object_sections import (
     page_address,
     share,
 )
+from indoubt.app.screens.readers import hanging_card
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
-from indoubt.lifecycle.orders import Action
-from indoubt.lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
+from indoubt.lifecycle.rows.partitions import BlockedRow, GroupRow
 from indoubt.lifecycle.rows.transactions import TransactionRow
 from indoubt.lifecycle.verdicts import Verdict
 
@@ -89,13 +88,13 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     content["plot"] = partition_plot(series)
     content["readers"] = _readers(row.readers, row.read_by)
     for hanging in row.hanging:
-        content[f"hanging-{hanging.key}"] = _hanging(hanging)
+        content[f"hanging-{hanging.key}"] = hanging_card(as_transaction(hanging), opens=False)
     nothing = el("p", "No transaction is open on it.", class_="empty")
     content["open"] = el(
         "section", el("h3", "Open on it"), open_table(row.open, _of_batches(client, row.open)) if row.open else nothing
     )
     none_ended = el("p", "None in the collector's memory.", class_="empty")
-    ended = ended_table(row.ended[:MOST_ENDED], UTC, with_partitions=False) if row.ended else none_ended
+    ended = ended_table(row.ended[:MOST_ENDED], with_partitions=False) if row.ended else none_ended
     content["ended"] = el(
         "section", el("h3", "Ended", el("small", f" the newest {min(MOST_ENDED, len(row.ended))}")), ended
     )
@@ -146,7 +145,7 @@ def _readers(row: BlockedRow | None, read_by: Sequence[str]) -> Html:
                 " ",
                 application_name(row.application),
                 " for ",
-                since(row.held_since_ms, UTC),
+                since(row.held_since_ms),
             )
         ]
     return el("section", el("p", el("b", head), hides), *holder, _groups(row.groups))
@@ -155,27 +154,7 @@ def _readers(row: BlockedRow | None, read_by: Sequence[str]) -> Html:
 def _groups(groups: Sequence[GroupRow]) -> Html:
     cells = []
     for group in groups:
-        sign, tone, meaning = KINDS.get(group.kind, UNKNOWN_SIGN)
-        cells.append([el("code", group.group), badge(sign, group.kind, tone, meaning), group.state or "–", amount(group.offset),
+        cells.append([el("code", group.group), word_badge(KINDS, group.kind), group.state or "–", amount(group.offset),
                       amount(group.lag), duration(group.waited_ms), at(group.since_ms)])  # fmt: skip
     head = ["Group", "State of its reading", "Group's state", "Committed offset", "Lag", "Waits for", "Since"]
     return table(head, cells) if cells else el("p", "No consumer group reads it.", class_="empty")
-
-
-def _hanging(row: HangingRow) -> Html:
-    said = el(
-        "div",
-        el("div", verdict_badge(row.verdict, row.certainty),
-           el("b", row.transaction or f"producer {row.producer_id}", class_="name"),
-           class_="title"),
-        el("div", el("span", f"from offset {amount(row.start_offset)}"), el("span", "since ", since(row.since_ms, UTC)),
-           el("span", f"remedy: {row.remedy}"), class_="facts-line"),
-        evidence_list(row.evidence),
-        class_="said",
-    )  # fmt: skip
-    buttons = []
-    if row.may_commit:
-        buttons.append(order_button("Commit", Action.COMMIT, "transactions", [row.key], is_main=True))
-    if row.may_abort:
-        buttons.append(order_button("Abort", Action.ABORT, "transactions", [row.key], loses_data=row.loses_data))
-    return card_with_buttons(Tone.URGENT, said, buttons=buttons)

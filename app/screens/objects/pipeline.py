@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
+from functools import partial
 
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.audit_entries import AuditEntry
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import brush
-from indoubt.app.components.charts import waiting_chart
 from indoubt.app.components.incident_note import application_note
-from indoubt.app.components.links_and_buttons import card_with_buttons, link
+from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.pipeline_standing import PipelineStanding
+from indoubt.app.components.small_plots import hatched
+from indoubt.app.components.stacked_bars import Bars, stacked_bars
 from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import ago, amount, at, duration, time_left, written
-from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, Tone, badge
+from indoubt.app.components.time_text import amount, at, duration, exact, time_left
+from indoubt.app.components.verdict_signs import CHECKPOINT_SIGNS, Tone, badge, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import over_time
@@ -33,12 +33,13 @@ from indoubt.app.screens.objects.object_sections import (
     share,
     under_way,
 )
-from indoubt.app.screens.pipelines import pipeline_buttons
+from indoubt.app.screens.pipelines import pipeline_card
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.rows.ends import AbortRow
 from indoubt.lifecycle.rows.pipelines import CheckpointRow, JobRow, TimeoutRow
+from indoubt.lifecycle.rows.records import AuditRow
 from indoubt.lifecycle.rows.restores import RestoreRow
 from indoubt.lifecycle.rows.transactions import TransactionRow
 
@@ -66,7 +67,7 @@ class _Known:
     timeout: TimeoutRow | None
     running: Rows[TransactionRow]
     alerts: Sequence[AlertRow]
-    orders: Sequence[AuditEntry]
+    orders: Sequence[AuditRow]
 
     @classmethod
     def of(cls, client: CollectorClient, name: str) -> _Known:
@@ -107,7 +108,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     known = _Known.of(client, name)
     content: RegionContent = {"path": el("h2", name, class_="object-name")}
     if known.managed is not None:
-        content["pipeline"] = _pipeline(known.managed)
+        content["pipeline"] = pipeline_card(known.managed, is_listed=False)
         content["under-way"] = under_way(client, [known.managed.row.key])
     for job in known.jobs:
         content[f"job-{job.cluster}-{job.job}"] = _job(job)
@@ -124,24 +125,6 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
     content["timeout"] = _timeout(known.timeout)
     content["alerts"] = alert_list(known.alerts)
     return content
-
-
-def _pipeline(standing: PipelineStanding) -> Html:
-    row = standing.row
-    flow = f"{row.source} → {row.sink}" if row.source and row.sink else "source and sink unknown"
-    often = f", a checkpoint every {duration(row.interval_ms)}" if row.interval_ms else ""
-    said = el(
-        "div",
-        el("div", standing.badge(), el("b", flow, class_="name"), often, class_="title"),
-        standing.why and el("div", standing.why, class_="why"),
-        standing.under_way,
-        el("div", el("span", f"run {row.attempt} began ", at(row.run_at_ms)),
-           el("span", "last sign of life ", ago(row.last_seen_at_ms, UTC), ": ", row.last_heartbeat or "none"),
-           class_="facts-line"),
-        class_="said",
-    )  # fmt: skip
-    buttons = pipeline_buttons(row, standing.needs)
-    return card_with_buttons(standing.tone, said, buttons=buttons)
 
 
 def _job(job: JobRow) -> Html:
@@ -170,8 +153,8 @@ def _timeout(row: TimeoutRow | None) -> Html:
 
 
 def _past() -> None:
-    name, zone = st.query_params.get("name", ""), live.zone()
-    _waits(name, zone)
+    name = st.query_params.get("name", "")
+    _waits(name)
     _restores(name)
     times = brush.asked()
     checkpoints = live.collector().checkpoints(pipeline=name, limit=CHECKPOINTS_SHOWN, **times)
@@ -182,23 +165,31 @@ def _past() -> None:
     more = f" the newest {len(aborts):,}, {aborts.more:,} earlier not shown" if aborts.more else ""
     live.write(el("h3", "Aborted and lost", el("small", more)))
     with st.container(key="pipeline-aborts"):
-        rows = [_abort(row, written(row.at_ms, zone)) for row in aborts]
+        rows = [_abort(row) for row in aborts]
         head = ["Ended", "Transaction", "How", "Cause", "Open for", "Rows"]
         live.write(table(head, rows) if rows else el("p", "None.", class_="empty"))
 
 
-def _waits(name: str, zone: tzinfo) -> None:
+def _waits(name: str) -> None:
     """Write how long readers waited; a stretch of it that is chosen filters the tables below."""
     window = st.session_state.get("window") or over_time.WINDOW
     series = live.collector().series(window_ms=over_time.WINDOWS[window], pipeline=name)
     row = next((row for row in series.applications if row.pipeline == name), None)
-    live.write(el("h3", "Readers waited for it", el("small", f" the last {window}; draw over it to choose a time")))
+    live.write(el("h3", "Readers waited for it", el("small", f" the last {window}; a bar chooses its time")))
     if row is None or not any(row.longest_wait_ms):
         live.write(el("p", "No reader waited.", class_="empty"))
-    if row is not None:
-        brush.show(
-            waiting_chart(series, row, zone), key="waiting-chart", zone=zone, alt="Longest wait of readers over time"
+    else:
+        waits_ms = row.longest_wait_ms
+        bars = Bars(
+            from_ms=series.from_ms,
+            length_ms=series.bucket_ms,
+            bars=len(waits_ms),
+            counts={(place, "wait"): wait_ms for place, wait_ms in enumerate(waits_ms) if wait_ms},
         )
+        kinds, alt = {"wait": "longest wait"}, "Longest wait of readers over time"
+        path, unseen = partial(brush.address, "/pipeline"), hatched(waits_ms)
+        live.write(stacked_bars(bars, kinds, text=duration, alt=alt, zone=live.zone(), path=path, unseen=unseen))
+    brush.say("waits", live.zone())
 
 
 def _restores(name: str) -> None:
@@ -223,7 +214,7 @@ def _restore(row: RestoreRow) -> list[object]:
         at(row.written_at_ms),
         amount(row.lost),
         amount(row.twice),
-        el("span", amount(row.commits), " ", row.deadline_ms is not None and time_left(row.deadline_ms, live.zone())),
+        el("span", amount(row.commits), " ", row.deadline_ms is not None and time_left(row.deadline_ms)),
         el(
             "span",
             f"{row.advice} ({row.certainty.value})",
@@ -232,9 +223,9 @@ def _restore(row: RestoreRow) -> list[object]:
     ]
 
 
-def _abort(row: AbortRow, when: Html) -> list[object]:
+def _abort(row: AbortRow) -> list[object]:
     return [
-        when,
+        exact(row.at_ms),
         link(page_paths.transaction(row.key), row.transaction),
         row.verdict.value,
         f"{row.cause.value} ({row.certainty})",
@@ -247,7 +238,7 @@ def _checkpoints(rows: Sequence[CheckpointRow]) -> Html:
     cells = [
         [
             link(page_paths.batch(row.pipeline, row.number), str(row.number)),
-            badge(CHECKPOINT_SIGNS[row.state][0], row.state.value, CHECKPOINT_SIGNS[row.state][1]),
+            word_badge(CHECKPOINT_SIGNS, row.state.value),
             at(row.started_at_ms),
             duration(row.duration_ms),
             amount(row.transactions),

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from datetime import tzinfo
 
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.incident_note import transaction_note
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import written
-from indoubt.app.screens.objects.object_sections import alerts_of, ended_table, page_address, share
+from indoubt.app.components.time_text import exact
+from indoubt.app.screens.objects.object_sections import (
+    alerts_of,
+    ended_table,
+    order_list,
+    orders_about,
+    page_address,
+    share,
+)
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.events import EARLIER_COUNTED, EndedTransactionRow, EventKind, RawEventRow
@@ -31,22 +36,23 @@ def show() -> None:
     detail = client.transaction(key)
     events, earlier = client.events(key, limit=EVENTS_SHOWN), client.earlier(key)
     needs, alerts = client.parts([key]), alerts_of(detail, client.alerts())
+    orders = orders_about(client, [key])
     address = page_address(page_paths.transaction(key))
     note = transaction_note(
         detail,
         link=address,
         at_ms=client.status().now_ms,
         needs=next(iter(needs), None),
-        events=events,
         alerts=alerts,
+        orders=orders,
     )
     share(address, note, f"incident-{detail.transaction}.md")
-    _events(events, live.zone())
-    _orders([event for event in events if event.kind is EventKind.ORDER], live.zone())
-    _earlier(earlier, live.zone())
+    _events(events)
+    live.write(order_list(orders))
+    _earlier(earlier)
 
 
-def _events(events: Rows[RawEventRow], zone: tzinfo) -> None:
+def _events(events: Rows[RawEventRow]) -> None:
     more = (
         f" the first {len(events)}, {counted(events.more, 'later one')} not shown" if events.more else f" {len(events)}"
     )
@@ -59,7 +65,7 @@ def _events(events: Rows[RawEventRow], zone: tzinfo) -> None:
         list_menu.show("events", lambda: shown)
     rows = [
         [
-            written(event.at_ms, zone),
+            exact(event.at_ms),
             event.kind.value,
             event.what,
             el("small", _place(event)),
@@ -82,18 +88,7 @@ def _lines(event: RawEventRow) -> list[Html]:
     return [el("div", line) for line in json.dumps(event.raw, indent=1, ensure_ascii=False).split("\n")]
 
 
-def _orders(orders: Sequence[RawEventRow], zone: tzinfo) -> None:
-    live.write(el("h3", "Orders"))
-    if not orders:
-        live.write(el("p", "No order was given about it.", class_="empty"))
-        return
-    rows = [[written(order.at_ms, zone), order.what, str(order.raw.get("reason", "")), f"audit {order.offset}"]
-            for order in orders]  # fmt: skip
-    with st.container(key="order-table"):
-        live.write(table(["Time", "Order", "Reason", "Entry"], rows))
-
-
-def _earlier(earlier: Rows[EndedTransactionRow], zone: tzinfo) -> None:
+def _earlier(earlier: Rows[EndedTransactionRow]) -> None:
     number = f"{'at least ' * (earlier.more == EARLIER_COUNTED)}{counted(earlier.more, 'earlier one')}"
     more = f" {number} not shown" if earlier.more else ""
     live.write(el("h3", "Earlier transactions of this id", el("small", more)))
@@ -107,4 +102,4 @@ def _earlier(earlier: Rows[EndedTransactionRow], zone: tzinfo) -> None:
         )
         return
     with st.container(key="earlier-table"):
-        live.write(ended_table(earlier, zone))
+        live.write(ended_table(earlier))

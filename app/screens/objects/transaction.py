@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC
 
 import streamlit as st
 
@@ -132,7 +131,7 @@ def _path(detail: TransactionDetailRow, same_batch: Sequence[BatchTransactionRow
 
 def _head(detail: TransactionDetailRow, needs: Attention | None) -> Html:
     meaning = needs.headline if needs is not None else VERDICT_SIGNS[detail.verdict][2].capitalize() + "."
-    left = ["· time left ", el("b", time_left(detail.deadline_ms, UTC))] if detail.deadline_ms is not None else []
+    left = ["· time left ", el("b", time_left(detail.deadline_ms))] if detail.deadline_ms is not None else []
     said = [
         el(
             "div",
@@ -155,7 +154,7 @@ def _times(detail: TransactionDetailRow) -> list[object]:
     ended_ms = max((step.at_ms for step in detail.timeline), default=None)
     parts: list[object] = []
     if detail.opened_at_ms is not None and not detail.state.is_final:
-        parts.append(el("span", "opened ", at(detail.opened_at_ms), ", open for ", since(detail.opened_at_ms, UTC)))
+        parts.append(el("span", "opened ", at(detail.opened_at_ms), ", open for ", since(detail.opened_at_ms)))
     elif detail.opened_at_ms is not None and ended_ms is not None:
         open_for = duration(max(0, ended_ms - detail.opened_at_ms))
         parts.append(el("span", "opened ", at(detail.opened_at_ms), ", ended ", at(ended_ms), f", open for {open_for}"))

@@ -8,7 +8,7 @@ from typing import Any
 from indoubt.lifecycle.orders import common_beginning
 from tests.unit.app.contract_attention_rows import silence
 from tests.unit.app.contract_knowledge import Known
-from tests.unit.app.contract_rows import now_ms
+from tests.unit.app.contract_rows import given_order, now_ms
 from tests.unit.app.contract_runs import Runs
 
 
@@ -148,12 +148,9 @@ class Answers(Known):
             for key in refused
         ]
         number = 512 + len(self.audit)
-        self.audit.insert(0, {
-            "audit": number, "at_ms": now_ms(), "who": order.get("who", "anna"), "action": order["action"], "keys": order["keys"],
-            "reason": order["reason"], "outcome": "dry_run" if dry else "accepted",
-            "detail": f"{word} {len(steps)} of {len(steps)}",
-            "evidence": [{"fact": "decision 88213 lists this handle", "source": "decision log", "at_ms": None}],
-        })  # fmt: skip
+        known = {name: order[name] for name in ("action", "keys", "reason")} | {"who": order.get("who", "anna")}
+        known |= {"outcome": "dry_run" if dry else "accepted", "detail": f"{word} {len(steps)} of {len(steps)}"}
+        self.audit.insert(0, given_order(number, **known))
         return 200, {"audit": number, "outcome": "dry_run" if dry else "accepted", "took_ms": 31, "steps": steps}
 
 

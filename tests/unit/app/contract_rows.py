@@ -294,5 +294,6 @@ def given_order(audit: int = 512, **changes: Any) -> dict[str, Any]:
         "outcome": "accepted",
         "detail": "[]",
         "refers_to": None,
+        "given_at_ms": None,
         **changes,
     }

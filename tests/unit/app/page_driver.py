@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -46,6 +46,17 @@ def answering(known: Answers, monkeypatch: pytest.MonkeyPatch) -> Iterator[Answe
         st.cache_resource.clear()
 
 
+def knowing(known: Callable[[], Answers]) -> Any:
+    """Return the fixture of a collector that knows this, which all pages of the test ask."""
+
+    @pytest.fixture
+    def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answers]:
+        with answering(known(), monkeypatch) as answers:
+            yield answers
+
+    return answers
+
+
 def opened(name: str, /, **query: str) -> AppTest:
     """Return the page ``app.<name>`` with the top line and the dialogs around it, run once; ``query``: of its address."""
 
@@ -53,7 +64,7 @@ def opened(name: str, /, **query: str) -> AppTest:
         import importlib
 
         from indoubt.app import live
-        from indoubt.app.dialogs import every_dialog, run_lines, transactions_dialog
+        from indoubt.app.dialogs import button_clicks, run_lines, transactions_dialog
         from tests.unit.app import region_in_streamlit
 
         live.read_rights()
@@ -61,7 +72,7 @@ def opened(name: str, /, **query: str) -> AppTest:
         run_lines.show()
         transactions_dialog.DIALOG.show_last_result()
         importlib.import_module(f"indoubt.app.screens.{name}").show()
-        every_dialog.show_if_asked()
+        button_clicks.show_open_dialog()
 
     page = AppTest.from_function(script, kwargs={"name": name}, default_timeout=20)
     for parameter, value in query.items():

@@ -12,15 +12,12 @@ from indoubt.lifecycle.rows.row_json import read_row
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import alert, attention, silence
 from tests.unit.app.contract_rows import now_ms
-from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
+from tests.unit.app.page_driver import HOSTILE, button, knowing, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(alerts=[alert()]), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(alerts=[alert()]))
 
 
 def press(page: AppTest, label: str) -> AppTest:

@@ -10,15 +10,12 @@ from streamlit.testing.v1 import AppTest
 from indoubt.app.components import bar
 from indoubt.app.components.links_and_buttons import ChooseZone, read_click
 from tests.unit.app.contract_answers import Answers
-from tests.unit.app.page_driver import HOSTILE, answering, opened, said
+from tests.unit.app.page_driver import HOSTILE, knowing, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(), monkeypatch) as known:
-        yield known
+answers = knowing(Answers)
 
 
 def test_the_raw_name_of_the_cluster_is_on_the_page_of_the_collector_alone(answers, monkeypatch):

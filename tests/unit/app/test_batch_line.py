@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from indoubt.app.client.audit_entries import AuditEntry
 from indoubt.app.components.batch_line import MOST_LANES, batch_line
 from indoubt.lifecycle.rows.batches import BatchRow
+from indoubt.lifecycle.rows.records import AuditRow
 from indoubt.lifecycle.rows.row_json import read_row
-from tests.unit.app.contract_rows import shared_batch
+from tests.unit.app.contract_rows import given_order, shared_batch
 
 T0 = 1_795_000_000_000
 
@@ -38,19 +38,9 @@ def attempt(number: int, *parts: dict, decided: int | None, **changes: Any) -> B
     return read_row(BatchRow, row | {"decided_at_ms": None if decided is None else T0 + decided} | changes)
 
 
-def order(at: int) -> AuditEntry:
-    return AuditEntry(
-        audit=7,
-        given_at_ms=T0 + at,
-        at_ms=T0 + at + 9_000,
-        who="anna",
-        action="restart",
-        keys=(),
-        reason="it is frozen",
-        outcome="accepted",
-        detail=(),
-        evidence=(),
-    )
+def order(at: int) -> AuditRow:
+    given = given_order(given_at_ms=T0 + at, at_ms=T0 + at + 9_000, action="restart", reason="it is frozen")
+    return read_row(AuditRow, given)
 
 
 def lefts(markup: str, kind: str) -> list[float]:

@@ -8,17 +8,14 @@ from streamlit.testing.v1 import AppTest
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import attention
 from tests.unit.app.contract_rows import batch, parts_of_batch, shared_batch
-from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
+from tests.unit.app.page_driver import HOSTILE, button, knowing, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
 OVER = {"verdict": "complete", "settle": None, "explanation": "All of its transactions (4) are committed."}
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(batches=[shared_batch(), shared_batch(11, **OVER)]), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(batches=[shared_batch(), shared_batch(11, **OVER)]))
 
 
 def press(page: AppTest, label: str) -> AppTest:
@@ -31,7 +28,7 @@ def test_a_batch_on_one_side_only_stands_out_with_all_its_parts(answers):
     for text in ("1 one side only", "batch 12, run 3", "Committed on mysql, not on kafka", "kafka: 2 open of 2",
                  "mysql: 2 committed of 2", "decided by run 3", "40 rows", "11 · 3", "complete"):  # fmt: skip
         assert text in said(page), text
-    assert labels(page).count("Settle …") == 1
+    assert labels(page).count("Settle: commit …") == 1
 
 
 def test_a_batch_counts_down_to_its_timeout_and_a_lost_one_has_the_remedy_of_the_overview(answers):
@@ -69,7 +66,7 @@ def test_only_one_pipelines_batches_are_asked_for(answers):
 
 
 def test_a_batch_is_settled_with_a_reason(answers):
-    page = press(opened("batches"), "Settle …")
+    page = press(opened("batches"), "Settle: commit …")
     assert "<b>40 rows become visible everywhere.</b>" in said(page)
     assert "Its open transactions are committed: 2 transactions in kafka." in said(page)
     page = press(page, "Settle")
@@ -81,7 +78,7 @@ def test_a_batch_is_settled_with_a_reason(answers):
     (order,) = answers.orders
     assert (order["action"], order["seen"]) == ("settle", {"word-count/1f0e/12/3": "r12"})
     page = press(page, "Close")
-    assert labels(page).count("Settle …") == 0
+    assert labels(page).count("Settle: commit …") == 0
 
 
 def test_each_part_says_how_it_ended_where_not_all_of_it_did(answers):
@@ -90,7 +87,7 @@ def test_each_part_says_how_it_ended_where_not_all_of_it_did(answers):
         {"key": key, "description": "commit", "outcome": outcome, "detail": detail} for key, outcome, detail in ended
     ]
     answers.give = lambda order: (200, {"audit": 9, "outcome": "failed", "took_ms": 40, "steps": steps})
-    page = press(opened("batches"), "Settle …")
+    page = press(opened("batches"), "Settle: commit …")
     page.text_input(key="batch-order-reason").set_value("its driver is gone")
     page = press(page, "Settle")
     for text in (
@@ -104,12 +101,12 @@ def test_each_part_says_how_it_ended_where_not_all_of_it_did(answers):
 
 def test_an_undecided_batch_would_be_aborted(answers):
     answers.batches[0] = shared_batch(verdict="undecided", settle="abort", decided_at_ms=None, decided_by=None)
-    page = press(opened("batches"), "Settle …")
+    page = press(opened("batches"), "Settle: abort …")
     assert "An abort decision is written to the decision log first" in said(page)
 
 
 def test_a_batch_that_changed_meanwhile_refuses_the_order(answers):
-    page = press(opened("batches"), "Settle …")
+    page = press(opened("batches"), "Settle: commit …")
     answers.batches[0] = shared_batch(revision="another")
     page.text_input(key="batch-order-reason").set_value("its driver is gone")
     page = press(page, "Settle")
@@ -154,6 +151,6 @@ def test_another_pipeline_begins_at_its_newest_batch(answers):
 
 def test_text_from_outside_stays_text(answers):
     answers.batches = [shared_batch(pipeline=HOSTILE, explanation=HOSTILE, verdict=HOSTILE, decided_by=HOSTILE)]
-    page = press(opened("batches"), "Settle …")
+    page = press(opened("batches"), "Settle: commit …")
     assert "<img" not in said(page)
     assert "&lt;img" in said(page)

@@ -1,34 +1,29 @@
-"""A stretch of time that is chosen on a chart filters the tables beside it, and stands in the address."""
+"""A stretch of time that is chosen on a picture filters the tables beside it, and stands in the address."""
 
 from __future__ import annotations
 
 import json
-from datetime import UTC
-from types import SimpleNamespace
 
 import pytest
 import streamlit as st
 
-from indoubt.app.components import brush
-from indoubt.app.components.time_text import zone_named
 from indoubt.app.dialogs import button_clicks
 from indoubt.app.screens import checkpoints
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import checkpoint, checkpoint_gaps
-from tests.unit.app.page_driver import answering, opened, said
+from tests.unit.app.page_driver import answering, knowing, opened, said
 
 pytestmark = pytest.mark.slow
 T0 = 1_795_000_000_000
 
 
-@pytest.fixture
-def answers(monkeypatch):
+@knowing
+def answers():
     rows = [
         checkpoint(number, started_at_ms=T0 + number * 60_000, ended_at_ms=T0 + number * 60_000 + 900)
         for number in range(10)
     ]
-    with answering(Answers(checkpoints=rows), monkeypatch) as known:
-        yield known
+    return Answers(checkpoints=rows)
 
 
 def test_the_table_shows_the_chosen_time_alone_and_goes_back_to_all(answers):
@@ -68,18 +63,6 @@ def test_a_time_behind_the_newest_is_asked_for(answers, monkeypatch):
 @pytest.mark.parametrize("query", [{}, {"from": "1"}, {"from": "x", "until": "2"}, {"from": "1" * 30, "until": "2"}])
 def test_an_address_without_a_whole_stretch_chooses_nothing(query, answers):
     assert "10 checkpoints" in said(opened("checkpoints", **query))
-
-
-def test_what_is_drawn_is_read_in_the_readers_zone(monkeypatch):
-    query = {"show": "checkpoints"}
-    monkeypatch.setattr(st, "query_params", query)
-    box = {"x": ["2026-11-21 14:00:30.1234", "2026-11-21 14:00:00"]}
-    monkeypatch.setattr(st, "session_state", {"chart": SimpleNamespace(selection=SimpleNamespace(box=[box]))})
-    brush._choose("chart", zone_named("Europe/Berlin"))
-    assert query == {"show": "checkpoints", "from": "1795266000000", "until": "1795266030123"}
-    st.session_state["chart"].selection.box = []
-    brush._choose("chart", UTC)
-    assert query["from"] == "1795266000000", "a selection that ends keeps what was chosen"
 
 
 def test_a_pipeline_is_looked_for_behind_the_newest_of_others(monkeypatch):

@@ -6,17 +6,14 @@ import pytest
 
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import checkpoint, checkpoint_gap, checkpoint_gaps
-from tests.unit.app.page_driver import HOSTILE, answering, opened, said
+from tests.unit.app.page_driver import HOSTILE, knowing, opened, said
 
 pytestmark = pytest.mark.slow
 T0 = 1_795_000_000_000
 FAILED = {"number": 41, "at_ms": T0 + 90_000, "failures": 2, "reason": "timed out"}
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(checkpoints=[checkpoint()]), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(checkpoints=[checkpoint()]))
 
 
 def test_checkpoints_that_come_are_not_overdue(answers):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from pathlib import Path
 from threading import Thread
@@ -140,37 +139,6 @@ def test_an_answer_outside_the_contract_is_an_error_with_the_address(client, ans
 def test_a_verdict_unknown_to_the_app_is_an_error(client, answers):
     answers.transactions[0]["verdict"] = "commit it twice"
     assert "same version" in str(failing(client.transactions))
-
-
-def test_audit_rows_of_any_shape_become_lines(client, answers):
-    step = {"key": "k", "description": "EndTxn(commit) for producer 1", "outcome": "committed", "detail": ""}
-    row = {
-        "audit": 1,
-        "at_ms": 5,
-        "who": "anna",
-        "action": "commit",
-        "keys": '["k"]',
-        "reason": "why",
-        "outcome": "accepted",
-    }
-    answers.audit = [
-        {
-            **row,
-            "detail": json.dumps([step, step, {**step, "detail": "slow"}]),
-            "evidence": json.dumps({"state": "open"}),
-        },
-        {**row, "detail": "refused: it changed", "evidence": None},
-        {**row, "detail": None, "evidence": [{"fact": "decided", "source": "decision log"}, "text"]},
-    ]
-    first, second, third = client.audit()
-    assert first.detail == (
-        "EndTxn(commit) for producer 1: committed",
-        "EndTxn(commit) for producer 1: committed (slow)",
-    )
-    assert first.keys == ("k",)
-    assert first.evidence == ("state: open",)
-    assert (second.detail, second.evidence) == (("refused: it changed",), ())
-    assert (third.detail, third.evidence) == ((), ("decided (decision log)", "text"))
 
 
 def closed_port() -> int:

@@ -7,15 +7,12 @@ import pytest
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import quarantined
 from tests.unit.app.contract_pipeline_rows import job, prefix_ids
-from tests.unit.app.page_driver import HOSTILE, answering, opened, said
+from tests.unit.app.page_driver import HOSTILE, knowing, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(), monkeypatch) as known:
-        yield known
+answers = knowing(Answers)
 
 
 def test_prefixes_that_leak_or_are_shared_stand_first(answers):

@@ -8,6 +8,7 @@ import streamlit as st
 
 from indoubt.app.screens import fault_injection
 from tests.unit.app.contract_answers import Answers
+from tests.unit.app.contract_rows import given_order
 from tests.unit.app.page_driver import answering, button, opened, said
 
 pytestmark = pytest.mark.slow
@@ -71,8 +72,7 @@ def test_the_panel_says_why_buttons_are_off_what_struck_and_what_of_the_tour_is_
              "log": [{"at_ms": T0, "text": "Struck, 1.4 s after the press"}], "start_pipeline": False,
              "waits": {"why": "The driver is frozen.", "since_ms": T0}}  # fmt: skip
     transport = httpx.MockTransport(lambda request: httpx.Response(200, json=state))
-    orders = Answers(audit=[{"audit": 1, "at_ms": T0 - 1, "who": "anna", "action": "commit", "keys": [], "reason": "a test",
-                             "outcome": "accepted", "detail": "", "evidence": []}])  # fmt: skip
+    orders = Answers(audit=[given_order(at_ms=T0 - 1, action="commit")])
     with answering(orders, monkeypatch):
         monkeypatch.setattr(fault_injection, "_demo", lambda: httpx.Client(base_url="http://desk", transport=transport))
         page = opened("fault_injection")

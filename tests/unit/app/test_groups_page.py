@@ -11,15 +11,12 @@ from indoubt.app.screens import groups
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import consumer_group, series_of_groups
 from tests.unit.app.contract_rows import blocked, now_ms
-from tests.unit.app.page_driver import HOSTILE, answering, opened, said
+from tests.unit.app.page_driver import HOSTILE, knowing, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(groups=[consumer_group()]), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(groups=[consumer_group()]))
 
 
 def drawn() -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from indoubt.app.client.audit_entries import read_audit
-from indoubt.app.client.collector_rows import Rows
+from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components.incident_note import (
     LISTED,
     alert_note,
@@ -17,19 +16,19 @@ from indoubt.app.components.incident_note import (
 from indoubt.lifecycle.rows.alerts import AlertRow
 from indoubt.lifecycle.rows.attention import Attention
 from indoubt.lifecycle.rows.batches import BatchRow
-from indoubt.lifecycle.rows.events import RawEventRow
 from indoubt.lifecycle.rows.partitions import PartitionRow
 from indoubt.lifecycle.rows.pipelines import CheckpointRow, JobRow, PipelineRow, TimeoutRow
+from indoubt.lifecycle.rows.records import AuditRow
 from indoubt.lifecycle.rows.row_json import read_row
 from indoubt.lifecycle.rows.transactions import TransactionDetailRow, TransactionRow
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import alert
 from tests.unit.app.contract_pipeline_rows import checkpoint, job, pipeline, timeout
-from tests.unit.app.contract_rows import batch, blocked, hanging, loss, raw_event, shared_batch, transaction
+from tests.unit.app.contract_rows import batch, blocked, given_order, hanging, loss, shared_batch, transaction
 
 T0 = 1_795_000_000_000
 LINK = "https://indoubt.example/transaction?key=k"
-note_of = partial(transaction_note, link=LINK, at_ms=T0 + 20_000, needs=None, events=(), alerts=())
+note_of = partial(transaction_note, link=LINK, at_ms=T0 + 20_000, needs=None, alerts=(), orders=())
 
 
 def detail(**changes: object) -> TransactionDetailRow:
@@ -62,18 +61,11 @@ def test_the_note_says_who_waits_and_what_happens_if_nobody_acts() -> None:
     assert "- Without action: The broker aborts it, and decided rows are lost\\." in note
 
 
-def test_the_note_has_alerts_and_orders_and_no_other_events() -> None:
-    events = [
-        read_row(RawEventRow, raw_event()),
-        read_row(
-            RawEventRow,
-            raw_event("orders", "commit accepted, by anna", offset=512, at_ms=T0, raw={"reason": "it is frozen"}),
-        ),
-    ]
-    note = note_of(detail(), events=events, alerts=[read_row(AlertRow, alert())])
+def test_the_note_has_alerts_and_orders() -> None:
+    order = given_order(at_ms=T0, action="commit", reason="it is frozen")
+    note = note_of(detail(), orders=[read_row(AuditRow, order)], alerts=[read_row(AlertRow, alert())])
     assert "- A2 commit overdue, firing: ip\\-count\\-0\\-1 was decided and is not committed" in note
-    assert "- 2026-11-18 11:06:40.000 UTC: commit accepted, by anna, audit 512. Reason: it is frozen" in note
-    assert "Ongoing" not in note
+    assert "- 2026-11-18 11:06:40.000 UTC: commit done, by anna, audit 512. Reason: it is frozen" in note
 
 
 def test_the_note_of_a_lost_one_says_what_is_missing() -> None:
@@ -97,10 +89,7 @@ def test_a_batch_has_each_of_its_runs_with_transactions_and_orders() -> None:
     times = {"opened_at_ms": T0, "prepared_at_ms": None, "ended_at_ms": None}
     parts = [{**{name: row[name] for name in names}, **times, "committed": False} for row in batch(slots=1)]
     rows = [read_row(BatchRow, shared_batch(12, attempt=n, transactions=parts, decided_at_ms=T0)) for n in (4, 3)]
-    order = read_audit(
-        {"audit": 7, "at_ms": T0, "who": "anna", "action": "settle", "keys": [], "reason": "one *side*", "outcome": "accepted",
-         "detail": "", "evidence": []}
-    )  # fmt: skip
+    order = read_row(AuditRow, given_order(7, at_ms=T0, action="settle", reason="one *side*"))
     note = batch_note(rows, link=LINK, at_ms=T0, alerts=[read_row(AlertRow, alert())], orders=[order])
     for text in ("## word\\-count, batch 12: one side only", f"Page: {LINK}", "### Run 4: one side only", "### Run 3:",
                  "- Decided: commit, 2026-11-18 11:06:40.000 UTC, by ", ": decided, commit it", "A2 commit overdue, firing: ",

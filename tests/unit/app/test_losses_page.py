@@ -6,19 +6,18 @@ import pytest
 
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import loss
-from tests.unit.app.page_driver import HOSTILE, answering, opened, said
+from tests.unit.app.page_driver import HOSTILE, knowing, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
+@knowing
+def answers():
     undone = [
         loss(),
         loss("ip-count-0-1", pipeline="ip-count", verdict="harmless", why="It was never decided.", offsets=[], rows=31),
     ]
-    with answering(Answers(losses=undone), monkeypatch) as known:
-        yield known
+    return Answers(losses=undone)
 
 
 def test_each_abort_says_whether_rows_are_missing_why_and_where(answers):

@@ -10,18 +10,15 @@ from indoubt.app.screens import new_rows
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import checkpoint
 from tests.unit.app.contract_rows import loss, now_ms
-from tests.unit.app.page_driver import answering, button, labels, opened, said
+from tests.unit.app.page_driver import button, knowing, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers())
 
 
-def line(listed: str, since: str, of: str = "") -> str:
+def line(listed: str, since: str, of: str = "{}") -> str:
     return join(new_rows.render(live.collector(), {"list": listed, "since": since, "of": of}).values())
 
 
@@ -29,7 +26,7 @@ def test_what_came_since_is_counted_and_nothing_is_said_while_nothing_did(answer
     now = now_ms()
     answers.losses = [loss("a", at_ms=now), loss("b", at_ms=now - 1_000), loss("a", at_ms=now - 9_000)]
     assert "2 new since" in line("losses", str(now - 9_000))
-    assert "1 new since" in line("losses", str(now - 9_000), of="|b")
+    assert "1 new since" in line("losses", str(now - 9_000), of='{"transaction": "b"}')
     assert line("losses", str(now)) == '<p class="news" role="status"></p>'
 
 
@@ -39,9 +36,13 @@ def test_very_many_are_not_counted_to_the_end(answers):
     assert "100 or more new" in line("checkpoints", "0")
 
 
-@pytest.mark.parametrize(("listed", "since"), [("nothing", "0"), ("aborts", "yesterday"), ("aborts", "9" * 40)])
-def test_what_a_browser_should_not_ask_has_an_empty_line(answers, listed, since):
-    assert line(listed, since) == '<p class="news"></p>'
+@pytest.mark.parametrize(
+    ("listed", "since", "of"),
+    [("nothing", "0", "{}"), ("aborts", "yesterday", "{}"), ("aborts", "9" * 40, "{}"), ("losses", "0", '{"no": "such"}'),
+     ("losses", "0", "[1]"), ("losses", "0", "no JSON")],
+)  # fmt: skip
+def test_what_a_browser_should_not_ask_has_an_empty_line(answers, listed, since, of):
+    assert line(listed, since, of) == '<p class="news"></p>'
 
 
 def test_the_table_stays_until_its_reader_asks_for_what_is_new(answers):

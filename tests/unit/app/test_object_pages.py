@@ -7,26 +7,24 @@ import pytest
 from indoubt.lifecycle import page_paths
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import alert, attention
-from tests.unit.app.contract_pipeline_rows import job, pipeline, restore, timeout
+from tests.unit.app.contract_pipeline_rows import application_series, job, pipeline, restore, series, timeout
 from tests.unit.app.contract_rows import (
     batch,
     blocked,
     ended_transaction,
     foreign,
+    given_order,
     hanging,
     parts_of_batch,
     raw_event,
     shared_batch,
 )
-from tests.unit.app.page_driver import HOSTILE, answering, at, button, labels, opened, said
+from tests.unit.app.page_driver import HOSTILE, at, button, knowing, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(transactions=batch()), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(transactions=batch()))
 
 
 def test_a_pipeline_and_a_partition_can_be_pasted_as_incident_notes(answers):
@@ -143,6 +141,17 @@ def test_a_pipeline_has_its_state_orders_and_what_is_open(answers):
     assert {"Restart …", "Stop …"} <= set(labels(page))
 
 
+def test_a_pipeline_has_how_long_readers_waited_and_a_bar_chooses_its_time(answers):
+    answers.pipelines, answers.series = [pipeline()], series(application_series())
+    page = at(page_paths.pipeline("ip-count"))
+    from_ms = answers.series["from_ms"] + 60_000
+    assert "the highest has 1 min 05 s" in said(page)
+    assert f'href="/pipeline?name=ip-count&amp;from={from_ms}&amp;until={from_ms + 59_999}"' in said(page)
+    assert '<i class="unseen" style="left:50.00%;width:25.00%">' in said(page), "nobody looked at the third bucket"
+    answers.series = series(application_series(longest_wait_ms=[0] * 4))
+    assert "No reader waited." in said(at(page_paths.pipeline("ip-count")))
+
+
 def test_a_frozen_pipeline_is_not_called_running(answers):
     answers.pipelines = [pipeline()]
     answers.transactions, answers.attention = [], [attention()]
@@ -230,10 +239,7 @@ def test_a_batch_and_a_pipeline_have_the_orders_about_them(answers):
     answers.batches = [shared_batch(1841, pipeline="ip-count", transactions=parts_of_batch(answers.transactions))]
     answers.pipelines = [pipeline()]
     for number, key in enumerate((answers.transactions[1]["key"], answers.pipelines[0]["key"], "kafka:other:1:1@1")):
-        answers.audit.append(
-            {"audit": number, "at_ms": 1, "who": f"person-{number}", "action": "commit", "keys": [key], "reason": "why",
-             "outcome": "dry_run", "detail": "", "evidence": []}
-        )  # fmt: skip
+        answers.audit.append(given_order(number, at_ms=1, who=f"person-{number}", keys=[key], outcome="dry_run"))
     page = said(at(page_paths.batch("ip-count", 1841)))
     assert "person-0" in page
     assert "dry run" in page

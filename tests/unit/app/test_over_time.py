@@ -15,7 +15,7 @@ from indoubt.lifecycle.rows.series import TimeAxis
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import application_series, checkpoint_gap, checkpoint_gaps, series
 from tests.unit.app.contract_rows import now_ms
-from tests.unit.app.page_driver import HOSTILE, answering, opened, said
+from tests.unit.app.page_driver import HOSTILE, knowing, opened, said
 
 pytestmark = pytest.mark.slow
 MINUTE_MS = 60_000
@@ -23,10 +23,7 @@ FIVE = TimeAxis(now_ms=5 * MINUTE_MS, from_ms=0, until_ms=5 * MINUTE_MS, bucket_
 QUIET = {"aborts": [0] * 4, "lost": [0] * 4, "waiting": [0] * 4, "longest_wait_ms": [0] * 4, "hidden": [0] * 4}
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(series=series(application_series())), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(series=series(application_series())))
 
 
 def drawn(pipeline: str = "") -> RegionContent:

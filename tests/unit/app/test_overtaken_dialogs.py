@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 from indoubt.app.dialogs import order_dialog
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import pipeline
-from tests.unit.app.contract_rows import batch, foreign, now_ms, shared_batch
+from tests.unit.app.contract_rows import batch, foreign, given_order, now_ms, shared_batch
 from tests.unit.app.page_driver import answering, button, labels, opened, said
 
 pytestmark = pytest.mark.slow
@@ -29,10 +29,7 @@ def opened_commit() -> AppTest:
 
 def order(answers: Answers, action: str, keys: list[str], **changes: Any) -> dict[str, Any]:
     """Return an entry of the audit, of now unless changed."""
-    return {
-        "audit": 1, "at_ms": now_ms(), "who": "bert", "action": action, "keys": keys, "reason": "I was faster",
-        "outcome": "accepted", "detail": "", "evidence": [], **changes,
-    }  # fmt: skip
+    return given_order(who="bert", action=action, keys=keys, reason="I was faster", **changes)
 
 
 def test_the_order_of_another_person_takes_the_place_of_the_form(answers):
@@ -161,7 +158,7 @@ def test_a_restart_that_another_person_gave_takes_the_place_of_the_form(answers)
 
 def test_a_batch_that_has_changed_says_how_it_stands(answers):
     answers.batches = [shared_batch()]
-    page = button(opened("batches"), "Settle …").click().run()
+    page = button(opened("batches"), "Settle: commit …").click().run()
     answers.batches[0] |= {
         "revision": "later",
         "settle": None,

@@ -7,15 +7,12 @@ import pytest
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import attention, incident, step
 from tests.unit.app.contract_rows import batch, foreign, now_ms
-from tests.unit.app.page_driver import answering, labels, opened, said
+from tests.unit.app.page_driver import knowing, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(transactions=batch()), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(transactions=batch()))
 
 
 def test_overview_shows_first_what_needs_attention(answers):

@@ -5,22 +5,24 @@ The driver never fires ``run_every`` and has no JavaScript: that the pages move 
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from indoubt.app.screens import audit
+from indoubt.lifecycle.rows.records import AuditRow
+from indoubt.lifecycle.rows.row_json import read_row
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_pipeline_rows import checkpoint
-from tests.unit.app.contract_rows import batch, blocked, foreign, hanging, now_ms
-from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
+from tests.unit.app.contract_rows import abort, batch, blocked, foreign, given_order, hanging
+from tests.unit.app.page_driver import HOSTILE, button, knowing, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(transactions=batch()), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(transactions=batch()))
 
 
 def test_an_order_takes_a_reason_and_shows_its_result_in_place(answers):
@@ -149,14 +151,9 @@ def test_a_viewer_sees_the_orders_and_cannot_press_them(answers):
 
 def test_an_id_from_outside_is_text_on_every_page(answers):
     answers.transactions = [foreign(HOSTILE)]
-    answers.aborts = [
-        {"at_ms": now_ms(), "key": "k", "transaction": HOSTILE, "pipeline": HOSTILE, "batch": None, "slot": None,
-         "verdict": "aborted", "cause": "client", "certainty": "likely", "open_ms": 5, "written_again_at_ms": None, "rows": None}
-    ]  # fmt: skip
-    answers.audit = [
-        {"audit": 1, "at_ms": now_ms(), "who": HOSTILE, "action": "abort", "keys": [HOSTILE], "reason": HOSTILE,
-         "outcome": "accepted", "detail": HOSTILE, "evidence": {"seen": HOSTILE}}
-    ]  # fmt: skip
+    answers.aborts = [abort(HOSTILE, pipeline=HOSTILE)]
+    hostile = given_order(who=HOSTILE, keys=[HOSTILE], reason=HOSTILE, detail=HOSTILE, evidence=[{"seen": HOSTILE}])
+    answers.audit = [hostile]
     answers.checkpoints = [checkpoint(1, pipeline=HOSTILE, source=HOSTILE)]
     answers.hanging = [hanging(transaction=HOSTILE, topic=HOSTILE)]
     answers.blocked = [blocked(topic=HOSTILE, holder_transaction=HOSTILE, holder_key='"><img src=x onerror=alert(1)>')]
@@ -172,11 +169,7 @@ def test_an_id_from_outside_is_text_on_every_page(answers):
 
 
 def test_the_audit_is_searched_behind_its_newest(answers):
-    answers.audit = [
-        {"audit": n, "at_ms": now_ms(), "who": "anna", "action": "abort", "keys": [f"kafka:a-{n}:1:1@1"], "reason": "a test",
-         "outcome": "accepted", "detail": "", "evidence": []}
-        for n in range(600)
-    ]  # fmt: skip
+    answers.audit = [given_order(n, keys=[f"kafka:a-{n}:1:1@1"]) for n in range(600)]
     page = opened("audit", **{"audit-words": "a-599:"})
     assert "1 order," in said(page)
     assert "a-599" in said(page)
@@ -186,18 +179,10 @@ def test_the_audit_is_searched_behind_its_newest(answers):
 
 def test_the_audit_says_when_an_order_was_given_when_it_ended_and_what_it_took(answers):
     given = 1_795_000_000_000
-    common = {
-        "who": "anna",
-        "action": "restart",
-        "keys": ["pipeline:words"],
-        "reason": "a test",
-        "detail": "",
-        "evidence": [],
-    }
     answers.audit = [
-        {"audit": 3, "at_ms": given + 55_400, "given_at_ms": given, "outcome": "accepted", **common},
-        {"audit": 2, "at_ms": given + 70_000, "given_at_ms": given, "outcome": "failed", **common},
-        {"audit": 1, "at_ms": given, "given_at_ms": None, "outcome": "refused", **common},
+        given_order(3, at_ms=given + 55_400, given_at_ms=given, action="restart"),
+        given_order(2, at_ms=given + 70_000, given_at_ms=given, action="restart", outcome="failed"),
+        given_order(1, at_ms=given, action="restart", outcome="refused"),
     ]
     page = said(opened("audit"))
     for text in ("11:06:40.000 UTC", "done in 55 s", "11:07:35", "failed after 1 min 10 s", "refused"):
@@ -205,10 +190,20 @@ def test_the_audit_says_when_an_order_was_given_when_it_ended_and_what_it_took(a
     assert ">accepted" not in page, "the word of the API is not shown"
 
 
+def test_details_and_evidence_of_any_shape_become_lines():
+    step = {"key": "k", "description": "EndTxn(commit) for producer 1", "outcome": "committed", "detail": ""}
+    facts = [{"state": "open", "rows": None}, {"fact": "decided", "source": "decision log"}, {"seen": ["a", {"b": 1}]}]
+    row = read_row(AuditRow, given_order(detail=json.dumps([step, step, {**step, "detail": "slow"}]), evidence=facts))
+    done = "EndTxn(commit) for producer 1: committed"
+    assert audit.detail_lines(row) == [done, f"{done} (slow)"]
+    assert audit.evidence_lines(row) == ["state: open", "decided (decision log)", "seen: a", "seen: b: 1"]
+    refused = read_row(AuditRow, given_order(detail="refused:\nit changed"))
+    assert (audit.detail_lines(refused), audit.evidence_lines(refused)) == (["refused:", "it changed"], [])
+
+
 def test_the_audit_names_what_was_ordered(answers):
     answers.audit = [
-        {"audit": n, "at_ms": now_ms(), "who": "anna", "action": action, "keys": keys, "reason": "a test",
-         "outcome": "accepted", "detail": "", "evidence": {}}
+        given_order(n, action=action, keys=keys)
         for n, (action, keys) in enumerate(
             [
                 ("restart", ["pipeline:words"]),

@@ -6,21 +6,20 @@ import pytest
 
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import abort, given_order, now_ms
-from tests.unit.app.page_driver import answering, opened, said
+from tests.unit.app.page_driver import knowing, opened, said
 
 pytestmark = pytest.mark.slow
 NEWEST_MS = now_ms()
 """Rows stand in the order of their numbers: the page sorts them by time."""
 
 
-@pytest.fixture
-def answers(monkeypatch):
+@knowing
+def answers():
     known = Answers(
         audit=[given_order(n, at_ms=NEWEST_MS - n, reason=f"reason {n};") for n in range(120)],
         aborts=[abort(f"id-{n};", at_ms=NEWEST_MS - n, cause="timeout" if n % 2 else "fenced") for n in range(260)],
     )
-    with answering(known, monkeypatch):
-        yield known
+    return known
 
 
 def test_the_address_says_which_page_of_a_table_is_shown(answers):

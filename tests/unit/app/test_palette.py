@@ -13,14 +13,13 @@ from indoubt.app.settings import Settings
 from indoubt.lifecycle.orders import Action
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import batch, blocked
-from tests.unit.app.page_driver import HOSTILE, answering
+from tests.unit.app.page_driver import HOSTILE, knowing
 
 
-@pytest.fixture
-def answers(monkeypatch):
+@knowing
+def answers():
     rows = [*batch(1044), *batch(1045)]
-    with answering(Answers(transactions=rows, blocked=[blocked()]), monkeypatch) as known:
-        yield known
+    return Answers(transactions=rows, blocked=[blocked()])
 
 
 @pytest.fixture

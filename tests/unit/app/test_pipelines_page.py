@@ -13,15 +13,12 @@ from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import attention
 from tests.unit.app.contract_pipeline_rows import application_series, pipeline, series
 from tests.unit.app.contract_rows import now_ms
-from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
+from tests.unit.app.page_driver import HOSTILE, button, knowing, labels, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(pipelines=[pipeline()]), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(pipelines=[pipeline()]))
 
 
 def press(page: AppTest, label: str) -> AppTest:

@@ -14,7 +14,7 @@ from indoubt.lifecycle.rows.row_json import read_row
 from indoubt.lifecycle.rows.search import FoundTransactionRow
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import ended_transaction, now_ms
-from tests.unit.app.page_driver import HOSTILE, answering, opened, said
+from tests.unit.app.page_driver import HOSTILE, knowing, opened, said
 
 pytestmark = pytest.mark.slow
 
@@ -23,11 +23,10 @@ def found(transaction: str = "billing-1", **changes: object) -> dict[str, object
     return ended_transaction(transaction, **{"pipeline": "billing", "cause": None, "certainty": None, **changes})
 
 
-@pytest.fixture
-def answers(monkeypatch):
+@knowing
+def answers():
     rows = [found(), found("billing-2", state="aborted", cause="timeout", certainty="certain", open_ms=61_000)]
-    with answering(Answers(found=rows), monkeypatch) as known:
-        yield known
+    return Answers(found=rows)
 
 
 def test_what_is_found_says_how_it_ended_and_links_to_its_page(answers):
@@ -104,7 +103,7 @@ def test_nothing_found_yet_is_not_nothing_there(answers, monkeypatch):
     assert "press Older to look further back" in said(page)
     answers.raw["search"] = b'{"rows": [], "more": 0, "next": null}'
     page = said(opened("search", **{"search-transaction": "bill"}))
-    assert "Nothing that was opened since <time>" in page
+    assert 'Nothing that was opened since <time data-exact="' in page
     assert 'href="/history?search-transaction=bill&amp;show=search&amp;search-span=all"' in page
     assert "Nothing in history fits." in said(opened("search", **{"search-span": "all"}))
 

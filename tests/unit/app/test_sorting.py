@@ -13,16 +13,15 @@ from indoubt.app.components import sorting
 from indoubt.app.dialogs import button_clicks
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import loss
-from tests.unit.app.page_driver import answering, opened, said
+from tests.unit.app.page_driver import knowing, opened, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
+@knowing
+def answers():
     rows = [loss("b-1", rows=None), loss("a-2", rows=7), loss("C-3", rows=31), loss("d-4", rows=0)]
-    with answering(Answers(losses=rows), monkeypatch) as known:
-        yield known
+    return Answers(losses=rows)
 
 
 def shown(page) -> list[str]:

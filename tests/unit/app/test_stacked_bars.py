@@ -9,22 +9,27 @@ import pytest
 
 from indoubt.app.components.stacked_bars import MOST_BARS, Bars, stacked_bars
 from indoubt.app.components.time_text import zone_named
+from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.durations import DAY_MS, MINUTE_MS
 
 T0 = 1_795_000_020_000
 KINDS = {"timeout": "timeout", "fenced": "fenced", "dry_run": "dry run"}
 
 
+def transactions(number: int) -> str:
+    return counted(number, "transaction")
+
+
 def drawn(*moments: tuple[int, str], zone: str = "UTC") -> str:
     def path(first_ms: int, last_ms: int) -> str:
         return f"/history?from={first_ms}&until={last_ms}"
 
-    return stacked_bars(Bars.of(moments), KINDS, what="transaction", alt="aborts", zone=zone_named(zone), path=path)
+    return stacked_bars(Bars.of(moments), KINDS, text=transactions, alt="aborts", zone=zone_named(zone), path=path)
 
 
 def test_without_counts_nothing_is_drawn() -> None:
     nothing = Bars(from_ms=T0, length_ms=MINUTE_MS, bars=30, counts={})
-    assert "figure" not in stacked_bars(nothing, KINDS, what="transaction", alt="aborts", zone=UTC)
+    assert "figure" not in stacked_bars(nothing, KINDS, text=transactions, alt="aborts", zone=UTC)
 
 
 @pytest.mark.parametrize("minutes", [[0], [0, 3], [0, 28]])
@@ -55,7 +60,9 @@ def test_a_bar_has_a_part_for_each_kind_and_leads_to_its_time() -> None:
     assert "the highest has 3 transactions" in page
     assert "height:100.0%" in page
     assert "height:33.3%" in page
-    assert "<a" not in stacked_bars(Bars.of(moments), KINDS, what="order", alt="orders", zone=UTC), "it leads nowhere"
+    assert "<a" not in stacked_bars(Bars.of(moments), KINDS, text=transactions, alt="orders", zone=UTC), (
+        "it leads nowhere"
+    )
 
 
 def test_times_are_in_the_readers_zone() -> None:

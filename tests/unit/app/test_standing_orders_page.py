@@ -6,16 +6,13 @@ import pytest
 
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import standing_order
-from tests.unit.app.page_driver import HOSTILE, answering, button, labels, opened, said
+from tests.unit.app.page_driver import HOSTILE, button, knowing, labels, opened, said
 
 pytestmark = pytest.mark.slow
 STOP, START = "Stop all standing orders", "Start standing orders …"
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(standing_orders=[standing_order()]), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(standing_orders=[standing_order()]))
 
 
 def test_each_order_is_shown_with_its_state_and_what_it_holds_back(answers):

@@ -6,18 +6,17 @@ import pytest
 
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_pipeline_rows import timeout
-from tests.unit.app.page_driver import HOSTILE, answering, labels, opened, said
+from tests.unit.app.page_driver import HOSTILE, knowing, labels, opened, said
 
 pytestmark = pytest.mark.slow
 NEVER_ENDED = dict.fromkeys(("p50_ms", "p95_ms", "p99_ms", "longest_ms", "longest_transaction"))
 NOTHING_OPEN = dict.fromkeys(("oldest_key", "oldest_opened_at_ms", "oldest_deadline_ms")) | {"open": 0}
 
 
-@pytest.fixture
-def answers(monkeypatch):
+@knowing
+def answers():
     rows = [timeout(), timeout("payments", risk="enough", advice="60 s leave 36 s.", **NOTHING_OPEN)]
-    with answering(Answers(timeouts=rows), monkeypatch) as known:
-        yield known
+    return Answers(timeouts=rows)
 
 
 def test_each_timeout_stands_with_its_advice_and_what_it_is_set_against(answers):

@@ -13,20 +13,18 @@ from tests.unit.app.contract_rows import (
     blocked,
     ended_transaction,
     foreign,
+    given_order,
     loss,
     parts_of_batch,
     raw_event,
     shared_batch,
 )
-from tests.unit.app.page_driver import answering, at, button, labels, said
+from tests.unit.app.page_driver import at, button, knowing, labels, said
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def answers(monkeypatch):
-    with answering(Answers(transactions=batch()), monkeypatch) as known:
-        yield known
+answers = knowing(lambda: Answers(transactions=batch()))
 
 
 def test_a_transaction_says_what_it_is_what_to_do_and_why(answers):
@@ -121,12 +119,12 @@ def test_its_raw_events_are_chosen_by_their_source(answers):
 
 
 def test_orders_about_it_and_earlier_ones_of_its_id_are_below(answers):
-    order = raw_event(
-        "orders", "commit accepted, by anna", source="audit", partition=None, offset=512, raw={"reason": "frozen"}
-    )
-    answers.events, answers.earlier = [order], [ended_transaction(), ended_transaction(state="lost", open_ms=61_000)]
-    page = at(page_paths.transaction(answers.transactions[0]["key"]))
-    for text in ("commit accepted, by anna", "frozen", "audit 512", "900 ms", "1 min 01 s", "lost"):
+    key = answers.transactions[0]["key"]
+    answers.audit = [given_order(keys=[key], reason="frozen"), given_order(513, keys=["kafka:another:1:1"])]
+    answers.earlier = [ended_transaction(), ended_transaction(state="lost", open_ms=61_000)]
+    page = at(page_paths.transaction(key))
+    assert "audit 513" not in said(page)
+    for text in ("done", "anna", "frozen", "audit 512", "900 ms", "1 min 01 s", "lost"):
         assert text in said(page), text
     assert page_paths.transaction(answers.earlier[0]["key"]) in said(page)
 
