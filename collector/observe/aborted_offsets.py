@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterable, Iterator
 
 from indoubt.collector.history.store import Store
-from indoubt.collector.observe.source import Observer
+from indoubt.collector.observe.source import CountingObserver
 from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction
-from indoubt.collector.records.observations import Observed, OffsetsSeen, Position
+from indoubt.collector.records.observations import OffsetsSeen
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.data_loss import LossVerdict
@@ -42,15 +42,14 @@ FOUND_BY_TIME = (
 Target = tuple[BrokerIdentity, str]
 
 
-class AbortedOffsets(Observer):
+class AbortedOffsets(CountingObserver):
     """Observes open transactions before they end, undone ones that may be lost, and committed ones that were open for long."""
 
     kind = ObserverKind.OFFSETS
 
     def __init__(self, current: CurrentState, store: Store, offsets: KafkaRecordOffsets) -> None:
-        super().__init__(current)
+        super().__init__(current, store)
         self._offsets = offsets
-        self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._starts: dict[Target, int] = {}
         self._version = self._undone = self._committed = -1
         self._looked_s = 0.0
@@ -58,15 +57,15 @@ class AbortedOffsets(Observer):
 
     def observe(self) -> None:
         """Poll until stopped. Raises Unreachable, ResourceManagerError."""
-        while not self.stopping.is_set():
-            self._poll_open(now_ms())
-            self._poll_committed()
-            if self._has_news():
-                began_ms = now_ms()
-                self._poll_undone()
-                self._since_ms = began_ms - TRIED_AGAIN_MS
-            self.polled()
-            self.stopping.wait(EVERY_S)
+        self.repeat(self._poll, EVERY_S)
+
+    def _poll(self) -> None:
+        self._poll_open(now_ms())
+        self._poll_committed()
+        if self._has_news():
+            began_ms = now_ms()
+            self._poll_undone()
+            self._since_ms = began_ms - TRIED_AGAIN_MS
 
     def _has_news(self) -> bool:
         """Say whether a transaction was undone since the last poll; every 10 s, whether anything at all is new."""
@@ -105,24 +104,17 @@ class AbortedOffsets(Observer):
             found = [(state.broker.get(identity), partition) for identity, partition in self._starts]
         ended = [(known, partition) for known, partition in found if known is not None and known.complete_commit_ms]
         wanted = ended[:MAX_PARTITIONS]
-        self._note(self._found(known, partition, known.complete_commit_ms) for known, partition in wanted)
+        self._tell_of((known, partition, known.complete_commit_ms) for known, partition in wanted)
         if len(wanted) == len(ended):
             self._committed = committed
 
     def _poll_undone(self) -> None:
         wanted = list(self._unknown_places())[:MAX_PARTITIONS]
-        self._note(self._found(broker, partition, broker.complete_abort_ms) for broker, partition in wanted)
+        self._tell_of((broker, partition, broker.complete_abort_ms) for broker, partition in wanted)
 
-    def _note(self, seen: Iterable[OffsetsSeen | None]) -> None:
-        observed = []
-        for offsets in seen:
-            if offsets is None:
-                continue
-            position = Position(source=self.name, partition=0, offset=self._next_offset)
-            observed.append(Observed(position=position, observation=offsets))
-            self._next_offset += 1
-        if observed:
-            self.arrived(observed)
+    def _tell_of(self, ended: Iterable[tuple[BrokerTransaction, str, int | None]]) -> None:
+        found = (self._found(*each) for each in ended)
+        self.tell(offsets for offsets in found if offsets is not None)
 
     def _unknown_places(self) -> Iterator[tuple[BrokerTransaction, str]]:
         """Yield the partitions of transactions that are or may be lost and whose offsets are not known, newest first."""
