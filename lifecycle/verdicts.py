@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 
 
@@ -115,7 +115,7 @@ ASSUMED = "assumed"
 """The source of an assumption where it is shown as evidence."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """A verdict, the number of the rule that gave it, what it rests on, and the orders that are safe.
 
@@ -127,6 +127,7 @@ class Judgement:
     verdict: Verdict
     rule: int
     rests_on: tuple[Evidence, ...]
+    _: KW_ONLY
     assumes: tuple[Assumption, ...] = ()
     may_commit: bool = False
     may_abort: bool = False

@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from indoubt.collector.history.store import Store
-from indoubt.collector.observe.source import Observer
+from indoubt.collector.observe.source import CountingObserver
 from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction
-from indoubt.collector.records.observations import Observed, OffsetsSeen, Position
+from indoubt.collector.records.observations import OffsetsSeen
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.data_loss import LossVerdict
@@ -42,31 +42,30 @@ FOUND_BY_TIME = (
 Target = tuple[BrokerIdentity, str]
 
 
-class AbortedOffsets(Observer):
+class AbortedOffsets(CountingObserver):
     """Observes open transactions before they end, undone ones that may be lost, and committed ones that were open for long."""
 
     kind = ObserverKind.OFFSETS
 
     def __init__(self, current: CurrentState, store: Store, brokers: KafkaPartitions) -> None:
-        super().__init__(current)
+        super().__init__(current, store)
         self._brokers = brokers
-        self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._starts: dict[Target, int] = {}
         self._version = self._undone = self._committed = -1
         self._looked_s = 0.0
         self._since_ms = 0
 
     def observe(self) -> None:
-        """Poll until stopped. Raises Unreachable."""
-        while not self.stopping.is_set():
-            self._poll_open(now_ms())
-            self._poll_committed()
-            if self._has_news():
-                began_ms = now_ms()
-                self._poll_undone()
-                self._since_ms = began_ms - TRIED_AGAIN_MS
-            self.polled()
-            self.stopping.wait(EVERY_S)
+        """Poll until stopped. Raises Unreachable, ResourceManagerError."""
+        self.repeat(self._poll, EVERY_S)
+
+    def _poll(self) -> None:
+        self._poll_open(now_ms())
+        self._poll_committed()
+        if self._has_news():
+            began_ms = now_ms()
+            self._poll_undone()
+            self._since_ms = began_ms - TRIED_AGAIN_MS
 
     def _has_news(self) -> bool:
         """Say whether a transaction was undone since the last poll; every 10 s, whether anything at all is new."""
@@ -119,16 +118,8 @@ class AbortedOffsets(Observer):
         if not wanted:
             return
         layout = self._layout(partition for _, partition, _ in wanted)
-        observed = []
-        for broker, partition, ended_ms in wanted:
-            offsets = self._found(broker, partition, ended_ms, layout)
-            if offsets is None:
-                continue
-            position = Position(source=self.name, partition=0, offset=self._next_offset)
-            observed.append(Observed(position=position, observation=offsets))
-            self._next_offset += 1
-        if observed:
-            self.arrived(observed)
+        found = (self._found(*each, layout) for each in wanted)
+        self.tell(offsets for offsets in found if offsets is not None)
 
     def _unknown_places(self) -> Iterator[tuple[BrokerTransaction, str]]:
         """Yield the partitions of transactions that are or may be lost and whose offsets are not known, newest first."""

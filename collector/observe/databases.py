@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from indoubt.collector.history.store import Store
-from indoubt.collector.observe.source import Observer
+from indoubt.collector.observe.source import CountingObserver
 from indoubt.collector.records.branches import BranchDetail, BranchFacts, DatabaseSnapshot, branch_key
-from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof, Observed, Position
+from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import CLOCK, now_ms
 from indoubt.collector.views.current_state import CurrentState
@@ -32,7 +32,7 @@ _PROOFS = {MarkerState.COMMITTED: BranchProof.COMMITTED, MarkerState.TOMBSTONE: 
 Change = BranchListed | BranchGone
 
 
-class Databases(Observer):
+class Databases(CountingObserver):
     """Polls one database, over one connection, and changes nothing there.
 
     ``instance`` is the name it was given; without ``lists`` only markers are read: another instance reads the server's list.
@@ -50,11 +50,10 @@ class Databases(Observer):
         lists: bool,
         interval_ms: int,
     ) -> None:
-        super().__init__(current, instance)
+        super().__init__(current, store, instance)
         self._instance, self._kind, self._lists = instance, manager.name, lists
         self._interval_s = interval_ms / 1000
         self._watch = manager.watch(WATCH_LIMIT_S)
-        self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._missing: frozenset[str] = frozenset()
         self._seen = DatabaseSnapshot(at_ms=None)
         self._of_others = 0
@@ -86,10 +85,7 @@ class Databases(Observer):
     def observe(self) -> None:
         """Poll until stopped. Raises Unreachable, SettingsError, ResourceManagerError, MalformedRecord."""
         try:
-            while not self.stopping.is_set():
-                self._poll()
-                self.polled()
-                self.stopping.wait(self._interval_s)
+            self.repeat(self._poll, self._interval_s)
         finally:
             self._watch.close()
 
@@ -123,8 +119,7 @@ class Databases(Observer):
             if is_new(before.get(branch.transaction), branch.prepared_at_ms, listing.server)
         ]
         changes += self._gone(gone, proofs, at_ms, listing.server)
-        if changes:
-            self.arrived([self._observed(change) for change in changes])
+        self.tell(changes)
         self._elsewhere, self._of_others = listing.elsewhere, len(unlisted) - len(missing)
         if self._lists:
             self._see(DatabaseSnapshot(at_ms=at_ms, details=self._details(listing), server=listing.server))
@@ -172,11 +167,6 @@ class Databases(Observer):
             )
             for branch in listing.branches
         }
-
-    def _observed(self, change: Change) -> Observed:
-        position = Position(source=self.name, partition=0, offset=self._next_offset)
-        self._next_offset += 1
-        return Observed(position=position, observation=change)
 
 
 def ends_known(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.flink_file_store import FileStore
 from indoubt.collector.observe.pace import Pace
-from indoubt.collector.observe.source import Observer
+from indoubt.collector.observe.source import CountingObserver
 from indoubt.collector.records.branches import BranchDetail, BranchFacts, DatabaseSnapshot
 from indoubt.collector.records.formats.pending_files import (
     FileSeen,
@@ -23,7 +23,7 @@ from indoubt.collector.records.formats.pending_files import (
     named_paimon_commit,
     resource_manager_of,
 )
-from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof, Observed, Position
+from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.views.current_state import CurrentState
@@ -37,7 +37,7 @@ LISTED_EVERY_S = 10.0
 """So often the directories of file sinks are looked through for what no checkpoint names."""
 
 
-class FlinkFiles(Observer):
+class FlinkFiles(CountingObserver):
     """``overdue_ms``: how long after it was listed a file that is still hidden is told of."""
 
     kind = ObserverKind.FLINK_FILES
@@ -54,11 +54,11 @@ class FlinkFiles(Observer):
         paimon_warehouses: Sequence[str] = (),
         pace: Pace | None = None,
     ) -> None:
-        super().__init__(current, cluster)
+        super().__init__(current, store, cluster)
         self._cluster, self._listed_in, self._overdue_ms = cluster, instance_of(cluster), overdue_ms
         self._interval_s, self._remote_interval_s = interval_ms / 1000, remote_interval_ms / 1000
         self._pace = pace or Pace(share=1.0, cost_s=0.0)
-        self._files, self._next_offset = FileStore(paimon_warehouses), store.next_offsets(self.name).get(0, 0)
+        self._files = FileStore(paimon_warehouses)
         self._seen: dict[str, FileSeen] = {}
         """Target -> how it was at its last look; what is visible is not looked for again."""
         self._missed: frozenset[str] = frozenset()
@@ -107,9 +107,7 @@ class FlinkFiles(Observer):
         unlisted = {name: (self._kept.get(name) or _by_name(name), at_ms) for name in before}
         looked = self._look({**unlisted, **listed})
         self._tell(listed, before, looked, at_ms)
-        new = [name for name in unnamed if name not in before and name not in listed]
-        if new:
-            self.arrived([self._observed(self._listed(name, at_ms)) for name in new])
+        self.tell(self._listed(name, at_ms) for name in unnamed if name not in before and name not in listed)
         self.current.flink.see_files(self._cluster, dict(self._seen))
         error = next((self._unasked[name] for name in before if name in self._unasked), "")
         details = {branch.key: BranchDetail() for branch in self.current.listed_branches(self._listed_in).values()}
@@ -180,8 +178,7 @@ class FlinkFiles(Observer):
             elif (proof := _PROOFS.get(seen.standing)) is not None:
                 changes.append(self._gone(target, at_ms, proof))
         self._missed = frozenset(missed)
-        if changes:
-            self.arrived([self._observed(change) for change in changes])
+        self.tell(changes)
 
     def _listed(self, target: str, at_ms: int) -> BranchListed:
         return BranchListed(
@@ -196,11 +193,6 @@ class FlinkFiles(Observer):
             at_ms=at_ms,
             proof=proof,
         )
-
-    def _observed(self, change: BranchListed | BranchGone) -> Observed:
-        position = Position(source=self.name, partition=0, offset=self._next_offset)
-        self._next_offset += 1
-        return Observed(position=position, observation=change)
 
 
 def _by_name(target: str) -> PendingFile:

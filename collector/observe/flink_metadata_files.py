@@ -14,14 +14,7 @@ from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import
     read_checkpoint_metadata,
 )
 from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkBucket
-from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import TransactionOwnership
-from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
-from indoubt.collector.records.formats.flink_records import (
-    Committable,
-    FlinkCommittables,
-    ListedFile,
-    SinkCommits,
-)
+from indoubt.collector.records.formats.flink_records import FlinkCommittables, ListedFile, SinkCommits
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError
 from indoubt.resource_managers.checkpoint_location import CheckpointLocation
@@ -30,12 +23,6 @@ FILE = "_metadata"
 _LOCAL = fs.LocalFileSystem()
 _PRESTO = "s3p://"
 """Flink's name for S3 by another client of its own."""
-
-
-_OPERATORS_OF_SINKS = (": Committer", ": Writer", "-IcebergFilesCommitter")
-"""What Flink, or Iceberg's FlinkSink, puts behind a sink's name."""
-_PAIMON_COMMITTER = "Global Committer : "
-"""What Paimon's sink puts before its table's name."""
 
 
 class Place(NamedTuple):
@@ -125,30 +112,14 @@ def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittabl
         number=metadata.checkpoint_id,
         kind=metadata.kind,
         committables=frozenset(
-            [
-                *(
-                    Committable(each.transactional_id, each.producer_id, each.producer_epoch)
-                    for each in metadata.to_commit
-                ),
-                *(branch.xid for branch in metadata.branches),
-                *(ListedFile(written.file.target) for written in metadata.files),
-            ]
+            (*metadata.committables, *metadata.branches, *(ListedFile(file.target) for file in metadata.files))
         ),
-        files=tuple(
-            replace(each.file, checkpoint_id=each.checkpoint_id, sink=_sink_name(each.operator))
-            for each in metadata.files
-        ),
+        files=metadata.files,
         buckets=frozenset(bucket.directory for bucket in metadata.buckets),
         in_progress=_in_progress(metadata.buckets),
-        sinks=tuple(
-            SinkCommits(_sink_name(each.operator), each.kind.value, each.commits) for each in metadata.announced
-        ),
+        sinks=tuple(SinkCommits(each.operator.sink, each.kind.value, each.commits) for each in metadata.announced),
         prefixes=frozenset(state.transactional_id_prefix for state in metadata.writer_states),
-        pooled=frozenset(
-            state.transactional_id_prefix
-            for state in metadata.writer_states
-            if state.ownership is TransactionOwnership.EXPLICIT_BY_WRITER_STATE
-        ),
+        pooled=frozenset(state.transactional_id_prefix for state in metadata.writer_states if state.is_pooled),
         error=f"{len(unread)} states of sinks were not read, the first: {first}" if unread else "",
     )
 
@@ -156,14 +127,6 @@ def read_place(cluster: str, place: Place, info: fs.FileInfo) -> FlinkCommittabl
 def _in_progress(buckets: Iterable[FlinkBucket]) -> frozenset[str] | None:
     names = [bucket.in_progress for bucket in buckets]
     return None if None in names else frozenset(name for name in names if name)
-
-
-def _sink_name(operator: FlinkOperator) -> str:
-    """Return what the job calls the sink: Flink 2 writes names, earlier versions only the operator's id."""
-    for suffix in _OPERATORS_OF_SINKS:
-        if operator.name.endswith(suffix):
-            return operator.name.removesuffix(suffix)
-    return operator.name.removeprefix(_PAIMON_COMMITTER) or f"operator {operator.operator_id}"
 
 
 def _open_state(place: Place, path: str) -> BinaryIO:

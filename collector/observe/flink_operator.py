@@ -55,10 +55,7 @@ class FlinkOperatorResources(Observer):
     def observe(self) -> None:
         """Poll until stopped. Raises Unreachable, SettingsError, ResourceManagerError, MalformedRecord."""
         with KubernetesApi(KubernetesAccess.of(self._url, self._credentials)) as api:
-            while not self.stopping.is_set():
-                self._poll(api)
-                self.polled()
-                self.stopping.wait(self._interval_s)
+            self.repeat(lambda: self._poll(api), self._interval_s)
 
     def _poll(self, api: KubernetesApi) -> None:
         """List all, and tell of a change. Where one list cannot be read, what was found before stays."""

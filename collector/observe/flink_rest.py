@@ -17,10 +17,10 @@ from indoubt.collector.config.flink_access import FlinkAccess
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.flink_http import FlinkHttp, NotThere
 from indoubt.collector.observe.pace import Pace
-from indoubt.collector.observe.source import Observer
+from indoubt.collector.observe.source import CountingObserver
 from indoubt.collector.records.formats import flink_rest_answers
 from indoubt.collector.records.formats.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
-from indoubt.collector.records.observations import Observed, Position, Quarantined
+from indoubt.collector.records.observations import Quarantined
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import CLOCK, now_ms
 from indoubt.collector.views.current_state import CurrentState
@@ -41,7 +41,7 @@ AWAITED_FOR_MS = 30_000
 ERRORS_KEPT = 1_000
 
 
-class FlinkRest(Observer):
+class FlinkRest(CountingObserver):
     """Polls one JobManager or session cluster; ``cluster`` is the name it was given at start."""
 
     kind = ObserverKind.FLINK
@@ -58,11 +58,10 @@ class FlinkRest(Observer):
         pace: Pace | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        super().__init__(current, cluster)
+        super().__init__(current, store, cluster)
         self._cluster, self._url, self._interval_s = cluster, url.rstrip("/"), interval_ms / 1000
         self._access, self._transport = access, transport
         self._pace = pace or Pace(share=1.0, cost_s=0.0)
-        self._next_offset = store.next_offsets(self.name).get(0, 0)
         self._turn: list[str] = []
         """Jobs in the order in which they are asked about."""
         self._turns: dict[str, int] = {}
@@ -134,10 +133,10 @@ class FlinkRest(Observer):
             self._ask(http, job, with_restarts=turns % RESTARTS_EVERY == 1)
             self._rows[job.job] = job
         # That they exist counts at once, whatever they were restored from.
-        self._tell([job for id_, job in jobs.items() if id_ not in self._turns])
+        self._tell_new([job for id_, job in jobs.items() if id_ not in self._turns])
         self._turns = {job: turns for job, turns in self._turns.items() if job in jobs}
         self.has_asked_all = self.has_asked_all or len(self._turns) == len(jobs)
-        self._tell([replace(job, state=GONE, ended_ms=at_ms, seen_ms=at_ms) for job in self._vanished(jobs)])
+        self._tell_new([replace(job, state=GONE, ended_ms=at_ms, seen_ms=at_ms) for job in self._vanished(jobs)])
 
     def _wait(self, http: FlinkHttp) -> None:
         """Wait for the next poll, and ask meanwhile about jobs with a new ``_metadata``. Raises what ``poll`` raises."""
@@ -152,11 +151,11 @@ class FlinkRest(Observer):
     def _ask(self, http: FlinkHttp, job: FlinkJob, *, with_restarts: bool) -> None:
         self._asked_s[job.job] = time.monotonic()
         try:
-            self._tell(self._seen_of(http, job, with_restarts=with_restarts))
+            self._tell_new(self._seen_of(http, job, with_restarts=with_restarts))
         except NotThere:
-            self._tell([job])
+            self._tell_new([job])
         except MalformedRecord as error:
-            self._tell([job, self._quarantined(job, str(error))])
+            self._tell_new([job, self._quarantined(job, str(error))])
 
     def _with_a_turn(self, jobs: dict[str, FlinkJob]) -> list[FlinkJob]:
         """Return the jobs to be asked about: those that changed, then those that waited longest."""
@@ -225,22 +224,18 @@ class FlinkRest(Observer):
         known = self.current.flink.jobs_of(self._cluster)
         return [job for job in known if job.job not in jobs and not job.is_over]
 
-    def _tell(self, seen: Sequence[FlinkCheckpoint | FlinkJob | Quarantined]) -> None:
-        observed = []
-        for observation in seen:
-            if isinstance(observation, Quarantined):
-                if observation.error in self._errors:
-                    continue
-                self._errors.add(observation.error)
-                if len(self._errors) > ERRORS_KEPT:
-                    self._errors = {observation.error}
-            elif self.current.flink.knows(observation):
-                continue
-            position = Position(source=self.name, partition=0, offset=self._next_offset)
-            observed.append(Observed(position=position, observation=observation))
-            self._next_offset += 1
-        if observed:
-            self.arrived(observed)
+    def _tell_new(self, seen: Sequence[FlinkCheckpoint | FlinkJob | Quarantined]) -> None:
+        self.tell([observation for observation in seen if self._is_new(observation)])
+
+    def _is_new(self, observation: FlinkCheckpoint | FlinkJob | Quarantined) -> bool:
+        if not isinstance(observation, Quarantined):
+            return not self.current.flink.knows(observation)
+        if observation.error in self._errors:
+            return False
+        self._errors.add(observation.error)
+        if len(self._errors) > ERRORS_KEPT:
+            self._errors = {observation.error}
+        return True
 
 
 def _is_same(known: FlinkJob | None, job: FlinkJob) -> bool:

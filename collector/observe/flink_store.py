@@ -47,19 +47,15 @@ class FlinkHighAvailability(Observer):
         """Look until stopped. Raises Unreachable, ResourceManagerError, SettingsError, MalformedRecord."""
         with self._opened() as look:
             try:
-                while not self.stopping.is_set():
-                    store = look()
-                    self._note = (
-                        ""
-                        if store
-                        else f"{self._where} is not there: no Flink has used it yet, or its place is another"
-                    )
-                    self.current.flink.see_store(self._cluster, store)
-                    self.polled()
-                    self.stopping.wait(self._interval_s)
+                self.repeat(lambda: self._see(look()), self._interval_s)
             finally:
                 # At once: to close a session with a server that hangs takes seconds.
                 self.current.flink.see_store(self._cluster, None)
+
+    def _see(self, store: FlinkStore | None) -> None:
+        missing = f"{self._where} is not there: no Flink has used it yet, or its place is another"
+        self._note = "" if store else missing
+        self.current.flink.see_store(self._cluster, store)
 
 
 @contextmanager

@@ -6,10 +6,12 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from indoubt.collector.records.observations import Observed
+from indoubt.collector.history.store import Store
+from indoubt.collector.records.observations import Observation, Observed, Position
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.views.current_state import CurrentState
@@ -137,6 +139,13 @@ class Observer(ABC):
         """Say whether its thread has ended, or never began."""
         return not self._thread.is_alive()
 
+    def repeat(self, poll: Callable[[], None], interval_s: float) -> None:
+        """Poll until stopped, and rest for so long after each poll. Raises what ``poll`` raises."""
+        while not self.stopping.is_set():
+            poll()
+            self.polled()
+            self.stopping.wait(interval_s)
+
     def arrived(self, observed: list[Observed]) -> None:
         """Hand over what was seen."""
         self.current.observe(observed)
@@ -191,6 +200,24 @@ class Observer(ABC):
             )
         self._state, self._error = state, error
         self.current.changed()
+
+
+class CountingObserver(Observer):
+    """One whose source has no offsets: what it tells is counted, on from where history ends."""
+
+    def __init__(self, current: CurrentState, store: Store, instance: str = "") -> None:
+        super().__init__(current, instance)
+        self._next_offset = store.next_offsets(self.name).get(0, 0)
+
+    def tell(self, seen: Iterable[Observation]) -> None:
+        """Hand over what was seen, if anything was."""
+        observed = [
+            Observed(position=Position(source=self.name, partition=0, offset=offset), observation=each)
+            for offset, each in enumerate(seen, self._next_offset)
+        ]
+        self._next_offset += len(observed)
+        if observed:
+            self.arrived(observed)
 
 
 def _name(kind: ObserverKind, instance: str) -> str:

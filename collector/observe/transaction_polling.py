@@ -6,10 +6,10 @@ import threading
 from collections.abc import Mapping
 
 from indoubt.collector.history.store import Store
-from indoubt.collector.observe.source import Observer
+from indoubt.collector.observe.source import CountingObserver
 from indoubt.collector.records.facts import BrokerIdentity, BrokerTransaction
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
-from indoubt.collector.records.observations import BrokerRecord, Observed, Position
+from indoubt.collector.records.observations import BrokerRecord
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.views.current_state import CurrentState
@@ -30,7 +30,7 @@ class MayNotDescribe(ResourceManagerError):
     """A transactional id that is known may not be described: its coordinator's silence about it, and about others, says nothing."""
 
 
-class TransactionPolling(Observer):
+class TransactionPolling(CountingObserver):
     """Polls; stands in while ``needed`` is set, or always when it is None."""
 
     kind = ObserverKind.TRANSACTION_POLLING
@@ -44,10 +44,9 @@ class TransactionPolling(Observer):
         interval_ms: int,
         needed: threading.Event | None,
     ) -> None:
-        super().__init__(current)
+        super().__init__(current, store)
         self._partitions, self._interval_s, self._needed = partitions, interval_ms / 1000, needed
         self._unanswered = ""
-        self._next_offset = store.next_offsets(self.name).get(0, 0)
 
     @property
     def is_listed(self) -> bool:
@@ -83,11 +82,12 @@ class TransactionPolling(Observer):
             transaction.identity: transaction for transaction in self.current.transactions.open_at_coordinators()
         }
         known = {identity.transaction for identity in were_open}
-        if not known and (seen := self.current.transactions.id_seen_last()) is not None:
-            known = {seen}
+        if not known and (seen_last := self.current.transactions.id_seen_last()) is not None:
+            known = {seen_last}
         listed = self._partitions.listed_ids(OPEN_STATES)
         answers = self._partitions.describe_transactions({*listed, *known})
-        self._arrived(records(were_open, answers.found, source=self.name, at_ms=now_ms()))
+        seen = records(were_open, answers.found, source=self.name, at_ms=now_ms())
+        self.tell([record for record in seen if not self.current.knows(record)])
         self._unanswered = _text({id_: error for id_, error in answers.failed.items() if not error.is_refusal})
         if self._unanswered and not answers.found:
             raise Unreachable(self._unanswered)
@@ -97,15 +97,6 @@ class TransactionPolling(Observer):
                 f"{_text(refused)}: what became of transactions may not be seen. Give the collector's user Describe on "
                 f"transactional ids, or Read on topic __transaction_state"
             )
-
-    def _arrived(self, seen: list[BrokerRecord]) -> None:
-        if changed := [record for record in seen if not self.current.knows(record)]:
-            self.arrived([self._observed(record) for record in changed])
-
-    def _observed(self, record: BrokerRecord) -> Observed:
-        position = Position(source=self.name, partition=0, offset=self._next_offset)
-        self._next_offset += 1
-        return Observed(position=position, observation=record)
 
 
 def records(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from indoubt.collector.records.branches import BranchDetail, BranchFacts
 from indoubt.collector.records.observations import BranchProof
 from indoubt.collector.records.xids import owner_of
+from indoubt.collector.verdicts.flink_sink_words import SINKS
 from indoubt.lifecycle.counted_nouns import counted
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, FLINK_SINKS, PAIMON
 from indoubt.lifecycle.verdicts import Evidence
 from indoubt.resource_managers.database.session import WaitingSession
 
@@ -21,17 +21,19 @@ def listed(
 
     ``not_asked``: why it is not known whether it still does.
     """
-    if branch.resource_manager in FLINK_SINKS:
-        return _hidden(branch, polled_ms, not_asked)
+    hidden = SINKS.get(branch.resource_manager)
     owner = f" by {branch.owner}" if branch.owner else ""
     since = (
         ""
         if branch.prepared_ms is not None
         else "; the server keeps no start time: its age counts from when it was first seen"
     )
-    found = [Evidence(fact=f"prepared{owner}{since}", source=branch.listed_by, at_ms=polled_ms)]
+    fact = hidden.hidden if hidden is not None else f"prepared{owner}{since}"
+    found = [Evidence(fact=fact, source=branch.listed_by, at_ms=polled_ms)]
     if not_asked:
         found.append(Evidence(fact=not_asked, source=branch.listed_by))
+    if hidden is not None:
+        return tuple(found)
     made_by = owner_of(branch.resource_manager, branch.transaction)
     if made_by is not None:
         told = f" ({made_by.detail})" if made_by.detail else ""
@@ -53,8 +55,9 @@ def listed(
 def ended(branch: BranchFacts) -> Evidence:
     """Return what is known of the end of a branch that its server lists no more."""
     fact, source = f"{branch.listed_by} lists it no more, and ", source_of_proof(branch)
-    if branch.resource_manager in FLINK_SINKS:
-        return _of_file(branch)
+    if (hidden := SINKS.get(branch.resource_manager)) is not None:
+        fact = hidden.visible if branch.proof is BranchProof.COMMITTED else hidden.gone
+        return Evidence(fact=fact, source=branch.listed_by, at_ms=branch.gone_ms)
     match branch.proof:
         case BranchProof.COMMITTED:
             return Evidence(fact="its marker row is there: committed", source=source, at_ms=branch.gone_ms)
@@ -73,30 +76,7 @@ def ended(branch: BranchFacts) -> Evidence:
 
 def source_of_proof(branch: BranchFacts) -> str:
     """Return what proves the end of a branch: its marker, of a file the store itself."""
-    return branch.listed_by if branch.resource_manager in FLINK_SINKS else f"markers of {branch.instance}"
-
-
-def _hidden(branch: BranchFacts, polled_ms: int | None, not_asked: str) -> tuple[Evidence, ...]:
-    """Return the facts about what is written whole and not visible."""
-    fact = "it is written whole, and not visible under its name; its age counts from when that was first seen"
-    if branch.resource_manager != FILE_SINK.name:
-        fact = "its files are written, and no snapshot of the table adds them; its age counts from when that was first seen"
-    found = [Evidence(fact=fact, source=branch.listed_by, at_ms=polled_ms)]
-    return (*found, Evidence(fact=not_asked, source=branch.listed_by)) if not_asked else tuple(found)
-
-
-def _of_file(branch: BranchFacts) -> Evidence:
-    if branch.resource_manager != FILE_SINK.name:
-        fact = "no snapshot of the table adds it, and its manifests are gone, or the table was rolled back behind it"
-        if branch.resource_manager == PAIMON.name:
-            fact = "no snapshot of the table adds it, and its data files are gone"
-        if branch.proof is BranchProof.COMMITTED:
-            fact = "a snapshot of the table adds it"
-        return Evidence(fact=fact, source=branch.listed_by, at_ms=branch.gone_ms)
-    fact = "neither the file nor what would become it is there: removed, or made visible and taken away since"
-    if branch.proof is BranchProof.COMMITTED:
-        fact = "it is visible under its name, with as many bytes as were written"
-    return Evidence(fact=fact, source=branch.listed_by, at_ms=branch.gone_ms)
+    return branch.listed_by if branch.resource_manager in SINKS else f"markers of {branch.instance}"
 
 
 def _waiting(sessions: tuple[WaitingSession, ...]) -> str:

@@ -18,7 +18,6 @@ from indoubt.collector.verdicts.flink_evidence import (
     STORE,
     beside_the_lists,
     checkpoint_name,
-    done_by_job,
     in_the_store,
     in_words,
     listed_exactly,
@@ -27,7 +26,7 @@ from indoubt.collector.verdicts.flink_evidence import (
 )
 from indoubt.collector.verdicts.flink_known import Answer, FlinkCase
 from indoubt.collector.verdicts.flink_line import Standing
-from indoubt.lifecycle.resource_manager_kinds import PAIMON
+from indoubt.collector.verdicts.flink_sink_words import words_of
 from indoubt.lifecycle.verdicts import Assumption, Evidence, Judgement, Verdict
 
 
@@ -42,9 +41,7 @@ def rule_21_restore_not_known(case: FlinkCase) -> Judgement | None:
     if known is None or known.answer is not Answer.DOUBT:
         return None
     doubt = Evidence(fact=known.why, source=REST)
-    return Judgement(
-        verdict=Verdict.UNKNOWN, rule=21, rests_on=(listed_exactly(case), doubt), may_abort=True, loses_data=True
-    )
+    return Judgement(Verdict.UNKNOWN, 21, (listed_exactly(case), doubt), may_abort=True, loses_data=True)
 
 
 def rule_22_set_back(case: FlinkCase) -> Judgement | None:
@@ -53,40 +50,20 @@ def rule_22_set_back(case: FlinkCase) -> Judgement | None:
     if known is None or known.answer is not Answer.SET_BACK:
         return None
     set_back = Evidence(fact=known.why, source=REST, at_ms=known.at_ms)
+    rests_on = (listed_exactly(case), set_back, *beside_the_lists(case))
     return Judgement(
-        verdict=Verdict.ABORT_IT,
-        rule=22,
-        rests_on=(listed_exactly(case), set_back, *beside_the_lists(case)),
-        assumes=known.assumes,
-        may_abort=True,
-        loses_data=bool(known.assumes),
+        Verdict.ABORT_IT, 22, rests_on, assumes=known.assumes, may_abort=True, loses_data=bool(known.assumes)
     )
 
 
 def rule_39_left_out(case: FlinkCase) -> Judgement | None:
     """Its table has this checkpoint of its job and sink, or a later one, without its files: Flink takes it for done."""
     # A commit to a Paimon table that waits only for its job is added whatever number the table has.
-    if not case.listings or not case.left_out or (case.sink == PAIMON.name and case.may_run):
+    if not case.listings or not case.left_out or (words_of(case).is_restarted and case.may_run):
         return None
-    follows = (
-        "restored, its sink takes every checkpoint up to that number for added, and leaves these files out (apache/iceberg#10892, "
-        "#14090). Restore from an earlier checkpoint under a new job id, or add its files by hand: its manifest names them"
-    )
-    if case.sink == PAIMON.name:
-        follows = (
-            "restored, its sink takes every number up to that one for added, and leaves these files out. Roll the table back to "
-            "the snapshot of an earlier checkpoint, and restore the job from that one"
-        )
-    return Judgement(
-        verdict=Verdict.UNKNOWN,
-        rule=39,
-        rests_on=(
-            listed_exactly(case),
-            Evidence(fact=case.left_out, source=FILES),
-            Evidence(fact=follows, source=METADATA),
-        ),
-        loses_data=True,
-    )
+    left_out = Evidence(fact=case.left_out, source=FILES)
+    follows = Evidence(fact=words_of(case).left_out, source=METADATA)
+    return Judgement(Verdict.UNKNOWN, 39, (listed_exactly(case), left_out, follows), loses_data=True)
 
 
 def rule_23_completed(case: FlinkCase) -> Judgement | None:
@@ -97,31 +74,24 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
     counts = Evidence(fact=known.why, source=STORE if known.by_store else REST, at_ms=known.at_ms)
     evidence: tuple[Evidence, ...] = (listed_exactly(case), counts, *beside_the_lists(case))
     if case.is_branch and case.may_run:
-        fact = f"{in_words(case)}: it {done_by_job(case)}"
+        fact = f"{in_words(case)}: it {words_of(case).by_job}"
         evidence = (*evidence, Evidence(fact=fact, source=REST))
     if case.now_ms - known.at_ms < case.commit_overdue_ms or (case.is_branch and case.may_run):
-        return Judgement(
-            verdict=Verdict.IN_PROGRESS,
-            rule=23,
-            rests_on=evidence,
-            assumes=(Assumption.OWNER_ENDS_IT,),
-            loses_data=True,
-        )
+        return Judgement(Verdict.IN_PROGRESS, 23, evidence, assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True)
     assumes = known.assumes
     if case.is_branch and not case.has_ended and case.in_store() is None:
-        what = "restart it" if case.sink == PAIMON.name else "commit it"
         fact = (
-            f"REST does not answer, so whether {case.name} still runs is not known: {what} only if the job is gone. One that "
-            f"runs {done_by_job(case)}"
+            f"REST does not answer, so whether {case.name} still runs is not known: {words_of(case).if_gone} only if the job is "
+            f"gone. One that runs {words_of(case).by_job}"
         )
         evidence = (*evidence, Evidence(fact=fact, source=REST))
         assumes = (*assumes, Assumption.JOB_IS_GONE)
     if case.may_refuse_flink:
         assumes = (*assumes, Assumption.JOB_GOES_ON_FROM_IT)
     return Judgement(
-        verdict=Verdict.COMMIT_IT,
-        rule=23,
-        rests_on=(*evidence, what_follows(case)),
+        Verdict.COMMIT_IT,
+        23,
+        (*evidence, what_follows(case)),
         assumes=assumes,
         may_commit=True,
         may_abort=bool(assumes),
@@ -140,9 +110,9 @@ def rule_24_not_over(case: FlinkCase) -> Judgement | None:
     elif case.is_savepoint(case.first):
         fact = f"{in_words(case)}: it commits what savepoint {case.first.number} lists, or its next checkpoint lists it again"
     return Judgement(
-        verdict=Verdict.IN_PROGRESS,
-        rule=24,
-        rests_on=(listed_exactly(case), Evidence(fact=fact, source=REST)),
+        Verdict.IN_PROGRESS,
+        24,
+        (listed_exactly(case), Evidence(fact=fact, source=REST)),
         assumes=(Assumption.OWNER_ENDS_IT,),
         loses_data=True,
     )
@@ -161,9 +131,9 @@ def rule_36_list_gone(case: FlinkCase) -> Judgement | None:
         "offered without a list. If the job goes on from a later checkpoint, an abort or the timeout loses its rows"
     )
     return Judgement(
-        verdict=Verdict.UNKNOWN,
-        rule=36,
-        rests_on=(listed_exactly(case), Evidence(fact=fact, source=METADATA)),
+        Verdict.UNKNOWN,
+        36,
+        (listed_exactly(case), Evidence(fact=fact, source=METADATA)),
         may_abort=True,
         loses_data=True,
     )
@@ -184,14 +154,11 @@ def rule_34_failed(case: FlinkCase) -> Judgement | None:
         f"offered until a job is restored from {name}; restored from an earlier one, it writes these rows again. Until then an "
         "abort may lose its rows"
     )
+    failure = Evidence(fact=reported, source=REST, at_ms=at_ms)
     return Judgement(
-        verdict=Verdict.UNKNOWN,
-        rule=34,
-        rests_on=(
-            listed_exactly(case),
-            Evidence(fact=reported, source=REST, at_ms=at_ms),
-            Evidence(fact=fact, source=METADATA),
-        ),
+        Verdict.UNKNOWN,
+        34,
+        (listed_exactly(case), failure, Evidence(fact=fact, source=METADATA)),
         may_abort=True,
         loses_data=True,
     )
@@ -207,11 +174,7 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
     written_ms = case.listings[-1].written_ms
     if case.now_ms - written_ms < case.commit_overdue_ms:
         return Judgement(
-            verdict=Verdict.IN_PROGRESS,
-            rule=25,
-            rests_on=(listed_exactly(case),),
-            assumes=(Assumption.OWNER_ENDS_IT,),
-            loses_data=True,
+            Verdict.IN_PROGRESS, 25, (listed_exactly(case),), assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True
         )
     name = checkpoint_name(case.first_not_failed)
     known = f"the end of {name} was not seen"
@@ -221,15 +184,14 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
         f"{known}: commit it only if the job is then restored from {name} or from a later one. Restored from an earlier one, it "
         "writes these rows twice"
     )
-    if case.sink == PAIMON.name:
+    if words_of(case).is_restarted:
         fact = known
+    listed = (listed_exactly(case), Evidence(fact=fact, source=METADATA), *in_the_store(case))
+    rests_on = (*listed, what_follows(case), *beside_the_lists(case))
     return Judgement(
-        verdict=Verdict.COMMIT_IT,
-        rule=25,
-        rests_on=(
-            *(listed_exactly(case), Evidence(fact=fact, source=METADATA), *in_the_store(case)),
-            *(what_follows(case), *beside_the_lists(case)),
-        ),
+        Verdict.COMMIT_IT,
+        25,
+        rests_on,
         assumes=(Assumption.JOB_GOES_ON_FROM_IT, *case.assumes),
         may_commit=True,
         may_abort=True,
@@ -247,16 +209,10 @@ def rule_38_unnamed(case: FlinkCase) -> Judgement | None:
         f"{last.listing.path}/{METADATA} names every file that {last.name} has open or has to make visible, and no checkpoint on "
         "disk names this one, which was begun before: a job that was set back left it, and writes its rows again"
     )
+    unnamed = Evidence(fact=fact, source=METADATA, at_ms=last.taken_ms)
+    seen = Evidence(fact=f"it was seen hidden in {file.directory} first", source=FILES, at_ms=file.opened_ms)
     return Judgement(
-        verdict=Verdict.ABORT_IT,
-        rule=38,
-        rests_on=(
-            Evidence(fact=fact, source=METADATA, at_ms=last.taken_ms),
-            Evidence(fact=f"it was seen hidden in {file.directory} first", source=FILES, at_ms=file.opened_ms),
-        ),
-        assumes=(Assumption.NO_OTHER_NAMES_IT,),
-        may_abort=True,
-        loses_data=True,
+        Verdict.ABORT_IT, 38, (unnamed, seen), assumes=(Assumption.NO_OTHER_NAMES_IT,), may_abort=True, loses_data=True
     )
 
 
@@ -276,14 +232,8 @@ def rule_26_lingering(case: FlinkCase) -> Judgement | None:
         "does not list it: its rows are written again"
     )
     assumes = case.assumes_heir if case.restored_by else case.assumes
-    return Judgement(
-        verdict=Verdict.ABORT_IT,
-        rule=26,
-        rests_on=(Evidence(fact=fact, source=METADATA, at_ms=restore.at_ms), *beside_the_lists(case)),
-        assumes=assumes,
-        may_abort=True,
-        loses_data=bool(assumes),
-    )
+    rests_on = (Evidence(fact=fact, source=METADATA, at_ms=restore.at_ms), *beside_the_lists(case))
+    return Judgement(Verdict.ABORT_IT, 26, rests_on, assumes=assumes, may_abort=True, loses_data=bool(assumes))
 
 
 def rule_27_job_runs(case: FlinkCase) -> Judgement | None:
@@ -297,9 +247,9 @@ def rule_27_job_runs(case: FlinkCase) -> Judgement | None:
         return None
     fact = f"{in_words(case)}, and it belongs to that job: its next checkpoint lists it"
     return Judgement(
-        verdict=Verdict.IN_PROGRESS,
-        rule=27,
-        rests_on=(Evidence(fact=fact, source=REST),),
+        Verdict.IN_PROGRESS,
+        27,
+        (Evidence(fact=fact, source=REST),),
         assumes=(Assumption.OWNER_ENDS_IT,),
         loses_data=True,
     )
@@ -317,9 +267,9 @@ def rule_30_list_out_of_reach(case: FlinkCase) -> Judgement | None:
         "an earlier one, it writes these rows twice. An abort, or the timeout, loses its rows"
     )
     return Judgement(
-        verdict=Verdict.COMMIT_IT,
-        rule=30,
-        rests_on=(*unread_list(unread), Evidence(fact=fact, source=REST)),
+        Verdict.COMMIT_IT,
+        30,
+        (*unread_list(unread), Evidence(fact=fact, source=REST)),
         assumes=(Assumption.LIST_NAMES_IT, Assumption.JOB_GOES_ON_FROM_IT, *case.assumes),
         may_commit=True,
         may_abort=True,
@@ -335,19 +285,11 @@ def rule_31_list_not_read(case: FlinkCase) -> Judgement | None:
         return None
     if case.now_ms - unread.ended_ms < case.commit_overdue_ms:
         return Judgement(
-            verdict=Verdict.IN_PROGRESS,
-            rule=31,
-            rests_on=unread_list(unread),
-            assumes=(Assumption.OWNER_ENDS_IT,),
-            loses_data=True,
+            Verdict.IN_PROGRESS, 31, unread_list(unread), assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True
         )
     fact = f"no commit is offered, because {unread.doubt}. If that checkpoint holds it, an abort or the timeout loses its rows"
     return Judgement(
-        verdict=Verdict.UNKNOWN,
-        rule=31,
-        rests_on=(*unread_list(unread), Evidence(fact=fact, source=REST)),
-        may_abort=True,
-        loses_data=True,
+        Verdict.UNKNOWN, 31, (*unread_list(unread), Evidence(fact=fact, source=REST)), may_abort=True, loses_data=True
     )
 
 

@@ -7,8 +7,8 @@ from indoubt.collector.records.formats.flink_records import Committable, FlinkCo
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.records.xids import listed_of
 from indoubt.collector.verdicts.flink_known import FlinkCase
+from indoubt.collector.verdicts.flink_sink_words import words_of
 from indoubt.collector.verdicts.flink_unread_lists import UnreadList
-from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, ICEBERG, PAIMON
 from indoubt.lifecycle.verdicts import Evidence
 
 REST = ObserverKind.FLINK.value
@@ -31,28 +31,13 @@ def checkpoint_name(listing: FlinkCommittables) -> str:
     return listing.path.rstrip("/").rpartition("/")[2]
 
 
-def noun_of(case: FlinkCase) -> str:
-    return {FILE_SINK.name: "file", ICEBERG.name: "commit", PAIMON.name: "commit"}.get(case.sink, "branch")
-
-
-def done_by_job(case: FlinkCase) -> str:
-    """Return what a job that runs does about it."""
-    if case.sink == PAIMON.name:
-        return "adds its files itself"
-    if case.sink == ICEBERG.name:
-        return "adds its files itself, perhaps a second time where another program has"
-    return f"commits the {noun_of(case)} itself, and fails if another program has done so"
-
-
 def in_words(case: FlinkCase) -> str:
     return f"{case.name} runs" if case.is_alive else f"{case.name} may run, it did when REST answered last"
 
 
 def listed_exactly(case: FlinkCase) -> Evidence:
     listing = case.first
-    of_branch = noun_of(case) if case.sink else "xid"
-    what = of_branch if case.is_branch else "transactional id, producer id and epoch"
-    fact = f"{listing.path}/{METADATA} lists exactly this {what}"
+    fact = f"{listing.path}/{METADATA} lists exactly this {words_of(case).listed}"
     return Evidence(fact=fact, source=METADATA, at_ms=listing.written_ms)
 
 
@@ -82,43 +67,6 @@ def unread_list(unread: UnreadList) -> tuple[Evidence, ...]:
 
 
 def what_follows(case: FlinkCase) -> Evidence:
-    number = case.first_not_failed.number
-    if case.may_refuse_flink:
-        name = checkpoint_name(case.first_not_failed)
-        fact = (
-            f"MariaDB refuses the commit that Flink sends after a restore from {name}, with this branch or without (XAER_OUTSIDE): "
-            f"docs/databases.md says what to do. Commit it only if the job then goes on from {name} or from a later one. Restored "
-            "from an earlier one, it writes these rows twice. A rollback loses its rows"
-        )
-        return Evidence(fact=fact, source=METADATA)
-    if case.sink == PAIMON.name:
-        fact = (
-            f"no order adds its files: restart the job from {checkpoint_name(case.first_not_failed)} or from a later one, and its "
-            "sink adds them. Restored from an earlier one, it writes these rows again"
-        )
-        return Evidence(fact=fact, source=METADATA)
-    if case.sink == ICEBERG.name:
-        fact = (
-            f"what follows a commit: restored from checkpoint {number}, Flink finds the snapshot of that name and adds nothing. "
-            "Restored from an earlier one, it writes these rows twice"
-        )
-        return Evidence(fact=fact, source=METADATA)
-    if case.sink:
-        fact = (
-            f"what follows a commit: restored from checkpoint {number}, Flink finds the file visible and goes on. Restored from an "
-            "earlier one, it writes these rows twice. Its removal loses them"
-        )
-        return Evidence(fact=fact, source=METADATA)
-    if case.is_branch:
-        fact = (
-            f"what follows a commit: restored from checkpoint {number}, Flink logs that the transaction is 'unknown to "
-            "RM (ignoring)' and goes on; nothing is lost. Restored from an earlier one, it writes these rows twice. A rollback "
-            "loses its rows"
-        )
-        return Evidence(fact=fact, source=METADATA)
-    fact = (
-        f"what follows a commit: restored from checkpoint {number}, Flink logs that the transaction has 'already been "
-        "fenced' and goes on; nothing is lost. Restored from an earlier one, it writes these rows twice. An abort, or the "
-        "timeout, loses its rows"
-    )
+    first = case.first_not_failed
+    fact = words_of(case).follows.format(number=first.number, name=checkpoint_name(first))
     return Evidence(fact=fact, source=METADATA)

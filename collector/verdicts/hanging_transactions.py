@@ -125,9 +125,9 @@ class Suspect:
             again = f"still open {duration(self.found_ms - self.since_ms)} after the coordinator said so first"
             evidence.append(Evidence(fact=again, source=LEADER, at_ms=self.found_ms))
         return Judgement(
-            verdict=Verdict.HANGING,
-            rule=self.doubt.rule,
-            rests_on=tuple(evidence),
+            Verdict.HANGING,
+            self.doubt.rule,
+            tuple(evidence),
             may_commit=self.doubt.may_commit,
             may_abort=self.doubt.may_abort,
             assumes=self.doubt.assumes,

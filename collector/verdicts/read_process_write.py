@@ -210,9 +210,9 @@ def judge(case: ReadProcessWriteCase) -> Judgement:
 def rule_33_owner_gone(case: ReadProcessWriteCase, owner: Owner, held: Evidence) -> Judgement:
     """Its consumer group does not have the process that opened it: nothing will commit it."""
     return Judgement(
-        verdict=Verdict.ABORT_IT,
-        rule=33,
-        rests_on=(held, *_group(case), *_unblocks(case)),
+        Verdict.ABORT_IT,
+        33,
+        (held, *_group(case), *_unblocks(case)),
         assumes=case.tie.assumes if owner.is_proven else (Assumption.STREAMS_BY_NAME, *case.tie.assumes),
         may_abort=True,
         loses_data=bool(case.tie.assumes),
@@ -227,9 +227,9 @@ def rule_28_owner_silent(case: ReadProcessWriteCase, held: Evidence) -> Judgemen
     )
     silent = Evidence(fact=fact, source=COORDINATOR, at_ms=case.at_ms)
     return Judgement(
-        verdict=Verdict.ABORT_IT,
-        rule=28,
-        rests_on=(held, silent, *_group(case), *_unblocks(case)),
+        Verdict.ABORT_IT,
+        28,
+        (held, silent, *_group(case), *_unblocks(case)),
         assumes=(Assumption.LATE_IS_GONE, *case.tie.assumes),
         may_abort=True,
         loses_data=bool(case.tie.assumes),
@@ -245,12 +245,8 @@ def rule_29_owner_works(case: ReadProcessWriteCase, held: Evidence) -> Judgement
             "it commits it, or its group drops it after max.poll.interval.ms; readers wait for its end"
         )
     young = Evidence(fact=fact, source=COORDINATOR, at_ms=case.at_ms)
-    return Judgement(
-        verdict=Verdict.IN_PROGRESS,
-        rule=29,
-        rests_on=(held, young, *_group(case)),
-        assumes=(Assumption.OWNER_ENDS_IT,),
-    )
+    rests_on = (held, young, *_group(case))
+    return Judgement(Verdict.IN_PROGRESS, 29, rests_on, assumes=(Assumption.OWNER_ENDS_IT,))
 
 
 def is_streams(state: State, streams: StreamsId, partitions: Collection[str]) -> bool:

@@ -56,12 +56,12 @@ def rule_1_settled(case: Case) -> Judgement | None:
     assumes = (Assumption.NOT_TAKEN_AWAY if is_missing else Assumption.SAME_DATABASE,) if is_assumed else ()
     if t.state is TransactionState.COMMITTED:
         committed = Evidence(fact="committed", source=_by(t), at_ms=t.ended_ms)
-        return _judgement(Verdict.SETTLED, 1, committed, *gone, assumes=assumes)
+        return Judgement(Verdict.SETTLED, 1, (committed, *gone), assumes=assumes)
     if t.state is TransactionState.ABORTED:
         undecided = Evidence(fact="aborted, never decided", source=_by(t), at_ms=t.ended_ms)
-        return _judgement(Verdict.SETTLED, 1, undecided, *gone, assumes=assumes)
+        return Judgement(Verdict.SETTLED, 1, (undecided, *gone), assumes=assumes)
     if t.has_vanished and not t.managed:
-        return _judgement(Verdict.SETTLED, 1, *gone, assumes=assumes)
+        return Judgement(Verdict.SETTLED, 1, gone, assumes=assumes)
     return None
 
 
@@ -71,7 +71,7 @@ def rule_2_replayed(case: Case) -> Judgement | None:
     if not _is_lost(case.transaction) or written_again_ms is None:
         return None
     replay = Evidence(fact="its batch was written again after the loss", source=CHECKPOINTS, at_ms=written_again_ms)
-    return _judgement(Verdict.SETTLED, 2, *_decided(case), replay)
+    return Judgement(Verdict.SETTLED, 2, (*_decided(case), replay))
 
 
 def rule_3_lost(case: Case) -> Judgement | None:
@@ -82,7 +82,7 @@ def rule_3_lost(case: Case) -> Judgement | None:
     undone = Evidence(fact="aborted after it was decided", source=_by(t), at_ms=t.ended_ms)
     reported = t.reported.lost_reason if t.reported is not None else ""
     why = (Evidence(fact=f"its driver reported: {reported}", source=EVENTS),) if reported else ()
-    return _judgement(Verdict.LOST, 3, *_decided(case), undone, *why)
+    return Judgement(Verdict.LOST, 3, (*_decided(case), undone, *why))
 
 
 def rule_4_only_reported(case: Case) -> Judgement | None:
@@ -94,7 +94,7 @@ def rule_4_only_reported(case: Case) -> Judgement | None:
     reported = Evidence(fact=fact, source=EVENTS, at_ms=t.updated_ms)
     is_new = t.updated_ms is not None and case.now_ms - t.updated_ms <= case.limits.driver_silent_ms
     verdict = Verdict.IN_PROGRESS if is_new else Verdict.SETTLED
-    return _judgement(verdict, 4, reported, assumes=(Assumption.EVENTS_ARE_TRUE,))
+    return Judgement(verdict, 4, (reported,), assumes=(Assumption.EVENTS_ARE_TRUE,))
 
 
 def rule_5_decisions_unknown(case: Case) -> Judgement | None:
@@ -103,7 +103,7 @@ def rule_5_decisions_unknown(case: Case) -> Judgement | None:
     if case.log_status is not DecisionLogStatus.UNREADABLE or not (t.managed or t.named_prefix):
         return None
     fact = f"the decision log cannot be read: {case.log_error or 'not read to its end yet'}"
-    return _judgement(Verdict.UNKNOWN, 5, Evidence(fact=fact, source=DECISIONS, at_ms=case.now_ms))
+    return Judgement(Verdict.UNKNOWN, 5, (Evidence(fact=fact, source=DECISIONS, at_ms=case.now_ms),))
 
 
 def rule_6_ending(case: Case) -> Judgement | None:
@@ -111,8 +111,8 @@ def rule_6_ending(case: Case) -> Judgement | None:
     t = case.transaction
     if t.state not in (TransactionState.COMMITTING, TransactionState.ABORTING):
         return None
-    return _judgement(
-        Verdict.IN_PROGRESS, 6, Evidence(fact=f"{t.state.value}: accepted", source=BROKER, at_ms=t.ended_ms)
+    return Judgement(
+        Verdict.IN_PROGRESS, 6, (Evidence(fact=f"{t.state.value}: accepted", source=BROKER, at_ms=t.ended_ms),)
     )
 
 
@@ -125,7 +125,7 @@ def rule_37_gone(case: Case) -> Judgement | None:
     if t.broker is not None and t.broker.gone_ms is not None:
         fact = "its coordinator shows its id as empty, with another producer, or not at all"
     seen = Evidence(fact=f"{fact}: it has ended", source=BROKER, at_ms=t.ended_ms)
-    return _judgement(Verdict.SETTLED, 37, seen, assumes=(Assumption.OWNER_KNOWS_ITS_END,))
+    return Judgement(Verdict.SETTLED, 37, (seen,), assumes=(Assumption.OWNER_KNOWS_ITS_END,))
 
 
 def rules_of_flink(case: Case) -> Judgement | None:
@@ -142,8 +142,8 @@ def rule_35_young(case: Case) -> Judgement | None:
     """It is young, and its application was seen to commit others (young_transactions.py): its owner ends it."""
     if case.young is None:
         return None
-    return _judgement(
-        Verdict.IN_PROGRESS, 35, case.young.evidence, assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True
+    return Judgement(
+        Verdict.IN_PROGRESS, 35, (case.young.evidence,), assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True
     )
 
 
@@ -168,7 +168,7 @@ def rule_7_foreign(case: Case) -> Judgement | None:
         fact = "no timeout ends it: its producer has a two-phase commit of its own (KIP-939)"
         evidence.append(Evidence(fact=fact, source=BROKER, at_ms=t.opened_ms))
     # What its partitions hold is unknown here, so an abort always counts as a loss.
-    return _judgement(Verdict.FOREIGN, 7, *evidence, may_abort=t.is_running and _is_there(t), loses_data=True)
+    return Judgement(Verdict.FOREIGN, 7, tuple(evidence), may_abort=t.is_running and _is_there(t), loses_data=True)
 
 
 def rule_8_commit_overdue(case: Case) -> Judgement | None:
@@ -181,7 +181,7 @@ def rule_8_commit_overdue(case: Case) -> Judgement | None:
     still: tuple[Evidence, ...] = ()
     if t.broker is not None:
         still = (Evidence(fact="still ongoing at the coordinator", source=BROKER, at_ms=t.broker.last_write_ms),)
-    return _judgement(Verdict.COMMIT_IT, 8, *_decided(case), *still, *_sign(case), may_commit=True, loses_data=True)
+    return Judgement(Verdict.COMMIT_IT, 8, (*_decided(case), *still, *_sign(case)), may_commit=True, loses_data=True)
 
 
 def rule_9_just_decided(case: Case) -> Judgement | None:
@@ -189,7 +189,7 @@ def rule_9_just_decided(case: Case) -> Judgement | None:
     t = case.transaction
     if t.state is not TransactionState.DECIDED or case.overdue_ms >= case.limits.commit_overdue_ms:
         return None
-    return _judgement(Verdict.IN_PROGRESS, 9, *_decided(case), assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True)
+    return Judgement(Verdict.IN_PROGRESS, 9, _decided(case), assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True)
 
 
 def rule_10_end_not_seen(case: Case) -> Judgement | None:
@@ -200,16 +200,16 @@ def rule_10_end_not_seen(case: Case) -> Judgement | None:
             later = Evidence(
                 fact="a later batch of the same checkpoint id was decided: this one was finished", source=DECISIONS
             )
-            return _judgement(Verdict.SETTLED, 10, *_decided(case), later)
+            return Judgement(Verdict.SETTLED, 10, (*_decided(case), later))
         if t.resource_manager != KAFKA:
             fact = f"no {t.resource_manager} that is watched here lists it: its driver, or the pipeline's next start, settles it"
             unseen = branch_evidence.ended(t.branch) if t.branch else Evidence(fact=fact, source=DECISIONS)
-            return _judgement(Verdict.UNKNOWN, 10, *_decided(case), unseen, loses_data=True)
+            return Judgement(Verdict.UNKNOWN, 10, (*_decided(case), unseen), loses_data=True)
         unseen = Evidence(
             fact="the coordinator's record of its end was not seen; a commit order looks at its marker first",
             source=BROKER,
         )
-        return _judgement(Verdict.UNKNOWN, 10, *_decided(case), unseen, may_commit=True, loses_data=True)
+        return Judgement(Verdict.UNKNOWN, 10, (*_decided(case), unseen), may_commit=True, loses_data=True)
     return None
 
 
@@ -219,7 +219,9 @@ def rule_11_abort_decided(case: Case) -> Judgement | None:
     if first is None or first[1].ruling is not Ruling.ABORT or case.overdue_ms < case.limits.commit_overdue_ms:
         return None
     fact = f"decision {first[0]} by {first[1].who} aborts its batch"
-    return _judgement(Verdict.ABORT_IT, 11, Evidence(fact=fact, source=DECISIONS, at_ms=first[1].at_ms), may_abort=True)
+    return Judgement(
+        Verdict.ABORT_IT, 11, (Evidence(fact=fact, source=DECISIONS, at_ms=first[1].at_ms),), may_abort=True
+    )
 
 
 def rule_12_newer_run(case: Case) -> Judgement | None:
@@ -233,7 +235,7 @@ def rule_12_newer_run(case: Case) -> Judgement | None:
     # An abort decision comes first, whatever the order of things is taken for: without its batch it can name nothing.
     may_abort = case.rulable is not None
     assumes = (Assumption.CLOCKS_AGREE,) if by_clocks else ()
-    return _judgement(Verdict.ABORT_IT, 12, _undecided(), started, assumes=assumes, may_abort=may_abort)
+    return Judgement(Verdict.ABORT_IT, 12, (_undecided(), started), assumes=assumes, may_abort=may_abort)
 
 
 def rule_13_driver_silent(case: Case) -> Judgement | None:
@@ -246,8 +248,8 @@ def rule_13_driver_silent(case: Case) -> Judgement | None:
     silent = Evidence(fact=fact, source=EVENTS, at_ms=last)
     # Without its batch no abort decision can name it: the driver could still decide to commit it.
     may_abort = case.rulable is not None
-    return _judgement(
-        Verdict.ABORT_IT, 13, _undecided(), silent, assumes=(Assumption.SILENT_IS_GONE,), may_abort=may_abort
+    return Judgement(
+        Verdict.ABORT_IT, 13, (_undecided(), silent), assumes=(Assumption.SILENT_IS_GONE,), may_abort=may_abort
     )
 
 
@@ -263,12 +265,12 @@ def rule_14_at_risk(case: Case) -> Judgement | None:
     fact = f"a restart takes {p.recovery_length} ({p.recovery_parts})"
     timeout = Evidence(fact="the broker aborts it at its timeout", source=BROKER, at_ms=deadline)
     needs = Evidence(fact=fact, source=CHECKPOINTS)
-    return _judgement(Verdict.AT_RISK, 14, timeout, needs, assumes=(Assumption.RECOVERY_AS_BEFORE,))
+    return Judgement(Verdict.AT_RISK, 14, (timeout, needs), assumes=(Assumption.RECOVERY_AS_BEFORE,))
 
 
 def rule_15_in_progress(case: Case) -> Judgement:
     """Its owner is alive and there is time: leave it alone."""
-    return _judgement(Verdict.IN_PROGRESS, 15, *_sign(case), assumes=(Assumption.OWNER_ENDS_IT,))
+    return Judgement(Verdict.IN_PROGRESS, 15, _sign(case), assumes=(Assumption.OWNER_ENDS_IT,))
 
 
 RULES: tuple[Rule, ...] = (
@@ -291,26 +293,6 @@ RULES: tuple[Rule, ...] = (
     rule_13_driver_silent,
     rule_14_at_risk,
 )
-
-
-def _judgement(
-    verdict: Verdict,
-    rule: int,
-    *rests_on: Evidence,
-    assumes: tuple[Assumption, ...] = (),
-    may_commit: bool = False,
-    may_abort: bool = False,
-    loses_data: bool = False,
-) -> Judgement:
-    return Judgement(
-        verdict=verdict,
-        rule=rule,
-        rests_on=rests_on,
-        assumes=assumes,
-        may_commit=may_commit,
-        may_abort=may_abort,
-        loses_data=loses_data,
-    )
 
 
 def _is_lost(t: TransactionView) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from indoubt.collector.facts.fold import apply
 from indoubt.collector.facts.state import State
@@ -18,12 +18,12 @@ from indoubt.collector.observe.transaction_state_log import TOPIC, record_of
 from indoubt.collector.records.formats import iceberg_events, lifecycle_event_batch
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
-from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkFile
-from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import FlinkBranch, read_function_state
-from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import FlinkCommittable, read_writer_state
-from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
+from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import read_function_state
+from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import read_writer_state
 from indoubt.collector.records.formats.flink_metadata.operator_state import read_elements
 from indoubt.collector.records.formats.flink_metadata.sink_states import read_branches, read_requests
+from indoubt.collector.records.formats.flink_records import Committable
+from indoubt.collector.records.formats.pending_files import PendingFile
 from indoubt.collector.records.formats.transaction_state import (
     BrokerStatus,
     TransactionStateValue,
@@ -62,7 +62,6 @@ ONGOING = TransactionStateValue(
     start_ms=NOW_MS - 1000,
     client_transaction_version=2,
 )
-OPERATOR = FlinkOperator(operator_id="0" * 32, name="", uid="")
 RUN = RunStarted(prefix="ip-count", checkpoint_id="checkpoint-1", run="r", at_ms=NOW_MS - 50_000)
 """The run that the corpus' decisions are of, so that they count."""
 
@@ -175,22 +174,22 @@ def _no_file(path: str) -> io.BytesIO:
 
 def flink_operator_state(data: bytes) -> None:
     """Read the element that begins at the offset in the first two bytes of the operator states behind them."""
-    readers = (
-        (lambda *given: [each.found for each in read_requests(*given)], True),
-        (lambda *given: [read_writer_state(*given)], True),
-        (lambda *given: read_branches(*given) or [], True),
+    readers: tuple[tuple[Callable[[BigEndianReader], Iterable[object]], bool], ...] = (
+        (lambda element: [each.found for each in read_requests(element)], True),
+        (lambda element: [read_writer_state(element)], True),
+        (lambda element: read_branches(element) or [], True),
         (read_function_state, False),
     )
     for read, have_lengths in readers:
         state = BigEndianReader(data, "a state", min(2, len(data)))
         try:
             for element in read_elements(state, [int.from_bytes(data[:2], "big")], have_lengths=have_lengths):
-                for found in read(element, OPERATOR):
-                    if isinstance(found, FlinkCommittable):
+                for found in read(element):
+                    if isinstance(found, Committable):
                         _is_committable(found)
-                    elif isinstance(found, FlinkBranch):
+                    elif isinstance(found, XaXid):
                         _is_branch(found)
-                    elif isinstance(found, FlinkFile):
+                    elif isinstance(found, PendingFile):
                         _is_file(found)
         except MalformedRecord:
             continue
@@ -208,21 +207,20 @@ def iceberg_control_event(data: bytes) -> None:
     assert f"{event.at_ms + event.rows} {event.commit} {event.group} {event.table}".encode()
 
 
-def _is_committable(committable: FlinkCommittable) -> None:
-    assert committable.transactional_id.encode()
+def _is_committable(committable: Committable) -> None:
+    assert committable.transaction.encode()
     assert 0 <= committable.producer_id < 2**63
     assert 0 <= committable.producer_epoch < 2**15
 
 
-def _is_file(written: FlinkFile) -> None:
-    assert written.file.target.encode("utf-8", "surrogatepass")
-    assert written.file.size is None or written.file.size >= 0
-    assert not (written.file.temporary and written.file.upload)
-    assert written.file.commit is None or written.file.commit.manifests
+def _is_file(file: PendingFile) -> None:
+    assert file.target.encode("utf-8", "surrogatepass")
+    assert file.size is None or file.size >= 0
+    assert not (file.temporary and file.upload)
+    assert file.commit is None or file.commit.manifests
 
 
-def _is_branch(branch: FlinkBranch) -> None:
-    xid = branch.xid
+def _is_branch(xid: XaXid) -> None:
     assert XaXid.parse(xid.literal) == xid
     assert as_listed(as_listed(xid)) == as_listed(xid)
     assert owner_of(MYSQL.name, str(xid)) == xid_owner(xid.format_id, xid.gtrid, xid.bqual)

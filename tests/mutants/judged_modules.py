@@ -17,8 +17,7 @@ FLINK_COMMITS = (
     f"{VERDICTS}/test_flink_branches.py",
     f"{VERDICTS}/test_flink_stores.py",
     f"{VERDICTS}/test_flink_files.py",
-    f"{VERDICTS}/test_flink_iceberg.py",
-    f"{VERDICTS}/test_flink_paimon.py",
+    f"{VERDICTS}/test_flink_tables.py",
     f"{VERDICTS}/test_flink_histories.py",
 )
 LOSSES = (
@@ -60,7 +59,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
         f"{VERDICTS}/test_read_process_write.py",
         f"{VERDICTS}/test_young_transactions.py",
         f"{VERDICTS}/test_flink_commits.py",
-        f"{VERDICTS}/test_flink_paimon.py",
+        f"{VERDICTS}/test_flink_tables.py",
     ),
     "collector/records/paimon_snapshots.py": ("tests/unit/collector/records/test_paimon_snapshots.py",),
     "collector/records/flink_stores.py": (f"{VERDICTS}/test_flink_stores.py",),

@@ -141,7 +141,6 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
             "rule_27_job_runs", "case.listings or not runs or case.job is None -> case.listings or not runs", TYPED
         ),
         NotCounted("rule_23_completed", "*", TEXT, within="if case.is_branch and case.may_run*"),
-        NotCounted("*", "*", "wording: the source of an evidence", within="REST = *"),
     ),
     "collector/verdicts/young_transactions.py": (
         # What is young has a broker.

@@ -29,8 +29,8 @@ def read_avro_record(encoded: BigEndianReader) -> AvroRecord:
     """Return the one record that follows, with nothing behind it. Raises MalformedRecord."""
     # Values may take no bytes: what a schema asks for is bounded by what is there.
     budget = encoded.left
-    at = encoded.skip(2, "the magic number")
-    if encoded.data[at : at + 2] != _MAGIC:
+    at = encoded.at
+    if encoded.raw(2, "the magic number") != _MAGIC:
         raise encoded.error("this is no record of Iceberg", at)
     at = encoded.at
     try:
@@ -47,7 +47,7 @@ def read_avro_record(encoded: BigEndianReader) -> AvroRecord:
 def read_blocks(data: bytes, source: str) -> bytes:
     """Return all blocks of a file, decompressed. Raises UnknownVersion for a codec but zstandard, MalformedRecord."""
     reader = BigEndianReader(data, source)
-    if reader.data[reader.skip(4, "the magic number") : reader.at] != _FILE_MAGIC:
+    if reader.raw(4, "the magic number") != _FILE_MAGIC:
         raise reader.error("this is no file of Avro's", 0)
     codec = b"null"
     while count := _varint(reader, "how many properties follow"):
@@ -79,9 +79,9 @@ class _Values:
         self._readers: dict[str, Callable[[Any], Any]] = {
             "int": lambda _: self._number("a number"),
             "long": lambda _: self._number("a number"),
-            "string": lambda _: self._text(),
-            "bytes": lambda _: self._bytes(self._number("the size of bytes")),
-            "fixed": lambda schema: self._bytes(self._size_of(schema)),
+            "string": lambda _: encoded.text(self._number("the size of a text")),
+            "bytes": lambda _: encoded.raw(self._number("the size of bytes"), "bytes"),
+            "fixed": lambda schema: encoded.raw(self._size_of(schema), "bytes"),
             "record": self._record,
             "array": self._array,
         }
@@ -108,7 +108,7 @@ class _Values:
             return self._readers[kind](schema)
         if isinstance(kind, str) and kind in _FIXED:
             # No caller asks for these: they are passed over, but for null.
-            return self._bytes(_FIXED[kind]) if _FIXED[kind] else None
+            return self._encoded.raw(_FIXED[kind], "bytes") if _FIXED[kind] else None
         if isinstance(kind, str) and (named := self._named.get(kind.rpartition(".")[2])) is not None and kind == schema:
             return self.read(named)
         if isinstance(kind, (dict, list)):
@@ -134,17 +134,6 @@ class _Values:
 
     def _number(self, field: str) -> int:
         return _varint(self._encoded, field)
-
-    def _bytes(self, size: int) -> bytes:
-        at = self._encoded.skip(size, "bytes")
-        return self._encoded.data[at : at + size]
-
-    def _text(self) -> str:
-        raw = self._bytes(self._number("the size of a text"))
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            raise self._encoded.error("a text is not UTF-8", self._encoded.at - len(raw)) from None
 
     def _size_of(self, schema: Any) -> int:
         size = schema.get("size") if isinstance(schema, dict) else None
@@ -188,8 +177,7 @@ def _key(field: dict[str, Any]) -> int | str:
 
 
 def _bytes(reader: BigEndianReader, field: str) -> bytes:
-    at = reader.skip(_varint(reader, f"the size of {field}"), field)
-    return reader.data[at : reader.at]
+    return reader.raw(_varint(reader, f"the size of {field}"), field)
 
 
 def _decompressed(block: bytes, source: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Reads what Java's DataOutputStream wrote, and never beyond the end of the bytes."""
+"""Reads what Java's DataOutputStream wrote, and little-endian numbers among it; never beyond the end of the bytes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import struct
 from indoubt.lifecycle.errors import MalformedRecord
 
 _INT16, _UINT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">H"), struct.Struct(">i"), struct.Struct(">q")
+_LITTLE_INT32, _LITTLE_INT64 = struct.Struct("<i"), struct.Struct("<q")
 
 
 class BigEndianReader:
@@ -41,11 +42,37 @@ class BigEndianReader:
         """Return a signed number of 8 bytes."""
         return int(_INT64.unpack_from(self.data, self.skip(8, field))[0])
 
+    def little_int32(self, field: str) -> int:
+        """Return a signed number of 4 bytes, the lowest first."""
+        return int(_LITTLE_INT32.unpack_from(self.data, self.skip(4, field))[0])
+
+    def little_int64(self, field: str) -> int:
+        """Return a signed number of 8 bytes, the lowest first."""
+        return int(_LITTLE_INT64.unpack_from(self.data, self.skip(8, field))[0])
+
+    def raw(self, size: int, field: str) -> bytes:
+        """Return ``size`` bytes."""
+        at = self.skip(size, field)
+        return self.data[at : self.at]
+
+    @property
+    def rest(self) -> bytes:
+        """Return the bytes up to the end, and pass over none."""
+        return self.data[self.at : self.end]
+
+    def text(self, size: int) -> str:
+        """Return a text in UTF-8 of ``size`` bytes."""
+        raw = self.raw(size, "a text")
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise self.error("a text is not UTF-8", self.at - size) from None
+
     def utf(self, field: str) -> str:
         """Return a string in modified UTF-8 behind its length of 2 bytes (DataOutput.writeUTF)."""
         (length,) = _UINT16.unpack_from(self.data, self.skip(2, field))
-        at = self.skip(length, field)
-        raw = self.data[at : at + length]
+        at = self.at
+        raw = self.raw(length, field)
         if raw.isascii():
             return raw.decode()
         try:
@@ -69,6 +96,14 @@ class BigEndianReader:
         if count < 0 or count * least_bytes > self.left:
             raise self.error(f"{field} is {count}, and {self.left} bytes are left", self.at - 4)
         return count
+
+    def again(self) -> BigEndianReader:
+        """Return another reader of what is left."""
+        return BigEndianReader(self.data, self.source, self.at, self.end)
+
+    def sized(self, field: str) -> BigEndianReader:
+        """Pass over as many bytes as the number before them (int32) says, and return a reader of them."""
+        return self.part(self.int32(f"the size of {field}"), field)
 
     def part(self, size: int, field: str) -> BigEndianReader:
         """Pass over ``size`` bytes and return a reader of them; its offsets are those of ``data``."""

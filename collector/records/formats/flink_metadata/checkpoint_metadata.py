@@ -5,31 +5,24 @@ A state of more than ``execution.checkpointing.data-inline-threshold`` bytes (20
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import BinaryIO, TypeVar
 
 import pyarrow as pa
 
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.commit_requests import COMMITTER_STATE, WRITER_STATE
-from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkBucket, FlinkFile, read_bucket
+from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkBucket, read_bucket
 from indoubt.collector.records.formats.flink_metadata.iceberg_sink_states import (
     FILES_STATE,
     JOB_STATE,
     joined,
     read_files_committer,
 )
-from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import (
-    FUNCTION_STATE,
-    FlinkBranch,
-    read_function_state,
-)
-from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import (
-    FlinkCommittable,
-    FlinkWriterState,
-    read_writer_state,
-)
+from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import FUNCTION_STATE, read_function_state
+from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import FlinkWriterState, read_writer_state
 from indoubt.collector.records.formats.flink_metadata.metadata_file import (
     FlinkOperator,
     OperatorStates,
@@ -45,8 +38,10 @@ from indoubt.collector.records.formats.flink_metadata.sink_states import (
     read_requests,
 )
 from indoubt.collector.records.formats.flink_metadata.state_handles import StateBytes
-from indoubt.collector.records.formats.flink_records import FlinkKind
+from indoubt.collector.records.formats.flink_records import Committable, FlinkKind
+from indoubt.collector.records.formats.pending_files import PendingFile
 from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.resource_managers.mysql.xa_xid import XaXid
 
 T = TypeVar("T")
 OpenState = Callable[[str], BinaryIO]
@@ -71,8 +66,6 @@ _WANTED = frozenset({COMMITTER_STATE, WRITER_STATE, FUNCTION_STATE, FILES_STATE,
 class UnreadState:
     """A state of a sink that could not be read, and why: its committables are not known."""
 
-    operator: FlinkOperator
-    subtask: int
     state: str
     """The operator state's name, or INPUT_CHANNELS or OUTPUT_CHANNELS: committables on the way, before Flink 1.20.1 and 1.19.2."""
     reason: str
@@ -90,38 +83,28 @@ class AnnouncedCommits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlinkCheckpointMetadata:
-    """What ``_metadata`` says of transactions, operator by operator and subtask by subtask in the order of the file."""
+    """What ``_metadata`` says of transactions, operator by operator and subtask by subtask in the order of the file.
 
-    version: int
-    """Of the file's format."""
+    What it lists Flink commits once it is completed, and again after each restore from it (CommitterOperator). A SAVEPOINT's is
+    not committed at its own completion, but at that of the next checkpoint, or after a restore from it.
+    """
+
     checkpoint_id: int
     kind: FlinkKind | None
     """CHECKPOINT also when it is unaligned. None: format version 3, or a kind that is unknown."""
-    committables: tuple[FlinkCommittable, ...]
+    committables: tuple[Committable, ...]
     """Complete only if ``unread`` has no committer's state and no channels."""
     writer_states: tuple[FlinkWriterState, ...]
     unread: tuple[UnreadState, ...]
     """Sinks of other systems are here too: their states have the same names."""
-    branches: tuple[FlinkBranch, ...] = ()
-    """What the JDBC sinks have prepared: a restore from this checkpoint commits all of it."""
-    files: tuple[FlinkFile, ...] = ()
+    branches: tuple[XaXid, ...] = ()
+    """What the JDBC sinks have prepared."""
+    files: tuple[PendingFile, ...] = ()
     """What the sinks of files and tables have written whole: what is to be made visible at its completion."""
     buckets: tuple[FlinkBucket, ...] = ()
     """Where the file sinks' writers write, and what they go on with."""
     announced: tuple[AnnouncedCommits, ...] = ()
     """By sink, in the order of the file; without sinks whose committer's state could not be read at all."""
-
-    @property
-    def to_commit(self) -> tuple[FlinkCommittable, ...]:
-        """What Flink commits once this checkpoint is completed, and again after each restore from it (CommitterOperator).
-
-        A SAVEPOINT's is not committed at its own completion, but at that of the next checkpoint, or after a restore from it.
-        """
-        return tuple(
-            committable
-            for committable in self.committables
-            if committable.state.is_pending and committable.checkpoint_id <= self.checkpoint_id
-        )
 
 
 def read_checkpoint_metadata(data: bytes, open_state: OpenState) -> FlinkCheckpointMetadata:
@@ -138,7 +121,6 @@ def read_checkpoint_metadata(data: bytes, open_state: OpenState) -> FlinkCheckpo
         states.read(subtask)
     states.leave_out_what_cannot_be_told_apart()
     return FlinkCheckpointMetadata(
-        version=file.version,
         checkpoint_id=file.checkpoint_id,
         kind=file.kind,
         committables=tuple(states.committables),
@@ -158,28 +140,27 @@ class _SinkStates:
         self._data, self._open_state, self._bytes_left = data, open_state, STATE_FILE_LIMIT
         self._checkpoint_id = checkpoint_id
         self._transactions_left = TRANSACTION_LIMIT
-        self.committables: list[FlinkCommittable] = []
-        self.files: list[FlinkFile] = []
+        self.committables: list[Committable] = []
+        self.files: list[PendingFile] = []
         self.buckets: list[FlinkBucket] = []
-        self._counted: dict[tuple[FlinkOperator, SinkKind], int] = {}
+        self._counted: Counter[tuple[FlinkOperator, SinkKind]] = Counter()
         self._commits: set[str] = set()
         self.writer_states: list[FlinkWriterState] = []
-        self._of_functions: list[FlinkBranch] = []
-        self._of_sinks: dict[FlinkOperator, list[FlinkBranch]] = {}
+        self._of_functions: dict[FlinkOperator, list[XaXid]] = {}
+        self._of_sinks: dict[FlinkOperator, list[XaXid]] = {}
         self.unread: list[UnreadState] = []
 
     @property
-    def branches(self) -> tuple[FlinkBranch, ...]:
+    def branches(self) -> tuple[XaXid, ...]:
         """Return what the JDBC sinks have prepared."""
-        return (*self._of_functions, *(branch for branches in self._of_sinks.values() for branch in branches))
+        return tuple(xid for of in (self._of_functions, self._of_sinks) for xids in of.values() for xid in xids)
 
     @property
     def announced(self) -> tuple[AnnouncedCommits, ...]:
         """Return how many commits each sink announces."""
-        counted = dict(self._counted)
-        for branch in self.branches:
-            of_it = (branch.operator, SinkKind.JDBC)
-            counted[of_it] = counted.get(of_it, 0) + 1
+        counted = self._counted.copy()
+        for of in (self._of_functions, self._of_sinks):
+            counted.update({(operator, SinkKind.JDBC): len(xids) for operator, xids in of.items() if xids})
         return tuple(
             AnnouncedCommits(operator=operator, kind=kind, commits=commits)
             for (operator, kind), commits in counted.items()
@@ -197,20 +178,17 @@ class _SinkStates:
                 elif name not in (JOB_STATE, USER_STATE):
                     self._read_state(subtask.operator, name, offsets, states.content)
             except MalformedRecord as error:
-                self._add_unread(subtask, name, str(error))
+                self.unread.append(UnreadState(state=name, reason=str(error)))
         if COMMITTER_STATE in states.offsets and subtask.input_channel_states:
-            self._add_unread(subtask, INPUT_CHANNELS, ON_THE_WAY)
+            self.unread.append(UnreadState(state=INPUT_CHANNELS, reason=ON_THE_WAY))
         if WRITER_STATE in states.offsets and subtask.output_channel_states:
-            self._add_unread(subtask, OUTPUT_CHANNELS, ON_THE_WAY)
+            self.unread.append(UnreadState(state=OUTPUT_CHANNELS, reason=ON_THE_WAY))
 
     def leave_out_what_cannot_be_told_apart(self) -> None:
         """Count what several of the newer JDBC sinks have prepared as not read: in one job they make the same xids."""
         if len(self._of_sinks) < 2 or not any(self._of_sinks.values()):
             return
-        self.unread += [
-            UnreadState(operator=operator, subtask=0, state=WRITER_STATE, reason=SAME_XIDS)
-            for operator in self._of_sinks
-        ]
+        self.unread += [UnreadState(state=WRITER_STATE, reason=SAME_XIDS) for _ in self._of_sinks]
         self._of_sinks.clear()
 
     def _read_state(
@@ -221,11 +199,11 @@ class _SinkStates:
             return
         elements = read_elements(self._opened(content), offsets, have_lengths=name != FUNCTION_STATE)
         if name == FUNCTION_STATE:
-            branches = (branch for element in elements for branch in read_function_state(element, operator))
-            self._of_functions += self._within_limit(branches, lambda _: 1)
+            found = self._within_limit(xid for element in elements for xid in read_function_state(element))
+            self._of_functions.setdefault(operator, []).extend(found)
         elif name == COMMITTER_STATE:
-            found = (request for element in elements for request in read_requests(element, operator))
-            self._add_requests(operator, self._within_limit(found, lambda _: 1))
+            requests = (request for element in elements for request in read_requests(element))
+            self._add_requests(operator, self._within_limit(requests))
         else:
             self._read_writers(operator, elements)
 
@@ -234,7 +212,7 @@ class _SinkStates:
         if not states.offsets[FILES_STATE]:
             return
         jobs, pending = self._elements(states, {JOB_STATE: False, FILES_STATE: False})
-        self._add_files(operator, SinkKind.ICEBERG, read_files_committer(jobs, pending, operator))
+        self._add_files(operator, SinkKind.ICEBERG, read_files_committer(jobs, pending, operator.operator_id))
 
     def _read_paimon_committer(self, operator: FlinkOperator, states: OperatorStates) -> None:
         """Add what Paimon's sink announces, or none of it: what is not understood is counted."""
@@ -242,82 +220,72 @@ class _SinkStates:
             return
         self._counted[operator, SinkKind.PAIMON] = len(states.offsets[COMMITTER_STATE])
         users, pending = self._elements(states, {USER_STATE: False, COMMITTER_STATE: True})
-        self._add_files(operator, SinkKind.PAIMON, read_paimon_committer(users, pending, operator, self._checkpoint_id))
+        self._add_files(operator, SinkKind.PAIMON, read_paimon_committer(users, pending, self._checkpoint_id))
 
     def _elements(self, states: OperatorStates, names: Mapping[str, bool]) -> list[Iterator[BigEndianReader]]:
         """Return the elements of several states of a subtask; ``names``: of each, whether its elements have lengths."""
         opened = self._opened(states.content)
         return [
-            read_elements(
-                BigEndianReader(opened.data, opened.source, opened.at, opened.end),
-                states.offsets.get(name, ()),
-                have_lengths=have_lengths,
-            )
+            read_elements(opened.again(), states.offsets.get(name, ()), have_lengths=have_lengths)
             for name, have_lengths in names.items()
         ]
 
-    def _add_files(self, operator: FlinkOperator, kind: SinkKind, files: Iterator[FlinkFile]) -> None:
+    def _add_files(self, operator: FlinkOperator, kind: SinkKind, files: Iterable[PendingFile]) -> None:
         """Add and count all that a sink announces, or none of it."""
-        found = self._within_limit(files, lambda _: 1)
+        found = self._within_limit(files)
         if found:
             self._counted[operator, kind] = len(found)
         else:
             self._counted.pop((operator, kind), None)
-        self.files += found
+        self.files += (replace(file, sink=operator.sink) for file in found)
 
     def _add_requests(self, operator: FlinkOperator, requests: Sequence[ReadRequest]) -> None:
         """Count all requests of a committer, and add what they commit. Raises MalformedRecord where one was not understood."""
         for each in requests:
             is_counted = each.request.is_to_be_committed(self._checkpoint_id) and (each.found or each.why)
             if is_counted and not self._is_known_commit(each):
-                of_it = (operator, each.kind)
-                self._counted[of_it] = self._counted.get(of_it, 0) + 1
+                self._counted[operator, each.kind] += 1
         if why := next((each.why for each in requests if each.why is not None), None):
             raise why
         for each in requests:
-            if isinstance(each.found, FlinkCommittable):
+            if each.found is None or not each.request.is_to_be_committed(self._checkpoint_id):
+                continue
+            if isinstance(each.found, PendingFile):
+                self.files.append(replace(each.found, sink=operator.sink))
+            else:
                 self.committables.append(each.found)
-            elif each.found is not None and each.request.is_to_be_committed(self._checkpoint_id):
-                self.files.append(each.found)
 
     def _is_known_commit(self, each: ReadRequest) -> bool:
         """Say whether an earlier request announces the same commit to an Iceberg table (joined)."""
-        if not isinstance(each.found, FlinkFile) or each.found.file.commit is None:
+        if not isinstance(each.found, PendingFile) or each.found.commit is None:
             return False
-        is_known = each.found.file.target in self._commits
-        self._commits.add(each.found.file.target)
+        is_known = each.found.target in self._commits
+        self._commits.add(each.found.target)
         return is_known
 
     def _read_writers(self, operator: FlinkOperator, elements: Iterator[BigEndianReader]) -> None:
         """Add what writers keep, of the Kafka sink or of the JDBC sink."""
         writers: list[FlinkWriterState] = []
-        branches: list[FlinkBranch] | None = None
+        branches: list[XaXid] | None = None
         for element in elements:
-            if (bucket := read_bucket(element, operator)) is not None:
-                self.buckets += self._within_limit(iter([bucket]), lambda _: 1)
-                continue
-            found = read_branches(element, operator)
-            if found is None:
-                writers += self._within_limit(
-                    iter([read_writer_state(element, operator)]), lambda writer: 1 + len(writer.precommitted)
-                )
+            if (bucket := read_bucket(element)) is not None:
+                self.buckets += self._within_limit([bucket])
+            elif (found := read_branches(element)) is not None:
+                branches = (branches or []) + self._within_limit(found)
             else:
-                branches = (branches or []) + self._within_limit(iter(found), lambda _: 1)
+                writers += self._within_limit([read_writer_state(element)])
         self.writer_states += writers
         if branches is not None:
             self._of_sinks.setdefault(operator, []).extend(branches)
 
-    def _within_limit(self, found: Iterator[T], transactions: Callable[[T], int]) -> list[T]:
+    def _within_limit(self, found: Iterable[T]) -> list[T]:
         kept = []
         for state in found:
-            self._transactions_left -= transactions(state)
+            self._transactions_left -= 1
             if self._transactions_left < 0:
                 raise MalformedRecord(f"the checkpoint has more than {TRANSACTION_LIMIT} transactions")
             kept.append(state)
         return kept
-
-    def _add_unread(self, subtask: Subtask, state: str, reason: str) -> None:
-        self.unread.append(UnreadState(operator=subtask.operator, subtask=subtask.index, state=state, reason=reason))
 
     def _opened(self, content: StateBytes | None) -> BigEndianReader:
         """Return a reader of the operator states. Raises MalformedRecord, also when they cannot be opened."""

@@ -40,8 +40,6 @@ _COMMIT_STATES = frozenset(state.value for state in CommitState)
 class CommitRequest:
     """One commit that a sink announces. ``committable``: its bytes, written by version ``version`` of the sink's serializer."""
 
-    subtask: int | None
-    """Of the writer; None in checkpoints of Flink up to 1.20.0 and 1.19.1."""
     checkpoint_id: int
     """2**63 - 1: written after the last record of a bounded input, before no checkpoint (CommittableMessage.EOI)."""
     state: CommitState
@@ -69,21 +67,18 @@ def read_commit_requests(element: BigEndianReader) -> Iterator[CommitRequest]:
 
 def _of_checkpoint(checkpoint: BigEndianReader, checkpoint_id: int) -> Iterator[CommitRequest]:
     for version, writer in _versioned_list(checkpoint, "a writer's committables", _SUBTASK_VERSIONS):
-        subtask = writer.int32("a writer's subtask") if version >= 1 else None
+        if version >= 1:
+            writer.skip(4, "a writer's subtask")
         for _, request in _versioned_list(writer, "a commit request", _REQUEST_VERSIONS):
             written_by = request.int32("the version of a committable")
-            committable = request.part(request.int32("the size of a committable"), "a committable")
+            committable = request.sized("a committable")
             request.skip(4, "the number of retries")
             state = request.int32("the state of a commit request")
             if state not in _COMMIT_STATES:
                 raise request.error(f"a commit request has the state {state}, which is unknown", request.at - 4)
             request.ends("a commit request")
             yield CommitRequest(
-                subtask=subtask,
-                checkpoint_id=checkpoint_id,
-                state=CommitState(state),
-                version=written_by,
-                committable=committable,
+                checkpoint_id=checkpoint_id, state=CommitState(state), version=written_by, committable=committable
             )
         # Received and failed; before version 2 also those that were handed on.
         writer.skip(8 if version >= 2 else 12, "the numbers of committables")
@@ -98,18 +93,18 @@ def versioned(
     Raises UnknownVersion, MalformedRecord.
     """
     version = _version(reader, field, known)
-    part = reader.part(reader.int32(f"the size of {field}"), field)
+    part = reader.sized(field)
     if is_all:
         reader.ends(field)
     return version, part
 
 
-def require_version(version: int, reader: BigEndianReader, field: str, known: tuple[int, ...]) -> None:
-    """Raise UnknownVersion unless this program knows the version of ``field``, whose bytes ``reader`` has."""
+def require_version(version: int, reader: BigEndianReader, field: str, known: tuple[int, ...], before: int = 8) -> None:
+    """Raise UnknownVersion unless this program knows the version of ``field``, which stands so many bytes before."""
     if version not in known:
-        numbers = " and ".join(map(str, known))
+        numbers, at = " and ".join(map(str, known)), reader.at - before
         raise UnknownVersion(
-            f"{reader.source}, byte {reader.at - 8}: the version of {field} is {version}; this program knows {numbers}"
+            f"{reader.source}, byte {at}: the version of {field} is {version}; this program knows {numbers}"
         )
 
 
@@ -119,14 +114,10 @@ def _versioned_list(
     """Yield the version of all members of a list, and a reader of each."""
     version = _version(reader, field, known)
     for _ in range(reader.count(f"how often there is {field}", 4)):
-        yield version, reader.part(reader.int32(f"the size of {field}"), field)
+        yield version, reader.sized(field)
 
 
 def _version(reader: BigEndianReader, field: str, known: tuple[int, ...]) -> int:
     version = reader.int32(f"the version of {field}")
-    if version not in known:
-        numbers = " and ".join(map(str, known))
-        raise UnknownVersion(
-            f"{reader.source}, byte {reader.at - 4}: the version of {field} is {version}; this program knows {numbers}"
-        )
+    require_version(version, reader, field, known, before=4)
     return version

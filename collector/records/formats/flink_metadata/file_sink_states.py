@@ -8,12 +8,10 @@ file visible is written in its own way: one that is not known leaves only the fi
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.commit_requests import CommitRequest, require_version, versioned
-from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
 from indoubt.collector.records.formats.pending_files import PendingFile
 from indoubt.lifecycle.errors import MalformedRecord
 
@@ -23,18 +21,7 @@ _LOCAL_MAGIC, _HADOOP_MAGIC, _S3_MAGIC = 0x1E744B57, 0xD7436C5E, 0x98761432
 _COMMITTABLE_VERSIONS, _PENDING_VERSIONS, _RECOVERABLE_VERSIONS = (1, 2), (1, 2), (1,)
 _WRITER_VERSIONS, _NAME_VERSIONS = (1, 2, 3), (1,)
 _WITHOUT_PENDING = 3
-_LITTLE_INT32, _LITTLE_INT64 = struct.Struct("<i"), struct.Struct("<q")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FlinkFile:
-    """A file that Flink makes visible once the checkpoint ``checkpoint_id`` or a later one is completed."""
-
-    operator: FlinkOperator
-    """The sink's committer."""
-    subtask: int | None
-    checkpoint_id: int
-    file: PendingFile
+_LEAST_PART_BYTES = 8
 
 
 def is_file_committable(request: CommitRequest) -> bool:
@@ -46,21 +33,19 @@ def is_file_committable(request: CommitRequest) -> bool:
 class FlinkBucket:
     """What one writer of a FileSink goes on with after a restore. It commits none of it."""
 
-    operator: FlinkOperator
     directory: str
     """A path or URI (plain_name)."""
     in_progress: str | None
     """The temporary name, or the id of the upload, of the file that it goes on with; empty: none; None: not understood."""
 
 
-def read_bucket(element: BigEndianReader, operator: FlinkOperator) -> FlinkBucket | None:
+def read_bucket(element: BigEndianReader) -> FlinkBucket | None:
     """Return what one element of the writer's state goes on with where a writer of the FileSink wrote it, else None.
 
     Raises MalformedRecord.
     """
-    begin = BigEndianReader(element.data, element.source, element.at, element.end)
     try:
-        version, state = versioned(begin, "the writer's state", _WRITER_VERSIONS)
+        version, state = versioned(element.again(), "the writer's state", _WRITER_VERSIONS)
     except MalformedRecord:
         return None
     if not _begins_with(state, _BUCKET_MAGIC):
@@ -77,7 +62,7 @@ def read_bucket(element: BigEndianReader, operator: FlinkOperator) -> FlinkBucke
         in_progress = None
     else:
         state.ends("the writer's state")
-    return FlinkBucket(operator=operator, directory=directory.rstrip("/"), in_progress=in_progress)
+    return FlinkBucket(directory=directory.rstrip("/"), in_progress=in_progress)
 
 
 def _in_progress(version: int, progress: BigEndianReader, directory: str) -> str | None:
@@ -88,7 +73,7 @@ def _in_progress(version: int, progress: BigEndianReader, directory: str) -> str
     if version >= 2 and progress.int8("whether a file in progress has a name"):
         target = plain_name(progress.utf("a file's name"))
     written_by = progress.int32("the version of how a file goes on")
-    recoverable = progress.part(progress.int32("the size of how a file goes on"), "how a file goes on")
+    recoverable = progress.sized("how a file goes on")
     if written_by not in _RECOVERABLE_VERSIONS:
         return None
     if _begins_with_little(recoverable, _LOCAL_MAGIC) or _begins_with_little(recoverable, _HADOOP_MAGIC):
@@ -97,13 +82,13 @@ def _in_progress(version: int, progress: BigEndianReader, directory: str) -> str
         return None
     if _begins_with_little(recoverable, _S3_MAGIC):
         recoverable.skip(4, "the magic number")
-        _text(recoverable, _little_int32(recoverable, "the size of an object's name"))
-        return _text(recoverable, _little_int32(recoverable, "the size of an upload's id"))
+        _text(recoverable, "an object's name")
+        return _text(recoverable, "an upload's id")
     recoverable.utf("an object's name")
     return recoverable.utf("an upload's id")
 
 
-def read_file(request: CommitRequest, operator: FlinkOperator) -> FlinkFile | None:
+def read_file(request: CommitRequest) -> PendingFile | None:
     """Return the file of a request; None: it only cleans up. Raises UnknownVersion, MalformedRecord."""
     committable = request.committable
     require_version(request.version, committable, "a file sink's committable", _COMMITTABLE_VERSIONS)
@@ -122,8 +107,7 @@ def read_file(request: CommitRequest, operator: FlinkOperator) -> FlinkFile | No
     committable.ends("a file sink's committable")
     if pending is None:
         return None
-    file = _pending(*pending)
-    return FlinkFile(operator=operator, subtask=request.subtask, checkpoint_id=request.checkpoint_id, file=file)
+    return replace(_pending(*pending), checkpoint_id=request.checkpoint_id)
 
 
 def _pending(version: int, pending: BigEndianReader) -> PendingFile:
@@ -135,7 +119,7 @@ def _pending(version: int, pending: BigEndianReader) -> PendingFile:
         name = pending.utf("a pending file's name") if pending.int8("whether a pending file has a name") else ""
         size = pending.int64("a pending file's size")
     written_by = pending.int32("the version of what makes a file visible")
-    recoverable = pending.part(pending.int32("the size of what makes a file visible"), "what makes a file visible")
+    recoverable = pending.sized("what makes a file visible")
     pending.ends("a pending file")
     target = plain_name(name)
     return _recovered(written_by, recoverable, target) or _named(target, size, pending)
@@ -171,9 +155,9 @@ def _recovered(version: int, recoverable: BigEndianReader, target: str) -> Pendi
 def _renamed(recoverable: BigEndianReader) -> PendingFile:
     """Read LocalRecoverable or HadoopFsRecoverable: the same, but for their first bytes."""
     recoverable.skip(4, "the magic number")
-    size = _little_int64(recoverable, "a file's size")
-    target_size, temporary_size = (_little_int32(recoverable, "the size of a file's name") for _ in range(2))
-    target, temporary = _text(recoverable, target_size), _text(recoverable, temporary_size)
+    size = recoverable.little_int64("a file's size")
+    target_size, temporary_size = (recoverable.little_int32("the size of a file's name") for _ in range(2))
+    target, temporary = recoverable.text(target_size), recoverable.text(temporary_size)
     recoverable.ends("what makes a file visible")
     if size < 0 or not target or not temporary:
         raise recoverable.error("a file without a size or a name is no pending one", recoverable.at)
@@ -183,14 +167,15 @@ def _renamed(recoverable: BigEndianReader) -> PendingFile:
 def _uploaded(recoverable: BigEndianReader, target: str) -> PendingFile:
     """Read S3Recoverable, whose object name has no bucket."""
     recoverable.skip(4, "the magic number")
-    key = _text(recoverable, _little_int32(recoverable, "the size of an object's name"))
-    upload = _text(recoverable, _little_int32(recoverable, "the size of an upload's id"))
-    parts = []
-    for _ in range(_little_count(recoverable, "the number of parts", 8)):
-        number = _little_int32(recoverable, "a part's number")
-        parts.append((number, _text(recoverable, _little_int32(recoverable, "the size of a part's tag"))))
-    size = _little_int64(recoverable, "the size of all parts")
-    incomplete = _text(recoverable, _little_int32(recoverable, "the size of an incomplete object's name"))
+    key, upload = _text(recoverable, "an object's name"), _text(recoverable, "an upload's id")
+    number = recoverable.little_int32("the number of parts")
+    if number < 0 or number * _LEAST_PART_BYTES > recoverable.left:
+        raise recoverable.error(
+            f"the number of parts is {number}, and {recoverable.left} bytes are left", recoverable.at - 4
+        )
+    parts = [(recoverable.little_int32("a part's number"), _text(recoverable, "a part's tag")) for _ in range(number)]
+    size = recoverable.little_int64("the size of all parts")
+    incomplete = _text(recoverable, "an incomplete object's name")
     recoverable.skip(8, "the size of an incomplete object")
     recoverable.ends("what makes a file visible")
     return _upload(recoverable, target, key, upload, parts, size, incomplete)
@@ -247,31 +232,12 @@ def _part(reader: BigEndianReader, field: str, known: tuple[int, ...]) -> tuple[
 
 
 def _begins_with(reader: BigEndianReader, magic: int) -> bool:
-    return reader.data[reader.at : min(reader.end, reader.at + 4)] == magic.to_bytes(4, "big")
+    return reader.rest[:4] == magic.to_bytes(4, "big")
 
 
 def _begins_with_little(reader: BigEndianReader, magic: int) -> bool:
-    return reader.data[reader.at : min(reader.end, reader.at + 4)] == magic.to_bytes(4, "little")
+    return reader.rest[:4] == magic.to_bytes(4, "little")
 
 
-def _little_int32(reader: BigEndianReader, field: str) -> int:
-    return int(_LITTLE_INT32.unpack_from(reader.data, reader.skip(4, field))[0])
-
-
-def _little_int64(reader: BigEndianReader, field: str) -> int:
-    return int(_LITTLE_INT64.unpack_from(reader.data, reader.skip(8, field))[0])
-
-
-def _little_count(reader: BigEndianReader, field: str, least_bytes: int) -> int:
-    count = _little_int32(reader, field)
-    if count < 0 or count * least_bytes > reader.left:
-        raise reader.error(f"{field} is {count}, and {reader.left} bytes are left", reader.at - 4)
-    return count
-
-
-def _text(reader: BigEndianReader, size: int) -> str:
-    at = reader.skip(size, "a text")
-    try:
-        return reader.data[at : at + size].decode()
-    except UnicodeDecodeError:
-        raise reader.error("a text is not UTF-8", at) from None
+def _text(reader: BigEndianReader, field: str) -> str:
+    return reader.text(reader.little_int32(f"the size of {field}"))

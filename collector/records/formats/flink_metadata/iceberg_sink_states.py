@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from indoubt.collector.records.formats.avro import AvroRecord, read_avro_record
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.commit_requests import CommitRequest, versioned
-from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkFile, plain_name
-from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
+from indoubt.collector.records.formats.flink_metadata.file_sink_states import plain_name
 from indoubt.collector.records.formats.pending_files import IcebergCommit, IcebergManifest, PendingFile
 from indoubt.lifecycle.errors import MalformedRecord
 
@@ -44,23 +43,17 @@ class IcebergCommittable:
 def iceberg_committable(request: CommitRequest) -> IcebergCommittable | None:
     """Return the committable of a request where one of Iceberg's sinks wrote it, in a version that is known, else None."""
     for read in _FORMS.get(request.version, ()):
-        given = request.committable
         try:
-            return read(BigEndianReader(given.data, given.source, given.at, given.end))
+            return read(request.committable.again())
         except MalformedRecord:
             continue
     return None
 
 
-def read_commit(found: IcebergCommittable, request: CommitRequest, operator: FlinkOperator) -> FlinkFile | None:
-    """Return what a committable adds to its table; None: nothing was written. Raises UnknownVersion, MalformedRecord."""
-    return _added(found, operator, request.subtask, request.checkpoint_id)
-
-
 def read_files_committer(
-    jobs: Iterable[BigEndianReader], pending: Iterable[BigEndianReader], operator: FlinkOperator
-) -> Iterator[FlinkFile]:
-    """Yield what FlinkSink's committer is to add, by the elements of JOB_STATE and of FILES_STATE.
+    jobs: Iterable[BigEndianReader], pending: Iterable[BigEndianReader], operator: str
+) -> Iterator[PendingFile]:
+    """Yield what FlinkSink's committer is to add, by the elements of JOB_STATE and of FILES_STATE; ``operator``: its id.
 
     Raises UnknownVersion, MalformedRecord.
     """
@@ -72,26 +65,27 @@ def read_files_committer(
             checkpoint_id = element.int64("a checkpoint's id")
             if element.int8("whether there is nothing"):
                 continue
-            found = IcebergCommittable(
-                job=ids[0], operator=operator.operator_id, checkpoint_id=checkpoint_id, manifests=(_sized(element),)
-            )
-            if (added := _added(found, operator, None, checkpoint_id)) is not None:
+            manifests = (element.sized("manifests"),)
+            found = IcebergCommittable(job=ids[0], operator=operator, checkpoint_id=checkpoint_id, manifests=manifests)
+            if (added := read_commit(found, checkpoint_id)) is not None:
                 yield added
 
 
 def _job(element: BigEndianReader) -> str:
     """Read the id of a job as Flink writes a string: one more than its length, then its characters."""
     size = element.int8("the length of a job's id") - 1
-    at = element.skip(max(size, 0), "a job's id")
-    job = element.data[at : element.at].decode("latin-1")
+    at = element.at
+    job = element.raw(max(size, 0), "a job's id").decode("latin-1")
     if not _ID.fullmatch(job):
         raise element.error("this is no id of a job", at)
     return job
 
 
-def _added(
-    found: IcebergCommittable, operator: FlinkOperator, subtask: int | None, checkpoint_id: int
-) -> FlinkFile | None:
+def read_commit(found: IcebergCommittable, checkpoint_id: int) -> PendingFile | None:
+    """Return what a committable adds to its table; None: nothing was written. Raises UnknownVersion, MalformedRecord.
+
+    ``checkpoint_id``: of the checkpoint that announces it.
+    """
     manifests = tuple(manifest for part in found.manifests if part.left for manifest in _manifests(part))
     if not manifests:
         return None
@@ -103,29 +97,29 @@ def _added(
         table=found.table,
         branch=found.branch,
     )
-    file = PendingFile(target=commit.target, size=None, commit=commit)
-    return FlinkFile(operator=operator, subtask=subtask, checkpoint_id=checkpoint_id, file=file)
+    return PendingFile(target=commit.target, size=None, commit=commit, checkpoint_id=checkpoint_id)
 
 
-def joined(files: Iterable[FlinkFile]) -> tuple[FlinkFile, ...]:
+def joined(files: Iterable[PendingFile]) -> tuple[PendingFile, ...]:
     """Return the files, with one commit of all that Iceberg commits as one: its dynamic sink announced several up to 1.10."""
-    alone: list[FlinkFile] = []
-    commits: dict[str, list[tuple[FlinkFile, IcebergCommit]]] = {}
+    alone: list[PendingFile] = []
+    commits: dict[str, PendingFile] = {}
     for each in files:
-        if each.file.commit is None:
+        known = commits.get(each.target)
+        if each.commit is None:
             alone.append(each)
+        elif known is None or known.commit is None:
+            commits[each.target] = each
         else:
-            commits.setdefault(each.file.target, []).append((each, each.file.commit))
-    for (first, commit), *others in commits.values():
-        manifests = commit.manifests + tuple(manifest for _, other in others for manifest in other.manifests)
-        alone.append(replace(first, file=replace(first.file, commit=replace(commit, manifests=manifests))))
-    return tuple(alone)
+            commit = replace(known.commit, manifests=known.commit.manifests + each.commit.manifests)
+            commits[each.target] = replace(known, commit=commit)
+    return (*alone, *commits.values())
 
 
 def _of_one_table(committable: BigEndianReader, table: str = "", branch: str = "") -> IcebergCommittable:
     """Read IcebergCommittable, or the rest of DynamicCommittable's version 1, which is the same."""
     job, operator, checkpoint_id = _whose(committable)
-    manifests = (_sized(committable),)
+    manifests = (committable.sized("manifests"),)
     committable.ends("a committable")
     return IcebergCommittable(
         job=job, operator=operator, checkpoint_id=checkpoint_id, manifests=manifests, table=table, branch=branch
@@ -145,7 +139,9 @@ def _of_a_table(committable: BigEndianReader) -> IcebergCommittable:
     """Read version 2 of DynamicCommittable."""
     table, branch = _table(committable)
     job, operator, checkpoint_id = _whose(committable)
-    manifests = tuple(_sized(committable) for _ in range(committable.count("how many manifests there are", 4)))
+    manifests = tuple(
+        committable.sized("manifests") for _ in range(committable.count("how many manifests there are", 4))
+    )
     committable.ends("a committable")
     return IcebergCommittable(
         job=job, operator=operator, checkpoint_id=checkpoint_id, manifests=manifests, table=table, branch=branch
@@ -174,16 +170,12 @@ def _whose(committable: BigEndianReader) -> tuple[str, str, int]:
     return job, operator, checkpoint_id
 
 
-def _sized(reader: BigEndianReader) -> BigEndianReader:
-    return reader.part(reader.int32("the size of manifests"), "manifests")
-
-
 def _manifests(part: BigEndianReader) -> list[IcebergManifest]:
     """Return the manifests that DeltaManifests names: one of data, one of deletes, either of them or none."""
     version, delta = versioned(part, "the manifests", _MANIFESTS_VERSIONS)
     if version == 1:
         return [_manifest(delta)]
-    found = [_manifest(encoded) for encoded in (_sized(delta), _sized(delta)) if encoded.left]
+    found = [_manifest(encoded) for encoded in (delta.sized("manifests"), delta.sized("manifests")) if encoded.left]
     for _ in range(delta.count("how many files deletes refer to", 2)):
         delta.utf("a file that deletes refer to")
     delta.ends("the manifests")

@@ -24,6 +24,10 @@ _MAGIC, _MASTER_STATE_MAGIC = 0x4960672D, 0xC96B1696
 _LEAST_OPERATOR_BYTES, _LEAST_CHANNEL_BYTES = 29, 18
 _MODES = 3
 """SPLIT_DISTRIBUTE, UNION, BROADCAST (OperatorStateHandle.Mode)."""
+_OPERATORS_OF_SINKS = (": Committer", ": Writer", "-IcebergFilesCommitter")
+"""What Flink, or Iceberg's FlinkSink, puts behind a sink's name."""
+_PAIMON_COMMITTER = "Global Committer : "
+"""What Paimon's sink puts before its table's name."""
 ELEMENT_LIMIT = 100_000
 """Elements of the wanted states in one file at most: a sink has two in each of its subtasks, of which there are at most 32,768."""
 
@@ -39,12 +43,19 @@ class _Channel(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlinkOperator:
-    """One operator of the job. ``name`` and ``uid`` are empty where they were not set, and before version 5."""
+    """One operator of the job. ``name`` is empty where it was not set, and before version 5."""
 
     operator_id: str
     """32 hex digits, as Flink prints an OperatorID."""
     name: str
-    uid: str
+
+    @property
+    def sink(self) -> str:
+        """Return what the job calls the sink that it is part of."""
+        for suffix in _OPERATORS_OF_SINKS:
+            if self.name.endswith(suffix):
+                return self.name.removesuffix(suffix)
+        return self.name.removeprefix(_PAIMON_COMMITTER) or f"operator {self.operator_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +72,6 @@ class Subtask:
     """What one subtask of an operator holds. Channel states are the records and committables on the way (unaligned checkpoints)."""
 
     operator: FlinkOperator
-    index: int
     states: OperatorStates
     input_channel_states: int
     output_channel_states: int
@@ -71,7 +81,6 @@ class Subtask:
 class MetadataFile:
     """The whole file. ``kind`` None: the version has no properties, or they are of a kind that is unknown."""
 
-    version: int
     checkpoint_id: int
     kind: FlinkKind | None
     subtasks: tuple[Subtask, ...]
@@ -104,12 +113,7 @@ def read_structure(data: bytes, wanted: frozenset[str]) -> MetadataFile:
     kind = read_kind(reader) if version >= _WITH_PROPERTIES else None
     if version < _WITH_PROPERTIES:
         reader.ends("the file")
-    return MetadataFile(
-        version=version,
-        checkpoint_id=checkpoint_id,
-        kind=kind,
-        subtasks=tuple(subtasks),
-    )
+    return MetadataFile(checkpoint_id=checkpoint_id, kind=kind, subtasks=tuple(subtasks))
 
 
 class _Structure:
@@ -122,15 +126,10 @@ class _Structure:
 
     def operator(self) -> FlinkOperator:
         """Return the next operator."""
-        reader, name, uid = self._reader, "", ""
+        reader, name = self._reader, ""
         if self._version >= _WITH_NAMES:
-            name, uid = reader.utf("an operator's name"), reader.utf("an operator's uid")
-        at = reader.skip(16, "an operator's id")
-        operator = FlinkOperator(
-            operator_id=reader.data[at : at + 16].hex(),
-            name=name,
-            uid=uid,
-        )
+            name, _ = reader.utf("an operator's name"), reader.utf("an operator's uid")
+        operator = FlinkOperator(operator_id=reader.raw(16, "an operator's id").hex(), name=name)
         reader.skip(8, "an operator's parallelism and its maximum")
         self._handles.stream()  # the coordinator's state
         return operator
@@ -143,10 +142,10 @@ class _Structure:
             raise reader.error(f"the number of subtasks is {number}, and {reader.left} bytes are left", reader.at - 4)
         for _ in range(number):  # negative: every subtask is finished
             index = reader.int32("a subtask's index")
-            if index >= 0 and (subtask := self._subtask(operator, index)):  # negative: this subtask is finished
+            if index >= 0 and (subtask := self._subtask(operator)):  # negative: this subtask is finished
                 yield subtask
 
-    def _subtask(self, operator: FlinkOperator, index: int) -> Subtask | None:
+    def _subtask(self, operator: FlinkOperator) -> Subtask | None:
         reader = self._reader
         managed = self._operator_states() if reader.int32("whether there is operator state") else None
         if reader.int32("whether there is raw operator state"):
@@ -160,7 +159,6 @@ class _Structure:
             return None
         return Subtask(
             operator=operator,
-            index=index,
             states=managed,
             input_channel_states=inputs,
             output_channel_states=outputs,

@@ -55,7 +55,7 @@ def read_elements(
         elif is_compressed:
             yield _decompressed(reader)
         else:
-            yield reader.part(reader.int32("the size of an element"), "an element")
+            yield reader.sized("an element")
 
 
 def _decompressed(reader: BigEndianReader) -> BigEndianReader:
@@ -75,14 +75,13 @@ def _chunk(reader: BigEndianReader) -> bytes:
     """Return the uncompressed bytes of the next chunk; none for a chunk that holds no data."""
     begin = reader.at
     kind = reader.int8("a chunk's kind")
-    at = reader.skip(3, "a chunk's size")
-    body = reader.part(int.from_bytes(reader.data[at : at + 3], "little"), "a chunk")
+    body = reader.part(int.from_bytes(reader.raw(3, "a chunk's size"), "little"), "a chunk")
     if kind >= _FIRST_SKIPPABLE:
         return b""
     if kind not in (_COMPRESSED, _PLAIN):
         raise reader.error(f"a chunk has the kind {kind}, which is unknown", begin)
     body.skip(_CHECKSUM_BYTES, "a chunk's checksum")  # Flink does not verify it either
-    raw = body.data[body.at : body.end]
+    raw = body.rest
     if kind == _PLAIN:
         return raw
     size = _uncompressed_size(body)

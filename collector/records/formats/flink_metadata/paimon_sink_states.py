@@ -7,13 +7,10 @@ committer keeps its commits under the same name; that of its commit user stands 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator
 
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.commit_requests import require_version, versioned
-from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkFile
-from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
 from indoubt.collector.records.formats.pending_files import PaimonCommit, PendingFile
 
 USER_STATE = "commit_user_state"
@@ -24,12 +21,11 @@ _LISTS = 10
 """Of a message: files that are new, deleted, changelogs, indexes; the same of compaction. New files are the first."""
 _ROW_HEAD, _NAME, _ROWS = 8, 0, 2
 """Bytes before the fields of a row of at most 56 fields; places of two fields of DataFileMeta."""
-_LITTLE_INT64 = struct.Struct("<q")
 
 
 def read_paimon_committer(
-    users: Iterable[BigEndianReader], pending: Iterable[BigEndianReader], operator: FlinkOperator, checkpoint_id: int
-) -> Iterator[FlinkFile]:
+    users: Iterable[BigEndianReader], pending: Iterable[BigEndianReader], checkpoint_id: int
+) -> Iterator[PendingFile]:
     """Yield what a committer is to add, by the elements of USER_STATE and of its own state; nothing of a commit without new files.
 
     ``checkpoint_id``: of the checkpoint that lists it. Raises UnknownVersion, MalformedRecord.
@@ -40,19 +36,15 @@ def read_paimon_committer(
             raise element.error(f"there are {len(names)} commit users, not one", element.at)
         commit = _commit(names[0], element)
         if commit is not None:
-            yield FlinkFile(
-                operator=operator,
-                subtask=None,
-                checkpoint_id=min(commit.identifier, checkpoint_id),
-                file=PendingFile(target=commit.target, size=None, paimon=commit),
-            )
+            first = min(commit.identifier, checkpoint_id)
+            yield PendingFile(target=commit.target, size=None, paimon=commit, checkpoint_id=first)
 
 
 def _user(element: BigEndianReader) -> str:
     """Read a string as Flink writes it: one more than its length, then its characters, of ASCII one byte each."""
     size = element.int8("the length of a commit user") - 1
-    at = element.skip(max(size, 0), "a commit user")
-    raw = element.data[at : element.at]
+    at = element.at
+    raw = element.raw(max(size, 0), "a commit user")
     if not raw or not raw.isascii() or size >= 0x7F:
         raise element.error("this is no commit user of 1 to 126 ASCII characters", at)
     return raw.decode()
@@ -85,18 +77,14 @@ def _commit(user: str, element: BigEndianReader) -> PaimonCommit | None:
 
 def _added(message: BigEndianReader) -> list[tuple[str, int]]:
     """Return path (PaimonCommit.first_file) and rows of each file that a message adds."""
-    partition = _sized(message, "a partition")
+    partition = message.sized("a partition")
     has_partition = partition.int32("how many fields a partition has") > 0
     bucket = message.int32("a bucket's number")
     if message.int8("whether the number of buckets is told"):
         message.skip(4, "the number of buckets")
-    lists = [[_sized(message, "a file") for _ in range(message.count("the number of files", 4))] for _ in range(_LISTS)]
+    lists = [[message.sized("a file") for _ in range(message.count("the number of files", 4))] for _ in range(_LISTS)]
     directory = "" if has_partition or bucket < 0 else f"bucket-{bucket}/"
     return [(f"{directory}{_name(row)}", _field(row, _ROWS)) for row in lists[0]]
-
-
-def _sized(reader: BigEndianReader, field: str) -> BigEndianReader:
-    return reader.part(reader.int32(f"the size of {field}"), field)
 
 
 def _field(row: BigEndianReader, place: int) -> int:
@@ -104,7 +92,7 @@ def _field(row: BigEndianReader, place: int) -> int:
     at = _ROW_HEAD + 8 * place
     if at + 8 > row.left:
         raise row.error(f"a file's description has {row.left} bytes", row.at)
-    value = int(_LITTLE_INT64.unpack_from(row.data, row.at + at)[0])
+    value = BigEndianReader(row.data, row.source, row.at + at, row.end).little_int64("a field")
     if value < 0:
         raise row.error(f"field {place} of a file's description is {value}", row.at + at)
     return value

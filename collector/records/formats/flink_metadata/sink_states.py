@@ -12,17 +12,18 @@ from indoubt.collector.records.formats.flink_metadata.commit_requests import (
     read_commit_requests,
     versioned,
 )
-from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkFile, is_file_committable, read_file
+from indoubt.collector.records.formats.flink_metadata.file_sink_states import is_file_committable, read_file
 from indoubt.collector.records.formats.flink_metadata.iceberg_sink_states import iceberg_committable, read_commit
 from indoubt.collector.records.formats.flink_metadata.jdbc_sink_states import (
     WRITER_VERSION,
-    FlinkBranch,
     is_jdbc_committable,
     read_jdbc_writer_state,
 )
-from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import FlinkCommittable, read_kafka_committable
-from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
+from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import read_kafka_committable
+from indoubt.collector.records.formats.flink_records import Committable
+from indoubt.collector.records.formats.pending_files import PendingFile
 from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.resource_managers.mysql.xa_xid import XaXid
 
 _JDBC_VERSION = 1
 
@@ -48,11 +49,11 @@ class ReadRequest:
 
     request: CommitRequest
     kind: SinkKind
-    found: FlinkCommittable | FlinkFile | None = None
+    found: Committable | PendingFile | None = None
     why: MalformedRecord | None = None
 
 
-def read_requests(element: BigEndianReader, operator: FlinkOperator) -> Iterator[ReadRequest]:
+def read_requests(element: BigEndianReader) -> Iterator[ReadRequest]:
     """Yield the requests in one element of a committer's state. Raises UnknownVersion, MalformedRecord of its own form."""
     for request in read_commit_requests(element):
         if request.version == _JDBC_VERSION and is_jdbc_committable(request.committable):
@@ -60,27 +61,26 @@ def read_requests(element: BigEndianReader, operator: FlinkOperator) -> Iterator
             yield ReadRequest(request=request, kind=SinkKind.JDBC)
             continue
         kind, why = SinkKind.UNKNOWN, None
-        found: FlinkCommittable | FlinkFile | None = None
+        found: Committable | PendingFile | None = None
         try:
             if is_file_committable(request):
                 kind = SinkKind.FILES
-                found = read_file(request, operator)
+                found = read_file(request)
             elif (commit := iceberg_committable(request)) is not None:
                 kind = SinkKind.ICEBERG
-                found = read_commit(commit, request, operator)
+                found = read_commit(commit, request.checkpoint_id)
             else:
-                found = read_kafka_committable(request, operator)
+                found = read_kafka_committable(request)
                 kind = SinkKind.KAFKA
         except MalformedRecord as error:
             why = error
         yield ReadRequest(request=request, kind=kind, found=found, why=why)
 
 
-def read_branches(element: BigEndianReader, operator: FlinkOperator) -> list[FlinkBranch] | None:
+def read_branches(element: BigEndianReader) -> list[XaXid] | None:
     """Return what one element of the writer's state lists as prepared when it is JdbcSink's, else None."""
-    state = BigEndianReader(element.data, element.source, element.at, element.end)
     try:
-        _, part = versioned(state, "the writer's state", (WRITER_VERSION,))
-        return list(read_jdbc_writer_state(part, operator))
+        _, part = versioned(element.again(), "the writer's state", (WRITER_VERSION,))
+        return list(read_jdbc_writer_state(part))
     except MalformedRecord:
         return None

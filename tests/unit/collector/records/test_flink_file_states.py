@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,6 @@ from indoubt.collector.records.formats.flink_metadata.file_sink_states import (
     read_bucket,
     read_file,
 )
-from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
 from indoubt.collector.records.formats.pending_files import PendingFile
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 from tests.unit.collector.records.flink_metadata_recordings import RECORDED, read, read_damaged
@@ -24,7 +24,6 @@ from tests.unit.collector.records.flink_metadata_recordings import RECORDED, rea
 LOCAL = ["1.20-file-sink-pending", "2.3-file-sink-pending"]
 S3 = ["1.20-file-sink-s3", "2.3-file-sink-s3"]
 IN_PROGRESS = ["2.3-file-sink-in-progress", "2.3-file-sink-in-progress-s3"]
-OPERATOR = FlinkOperator(operator_id="0" * 32, name="files: Committer", uid="files")
 TARGET = "file:/files/part-1"
 RENAMED = PendingFile(target="/files/part-1", size=9, temporary="/files/.part-1.inprogress.1")
 UPLOADED = PendingFile(target="s3://bucket/a/part-1", size=9, upload="up", parts=((1, "tag"),))
@@ -39,20 +38,20 @@ def store(name: str) -> Any:
 @pytest.mark.parametrize("name", LOCAL)
 def test_names_exactly_the_files_that_are_written_and_not_visible(name: str) -> None:
     held = store(name)
-    files = [each.file for each in read(name).files]
+    files = list(read(name).files)
     sizes = {f"{held['directory']}/{row['name']}": row["size"] for row in held["files"]}
     assert {file.temporary: file.size for file in files}.items() <= sizes.items()
     assert not any(file.target in sizes for file in files)
     hidden = [path for path in sizes if ".inprogress." in path]
     later = len(hidden) - len(files)
     assert later in (0, 1), "what was begun after the checkpoint is in none"
-    assert {(each.checkpoint_id, each.subtask) for each in read(name).files} == {(3, 0), (3, 1)}
+    assert [(each.checkpoint_id, each.sink != "") for each in files] == [(3, True), (3, True)]
 
 
 @pytest.mark.parametrize("name", S3)
 def test_names_exactly_the_uploads_that_the_store_holds_unfinished(name: str) -> None:
     held = store(name)
-    files = [each.file for each in read(name).files]
+    files = list(read(name).files)
     uploads = {row["upload"]: row for row in held["uploads"]}
     assert {file.upload for file in files} == uploads.keys()
     for file in files:
@@ -103,7 +102,7 @@ def committable(file: bytes | None, version: int = 2, behind: bytes = b"\0\0") -
     found += (b"\1" + file if file is not None else b"\0") + behind[: 2 if version >= 2 else 1]
     data = bytes(8) + found
     return CommitRequest(
-        subtask=0, checkpoint_id=3, state=CommitState.RECEIVED, version=version,
+        checkpoint_id=3, state=CommitState.RECEIVED, version=version,
         committable=BigEndianReader(data, "a state", 8),
     )  # fmt: skip
 
@@ -111,8 +110,9 @@ def committable(file: bytes | None, version: int = 2, behind: bytes = b"\0\0") -
 def file_of(file: bytes | None, version: int = 2) -> PendingFile | None:
     request = committable(file, version)
     assert is_file_committable(request)
-    found = read_file(request, OPERATOR)
-    return found.file if found is not None else None
+    found = read_file(request)
+    assert found is None or found.checkpoint_id == 3
+    return found and replace(found, checkpoint_id=0)
 
 
 @pytest.mark.parametrize(
@@ -164,14 +164,14 @@ def test_another_version_of_the_committable_is_refused() -> None:
     with pytest.raises(
         UnknownVersion, match="the version of a file sink's committable is 3; this program knows 1 and 2"
     ):
-        read_file(request, OPERATOR)
+        read_file(request)
 
 
 def bucket(in_progress: bytes | None = None, *, version: int = 3, directory: str = "file:/files") -> FlinkBucket | None:
     """Return what is read of a writer's state (FileWriterBucketState)."""
     state = struct.pack(">I", 0x1E764B79) + versioned(1, struct.pack(">i", 6) + b"bucket") + utf(directory)
     state += struct.pack(">q", 7) + (b"\1" + in_progress if in_progress is not None else b"\0")
-    return read_bucket(BigEndianReader(versioned(version, state), "a state"), OPERATOR)
+    return read_bucket(BigEndianReader(versioned(version, state), "a state"))
 
 
 def progress(recoverable: bytes, target: str = TARGET, *, version: int = 2, written_by: int = 1) -> bytes:

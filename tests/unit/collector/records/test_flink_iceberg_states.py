@@ -15,13 +15,12 @@ from indoubt.collector.records.formats.flink_metadata.iceberg_sink_states import
     read_commit,
     read_files_committer,
 )
-from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
 from indoubt.collector.records.formats.flink_metadata.sink_states import ReadRequest, SinkKind, read_requests
 from indoubt.collector.records.formats.pending_files import IcebergCommit, IcebergManifest
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 from tests.unit.collector.records.avro_records import fields, number, record, sized, text, utf
 
-OPERATOR = FlinkOperator(operator_id="0" * 32, name="orders: Committer", uid="orders")
+OPERATOR = "0" * 32
 JOB, AGGREGATOR, NUMBER = "0123456789abcdef" * 2, "fedcba9876543210" * 2, 3
 PATH = "file:/w/db/orders/metadata/m.avro"
 MANIFEST = IcebergManifest("/w/db/orders/metadata/m.avro", 7015, 0, 2, 40, holds_deletes=False)
@@ -60,7 +59,7 @@ TABLE = utf("db.orders") + utf("audit")
 
 def request(data: bytes, version: int = 1) -> CommitRequest:
     return CommitRequest(
-        subtask=0, checkpoint_id=NUMBER, state=CommitState.RECEIVED, version=version,
+        checkpoint_id=NUMBER, state=CommitState.RECEIVED, version=version,
         committable=BigEndianReader(bytes(8) + data, "a state", 8),
     )  # fmt: skip
 
@@ -69,13 +68,13 @@ def commit_of(data: bytes, version: int = 1) -> IcebergCommit | None:
     given = request(data, version)
     committable = iceberg_committable(given)
     assert committable is not None
-    found = read_commit(committable, given, OPERATOR)
+    found = read_commit(committable, given.checkpoint_id)
     if found is None:
         return None
-    assert (found.operator, found.subtask, found.checkpoint_id) == (OPERATOR, 0, NUMBER)
-    assert found.file.commit is not None
-    assert found.file.target == found.file.commit.target
-    return found.file.commit
+    assert found.checkpoint_id == NUMBER
+    assert found.commit is not None
+    assert found.target == found.commit.target
+    return found.commit
 
 
 def commit(*manifests: IcebergManifest, table: str = "", branch: str = "") -> IcebergCommit:
@@ -118,12 +117,12 @@ def test_what_is_announced_in_parts_is_one_commit() -> None:
     given = request(TARGET + ADDS)
     committable = iceberg_committable(given)
     assert committable is not None
-    first = read_commit(committable, given, OPERATOR)
+    first = read_commit(committable, given.checkpoint_id)
     assert first is not None
-    other = replace(first, file=replace(first.file, target="/files/part-1", commit=None))
+    other = replace(first, target="/files/part-1", commit=None)
     alone, whole = joined([first, other, first])
     assert alone == other
-    assert whole.file == replace(first.file, commit=commit(MANIFEST, MANIFEST, table="db.orders", branch="audit"))
+    assert whole == replace(first, commit=commit(MANIFEST, MANIFEST, table="db.orders", branch="audit"))
 
 
 @pytest.mark.parametrize(
@@ -193,13 +192,13 @@ def pending(*of: tuple[int, bytes | None]) -> bytes:
 def of_the_older_sink(jobs: list[bytes], maps: list[bytes]) -> list[tuple[int, IcebergCommit | None]]:
     elements = [[BigEndianReader(data, "a state") for data in given] for given in (jobs, maps)]
     found = list(read_files_committer(*elements, OPERATOR))
-    return [(each.checkpoint_id, each.file.commit) for each in found]
+    return [(each.checkpoint_id, each.commit) for each in found]
 
 
 def test_what_the_older_sink_is_to_commit() -> None:
     three = pending((2, delta(manifest())), (3, b""), (4, None), (5, delta()), (6, delta(manifest())))
     later = three + b"what another state has"
-    alone = replace(commit(MANIFEST), operator=OPERATOR.operator_id)
+    alone = replace(commit(MANIFEST), operator=OPERATOR)
     found = [(2, replace(alone, checkpoint_id=2)), (6, replace(alone, checkpoint_id=6))]
     assert of_the_older_sink([job() + b"the next state"], [later]) == found
     assert of_the_older_sink([job()], [pending()]) == []
@@ -230,7 +229,7 @@ def requested(data: bytes, version: int = 1) -> ReadRequest:
     writer = struct.pack(">i", 0) + struct.pack(">ii", 0, 1) + sized(asked) + bytes(8)
     checkpoint = struct.pack(">qi", NUMBER, 1) + struct.pack(">ii", 2, 1) + sized(writer)
     collector = struct.pack(">Iii", 0xB91F252C, 1, 1) + sized(checkpoint)
-    (found,) = read_requests(BigEndianReader(versioned(2, collector), "a state"), OPERATOR)
+    (found,) = read_requests(BigEndianReader(versioned(2, collector), "a state"))
     return found
 
 

@@ -29,7 +29,6 @@ from tests.unit.collector.records.flink_metadata_recordings import RECORDED, met
 
 FUNCTIONS, SINK = ["1.20-jdbc-function-mariadb", "1.20-jdbc-function-postgres"], "1.20-jdbc-sink-postgres"
 UNCOMMITTED = "1.20-jdbc-sink-uncommitted-postgres"
-OPERATOR = FlinkOperator(operator_id="0" * 32, name="sink", uid="sink")
 ID = bytes(range(16)) + struct.pack(">iiqi", 2, 4, 7, 0)
 """TransactionId.serialize: job, subtask 2 of 4, checkpoint 7, no attempts."""
 
@@ -52,7 +51,7 @@ def listed_by_the_database(name: str) -> list[XaXid]:
 def test_names_exactly_the_branches_that_the_database_lists(name: str) -> None:
     checkpoint = read(name)
     assert (checkpoint.checkpoint_id, checkpoint.unread) == (3, ())
-    assert [branch.xid for branch in checkpoint.branches] == listed_by_the_database(name)
+    assert list(checkpoint.branches) == listed_by_the_database(name)
     assert not checkpoint.committables
     assert not checkpoint.writer_states
 
@@ -83,8 +82,7 @@ def writer_state(hanging: list[bytes], prepared: list[bytes], version: int = 2, 
 
 
 def branches(state: bytes) -> list[XaXid] | None:
-    found = read_branches(BigEndianReader(state, "a state"), OPERATOR)
-    return None if found is None else [branch.xid for branch in found]
+    return read_branches(BigEndianReader(state, "a state"))
 
 
 def test_the_newer_sinks_writer_lists_what_it_could_not_commit() -> None:
@@ -123,7 +121,7 @@ def test_what_the_newer_sinks_committer_holds_is_passed_over() -> None:
     writer = struct.pack(">i", 0) + members(0, request) + struct.pack(">ii", 1, 0)
     checkpoint = struct.pack(">qi", 3, 1) + members(2, writer)
     collector = struct.pack(">I", 0xB91F252C) + members(1, checkpoint)
-    (found,) = read_requests(BigEndianReader(versioned(2, collector), "a state"), OPERATOR)
+    (found,) = read_requests(BigEndianReader(versioned(2, collector), "a state"))
     assert (found.kind, found.found, found.why) == (SinkKind.JDBC, None, None)
 
 
@@ -142,11 +140,9 @@ def test_what_two_of_the_newer_sinks_have_prepared_cannot_be_told_apart(
         data += content
         inline = StateBytes(path=None, is_relative=False, at=at, size=len(content))
         states = OperatorStates(offsets={WRITER_STATE: (5,)}, content=inline)
-        operator = FlinkOperator(operator_id=f"{number}" * 32, name="", uid="")
-        subtasks.append(
-            Subtask(operator=operator, index=0, states=states, input_channel_states=0, output_channel_states=0)
-        )
-    file = MetadataFile(version=4, checkpoint_id=3, kind=None, subtasks=tuple(subtasks))
+        operator = FlinkOperator(operator_id=f"{number}" * 32, name="")
+        subtasks.append(Subtask(operator=operator, states=states, input_channel_states=0, output_channel_states=0))
+    file = MetadataFile(checkpoint_id=3, kind=None, subtasks=tuple(subtasks))
     monkeypatch.setattr(checkpoint_metadata, "read_structure", lambda *_: file)
     checkpoint = read_checkpoint_metadata(data, opener(SINK))
     assert (len(checkpoint.branches), len(checkpoint.unread)) == (found, unread)
@@ -164,7 +160,7 @@ def function_state(*prepared: tuple[int, bytes, bytes]) -> bytes:
 
 def read_functions(state: bytes, *offsets: int) -> list[XaXid]:
     elements = read_elements(BigEndianReader(state, "a state"), offsets, have_lengths=False)
-    return [branch.xid for element in elements for branch in read_function_state(element, OPERATOR)]
+    return [xid for element in elements for xid in read_function_state(element)]
 
 
 def test_elements_without_lengths_end_where_the_next_begins() -> None:

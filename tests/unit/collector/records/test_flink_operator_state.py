@@ -11,18 +11,13 @@ import pytest
 
 from indoubt.collector.records.formats.flink_metadata import operator_state
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
-from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import FlinkCheckpointMetadata
 from indoubt.collector.records.formats.flink_metadata.commit_requests import CommitState
-from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import (
-    FlinkCommittable,
-    read_writer_state,
-)
-from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
+from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import read_writer_state
 from indoubt.collector.records.formats.flink_metadata.operator_state import read_elements
 from indoubt.collector.records.formats.flink_metadata.sink_states import read_requests
+from indoubt.collector.records.formats.flink_records import Committable
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 
-OPERATOR = FlinkOperator(operator_id="0" * 32, name="sink: Committer", uid="sink")
 PLAIN, COMPRESSED = struct.pack(">ib", 6, 0), struct.pack(">ib", 6, 1)
 STREAM_HEAD = b"\xff\6\0\0sNaPpY"
 END_OF_INPUT = 2**63 - 1
@@ -123,21 +118,21 @@ def collector(*requests: bytes, checkpoint_id: int = 3, versions: tuple[int, int
     return versioned(own, struct.pack(">I", 0xB91F252C) + versioned_list(of_checkpoint, [checkpoint]))
 
 
-def committables(stored: bytes) -> list[FlinkCommittable]:
+def committables(stored: bytes) -> list[Committable]:
     found = []
-    for each in read_requests(BigEndianReader(stored, "a state"), OPERATOR):
+    for each in read_requests(BigEndianReader(stored, "a state")):
         if each.why is not None:
             raise each.why
-        assert isinstance(each.found, FlinkCommittable)
+        assert isinstance(each.found, Committable)
         found.append(each.found)
     return found
 
 
 @pytest.mark.parametrize("versions", [(2, 0, 0, 0), (2, 1, 1, 0), (2, 1, 2, 0)])
 def test_committables_in_each_layout(versions: tuple[int, int, int, int]) -> None:
-    (found,) = committables(collector(request(committable("wörter-\u20ac", epoch=32767)), versions=versions))
-    assert (found.transactional_id, found.producer_id, found.producer_epoch) == ("wörter-\u20ac", 7, 32767)
-    assert (found.checkpoint_id, found.subtask) == (3, 1 if versions[2] else None)
+    stored = collector(request(committable("wörter-\u20ac", epoch=32767)), versions=versions)
+    assert committables(stored) == [("wörter-\u20ac", 7, 32767)]
+    assert [each.request.checkpoint_id for each in read_requests(BigEndianReader(stored, "a state"))] == [3]
 
 
 @pytest.mark.parametrize("versions", [(1, 1, 2, 0), (3, 1, 2, 0), (2, 2, 2, 0), (2, 1, 3, 0), (2, 1, 2, 1)])
@@ -165,12 +160,12 @@ def test_what_is_no_committable_of_kafka_is_refused(stored: bytes, error: str) -
 
 def test_only_what_is_pending_up_to_the_checkpoint_is_to_be_committed() -> None:
     states = [request(committable(f"orders-0-{state.value}"), state.value) for state in CommitState]
-    found = [*committables(collector(*states)), *committables(collector(request(committable("last")), checkpoint_id=4))]
-    found += committables(collector(request(committable("end")), checkpoint_id=END_OF_INPUT))
-    checkpoint = FlinkCheckpointMetadata(
-        version=6, checkpoint_id=3, kind=None, committables=tuple(found), writer_states=(), unread=()
+    last, end = (
+        collector(request(committable(id_)), checkpoint_id=n) for id_, n in (("last", 4), ("end", END_OF_INPUT))
     )
-    assert [one.transactional_id for one in checkpoint.to_commit] == ["orders-0-0", "orders-0-1"]
+    found = [r for each in (collector(*states), last, end) for r in read_requests(BigEndianReader(each, "a state"))]
+    pending = [each.found for each in found if each.request.is_to_be_committed(3)]
+    assert pending == [("orders-0-0", 7, 0), ("orders-0-1", 7, 0)]
     with pytest.raises(MalformedRecord, match="a commit request has the state 4, which is unknown"):
         committables(collector(request(committable(), 4)))
 
@@ -179,7 +174,7 @@ def test_modified_utf_8_has_nul_in_two_bytes_and_pairs_of_surrogates() -> None:
     raw = b"a" + b"\xc0\x80" + b"\xed\xa0\xbd\xed\xba\x80"
     stored = versioned(1, struct.pack(">hqH", 0, 7, len(raw)) + raw)
     (found,) = committables(collector(request(stored)))
-    assert found.transactional_id == "a\0\U0001f680"
+    assert found.transaction == "a\0\U0001f680"
 
 
 @pytest.mark.parametrize(
@@ -194,4 +189,4 @@ def test_modified_utf_8_has_nul_in_two_bytes_and_pairs_of_surrogates() -> None:
 )
 def test_wrong_states_of_writers_are_refused(stored: bytes, error: str) -> None:
     with pytest.raises(MalformedRecord, match=error):
-        read_writer_state(BigEndianReader(stored, "a state"), OPERATOR)
+        read_writer_state(BigEndianReader(stored, "a state"))

@@ -12,17 +12,14 @@ from pyarrow import fs
 from indoubt.collector.observe.flink_metadata_files import FILE, Place, read_place
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
 from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import read_checkpoint_metadata
-from indoubt.collector.records.formats.flink_metadata.file_sink_states import FlinkFile
-from indoubt.collector.records.formats.flink_metadata.metadata_file import FlinkOperator
 from indoubt.collector.records.formats.flink_metadata.paimon_sink_states import read_paimon_committer
 from indoubt.collector.records.formats.flink_metadata.sink_states import SinkKind
 from indoubt.collector.records.formats.flink_records import ListedFile, SinkCommits
-from indoubt.collector.records.formats.pending_files import PaimonCommit, named_commit, named_paimon_commit
+from indoubt.collector.records.formats.pending_files import PaimonCommit, PendingFile, named_commit, named_paimon_commit
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 from tests.unit.collector.records.flink_metadata_recordings import RECORDED, metadata_bytes, opener, read
 
 NAMES = ["1.20-paimon", "2.0-paimon", "2.1-paimon"]
-OPERATOR = FlinkOperator(operator_id="0" * 32, name="Global Committer : orders", uid="")
 USER, NUMBER, END_OF_INPUT = "a-user", 3, 2**63 - 1
 
 
@@ -36,8 +33,8 @@ def commit_in(name: str) -> PaimonCommit:
     checkpoint = read(name)
     assert checkpoint.unread == ()
     (file,) = checkpoint.files
-    assert file.file.paimon is not None
-    return file.file.paimon
+    assert file.paimon is not None
+    return file.paimon
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -111,9 +108,9 @@ def user(name: str = USER) -> bytes:
     return bytes([len(name) + 1]) + name.encode()
 
 
-def listed(pending: bytes, *users: bytes) -> list[FlinkFile]:
+def listed(pending: bytes, *users: bytes) -> list[PendingFile]:
     states = ([BigEndianReader(each, "a state") for each in of_one] for of_one in (users or (user(),), (pending,)))
-    return list(read_paimon_committer(*states, OPERATOR, NUMBER))
+    return list(read_paimon_committer(*states, NUMBER))
 
 
 ONE, OTHER = row("data-1.parquet", 30), row("data-2.parquet", 38)
@@ -125,7 +122,7 @@ FOUND = PaimonCommit(user=USER, identifier=NUMBER, first_file="bucket-0/data-1.p
 @pytest.mark.parametrize("of_messages", [10, 11, 12])
 def test_every_version_that_is_known_is_read(version: int, of_messages: int) -> None:
     (found,) = listed(committable(message(ONE), version=version, of_messages=of_messages))
-    assert (found.file.paimon, found.checkpoint_id) == (FOUND, NUMBER)
+    assert (found.paimon, found.checkpoint_id) == (FOUND, NUMBER)
 
 
 def test_files_of_all_messages_count_and_those_of_compaction_do_not() -> None:
@@ -133,7 +130,7 @@ def test_files_of_all_messages_count_and_those_of_compaction_do_not() -> None:
     expected = PaimonCommit(
         user=USER, identifier=NUMBER, first_file="bucket-4/data-2.parquet", messages=2, files=2, rows=68
     )
-    assert found.file.paimon == expected
+    assert found.paimon == expected
 
 
 @pytest.mark.parametrize("pending", [committable(), committable(message(compacted=ONE))])
@@ -144,14 +141,14 @@ def test_a_commit_that_adds_no_file_is_none(pending: bytes) -> None:
 @pytest.mark.parametrize(("bucket", "partition"), [(0, 1), (-2, 0)])
 def test_where_a_file_of_a_partition_or_without_a_bucket_lies_is_not_told(bucket: int, partition: int) -> None:
     (found,) = listed(committable(message(ONE, bucket=bucket, partition=partition)))
-    assert found.file.paimon is not None
-    assert found.file.paimon.first_file == "data-1.parquet"
+    assert found.paimon is not None
+    assert found.paimon.first_file == "data-1.parquet"
 
 
 def test_what_is_written_at_the_end_of_the_input_is_committed_with_the_checkpoint_that_lists_it() -> None:
     (found,) = listed(committable(message(ONE), identifier=END_OF_INPUT))
-    assert found.file.paimon is not None
-    assert (found.checkpoint_id, found.file.paimon.identifier) == (NUMBER, END_OF_INPUT)
+    assert found.paimon is not None
+    assert (found.checkpoint_id, found.paimon.identifier) == (NUMBER, END_OF_INPUT)
 
 
 @pytest.mark.parametrize(

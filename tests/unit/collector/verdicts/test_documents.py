@@ -89,7 +89,7 @@ def answers(rule: Callable[..., object]) -> Iterator[tuple[set[str], set[str], b
     assumed = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)} & set(Assumption.__members__)
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         name = call.func.id if isinstance(call.func, ast.Name) else ""
-        if name not in ("Judgement", "_judgement", "_marker"):
+        if name not in ("Judgement", "_marker"):
             continue
         verdicts = {node.attr for node in ast.walk(call) if isinstance(node, ast.Attribute)} & set(Verdict.__members__)
         given = next((word.value for word in call.keywords if word.arg == "assumes"), None)
