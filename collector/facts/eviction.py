@@ -129,9 +129,7 @@ def _trim_reported(state: State) -> None:
         del state.branches[key]
     stays = spared | {key for key, branch in state.branches.items() if branch.is_listed}
     unseen = [
-        t
-        for t in state.reported.values()
-        if of_handle(state, t.identity) is None and (not stays or t.key not in stays)
+        t for t in state.reported.values() if of_handle(state, t.identity) is None and (not stays or t.key not in stays)
     ]
     decided = [t for t in unseen if t.listed is not None]
     # Apart: what events alone claim must not drive out what was decided.
