@@ -52,7 +52,6 @@ from indoubt.collector.history import retention
 from indoubt.collector.history.archiver import Archiver
 from indoubt.collector.history.retention import Maintenance
 from indoubt.collector.history.store import Store
-from indoubt.collector.notify.evaluator import AlertEvaluator
 from indoubt.collector.notify.service import AlertService, alert_settings
 from indoubt.collector.observe.aborted_offsets import AbortedOffsets
 from indoubt.collector.observe.clocks import Clocks
@@ -67,18 +66,17 @@ from indoubt.collector.observe.transaction_polling import TransactionPolling
 from indoubt.collector.observe.transaction_state_log import TransactionLog
 from indoubt.collector.observe.watching import Watching
 from indoubt.collector.runtime.clock import now_ms
-from indoubt.collector.runtime.timed_cache import Refresher
 from indoubt.collector.serve.api import alert_routes, standing_order_routes
 from indoubt.collector.serve.api.app import application, server_config
 from indoubt.collector.serve.api.auth.authentication import KnownTokens
 from indoubt.collector.serve.api.auth.rate_limits import RequestLimits
 from indoubt.collector.serve.api.dependencies import ApiDependencies
 from indoubt.collector.serve.api.event_stream import Changes
-from indoubt.collector.standby.leadership import Leadership, Part
+from indoubt.collector.standby.leadership import Leadership
 from indoubt.collector.views import aborts_and_losses
 from indoubt.collector.views.archive_knowledge import archive_knowledge
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.collector.views.loading import Loading
+from indoubt.collector.views.loading import Loading, Part
 from indoubt.lifecycle.resource_manager_kinds import FLINK_SINKS
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.kafka.group_questions import members
@@ -86,18 +84,6 @@ from indoubt.resource_managers.kafka.partitions import KafkaPartitions
 from indoubt.resource_managers.kafka.resource_manager import KafkaResourceManager
 from indoubt.resource_managers.topics.decision_log import DecisionLog
 
-Running = (
-    Observer
-    | Watching
-    | Assessor
-    | ClusterName
-    | AlertEvaluator
-    | Part
-    | Leadership
-    | TimeSamples
-    | Refresher
-    | Archiver
-)
 READ_LIMIT_S = 2.0
 """How long one probe of one transaction retries transient answers."""
 
@@ -128,7 +114,7 @@ def serve(
     )
     observers: list[Observer] = []
 
-    def running() -> list[Running]:
+    def running() -> list[Part]:
         kept = retention.Limits(days=tunable.history_days, megabytes=tunable.history_megabytes)
         causes = functools.partial(aborts_and_losses.causes, current)
         store.add_maintenance(Maintenance(kept, causes, now_ms, store.past))
@@ -232,7 +218,6 @@ def serve(
         tokens=tokens,
         read_only=settings.read_only,
         bootstrap_servers=settings.bootstrap_servers,
-        foreign_old_ms=tunable.foreign_old_ms,
         foreign_recovery_ms=tunable.alert.foreign_recovery_ms,
         is_ready=ready.is_set,
         cluster=lambda: cluster.name,

@@ -69,7 +69,7 @@ def trim(state: State) -> None:
         put_settled(state, state.broker[identity], None)
     _trim_settled(state)
     _trim_reported(state)
-    trim_checkpoints(state)
+    _trim_checkpoints(state)
     inits = sorted(state.inits, key=lambda id_: state.inits[id_][-1].at_ms)
     for id_ in inits[: max(0, len(inits) - state.ended.kept)]:
         del state.inits[id_]
@@ -86,18 +86,16 @@ def _trim_settled(state: State) -> None:
         if identity not in state.ended.identities or settled_ms != _settled_ms(state.broker[identity]):
             continue  # it is gone, or has a better entry
         state.ended.evicted_until_ms = max(state.ended.evicted_until_ms, settled_ms)
-        if identity in state.ended.told_by_history or awaits_replay(state, identity):
+        if awaits_replay(state, identity):
             state.ended.identities.discard(identity)
             state.ended.spared.add(identity)
             continue
         reported = drop_transaction(state, identity)
         if reported is not None and reported.listed is not None:
             listed.add(reported.listed.batch_attempt)
-    beyond = len(state.ended.spared - state.ended.told_by_history) - state.ended.lost_kept
+    beyond = len(state.ended.spared) - state.ended.lost_kept
     if beyond > 0:
-        oldest = sorted(
-            state.ended.spared - state.ended.told_by_history, key=lambda each: (_settled_ms(state.broker[each]), each)
-        )
+        oldest = sorted(state.ended.spared, key=lambda each: (_settled_ms(state.broker[each]), each))
         for identity in oldest[:beyond]:
             reported = drop_transaction(state, identity)
             state.ended.lost_forgotten += 1
@@ -120,22 +118,18 @@ def _trim_reported(state: State) -> None:
     """Drop the branches that went first, and what was reported first of transactions that no coordinator was seen to have."""
     lost = elsewhere_awaiting_replay(state)
     beyond = max(0, len(lost) - state.ended.lost_kept)
-    spared, told = {view.handle_key for view in lost[beyond:]}, state.ended.branches_told_by_history
+    spared = {view.handle_key for view in lost[beyond:]}
     gone = sorted(
         (branch.gone_ms, key)
         for key, branch in state.branches.items()
-        if branch.gone_ms is not None and key not in spared and branch.transaction not in told
+        if branch.gone_ms is not None and key not in spared
     )
     for gone_ms, key in gone[: max(0, len(gone) - state.ended.kept)]:
         state.ended.evicted_until_ms = max(state.ended.evicted_until_ms, gone_ms)
         del state.branches[key]
     stays = spared | {key for key, branch in state.branches.items() if branch.is_listed}
     unseen = [
-        t
-        for t in state.reported.values()
-        if of_handle(state, t.identity) is None
-        and t.identity.transaction not in told
-        and (not stays or t.key not in stays)
+        t for t in state.reported.values() if of_handle(state, t.identity) is None and (not stays or t.key not in stays)
     ]
     decided = [t for t in unseen if t.listed is not None]
     # Apart: what events alone claim must not drive out what was decided.
@@ -179,7 +173,7 @@ def drop_transaction(state: State, identity: BrokerIdentity) -> ReportedTransact
     return reported
 
 
-def trim_checkpoints(state: State) -> None:
+def _trim_checkpoints(state: State) -> None:
     """Drop the oldest checkpoints of each pipeline, down to the number that is kept."""
     by_pipeline: dict[str, list[int]] = {}
     for pipeline, number in state.checkpoints:

@@ -51,10 +51,6 @@ class EndedTransactions:
     """A heap of when they ended: an entry may be of one that is gone, or has another end by now."""
     spared: set[BrokerIdentity] = field(default_factory=set)
     """Lost ones that stay until their batch is replayed, as far as they would have left; they are not in ``identities``."""
-    told_by_history: set[BrokerIdentity] = field(default_factory=set)
-    """Those that stay while history is loaded: what makes them lost, or their batch replayed, is folded after them."""
-    branches_told_by_history: set[str] = field(default_factory=set)
-    """The same of branches in databases, by their names there."""
     lost_forgotten: int = 0
     """How many lost ones left memory without a replay, since there were more than ``lost_kept``."""
     evicted_until_ms: int = field(default=0, compare=False)

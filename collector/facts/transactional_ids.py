@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from indoubt.collector.records.application_ids import form_of, name_by_id
 from indoubt.lifecycle.durations import HOUR_MS
+from indoubt.lifecycle.rows.pipelines import IdsRow
 
 GROWTH_HOURS = 24
 CREATED_KEPT_HOURS = 48
@@ -142,35 +143,13 @@ class KnownIds:
         return number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrefixReport:
-    """What there is to say about one prefix. ``growth_per_hour``: new ids less expired ones, over the last day at most.
-
-    ``ids_by_hour``: how many there were at the end of each of the last 24 hours, the oldest first; the last one is not over.
-    """
-
-    prefix: str
-    ids: int
-    growth_per_hour: float
-    ids_by_hour: tuple[int, ...]
-    stale_ids: int
-    newest_ms: int
-    oldest_ms: int
-    checkpoint_ids: int
-    fenced_last_hour: int
-    leaks: bool
-    shared: bool
-    why: str
-    example: str
-
-
 def reports(
     known: KnownIds,
     name_of: Callable[[str], str],
     checkpoint_ids: Mapping[str, tuple[str, ...]],
     fenced: Mapping[str, int],
     at_ms: int,
-) -> Iterator[PrefixReport]:
+) -> Iterator[IdsRow]:
     """Yield a report per application that has ids, most ids first.
 
     ``name_of``: gives an id the name of its application; ``checkpoint_ids``: of our prefixes, the checkpoint_id of each run in
@@ -189,7 +168,7 @@ def _named(forms: Iterable[PrefixIds], name_of: Callable[[str], str]) -> Iterabl
     return named.values()
 
 
-def _report(found: PrefixIds, checkpoint_ids: tuple[str, ...], fenced: int, at_ms: int) -> PrefixReport:
+def _report(found: PrefixIds, checkpoint_ids: tuple[str, ...], fenced: int, at_ms: int) -> IdsRow:
     hour, newest_hour = _hour(at_ms), _hour(found.newest_ms)
     stale = sum(count for at, count in found.last_used.items() if at < newest_hour - STALE_HOURS)
     growth = _growth(found, hour)
@@ -206,14 +185,14 @@ def _report(found: PrefixIds, checkpoint_ids: tuple[str, ...], fenced: int, at_m
         reasons.append(
             f"{fenced} open transactions lost their id to another producer within an hour: two writers share it"
         )
-    return PrefixReport(
+    return IdsRow(
         prefix=found.prefix,
         ids=found.ids,
         growth_per_hour=growth,
         ids_by_hour=_by_hour(found, hour),
         stale_ids=stale,
-        newest_ms=found.newest_ms,
-        oldest_ms=min(found.last_used, default=0) * HOUR_MS,
+        newest_at_ms=found.newest_ms,
+        oldest_at_ms=min(found.last_used, default=0) * HOUR_MS,
         checkpoint_ids=len(set(checkpoint_ids)),
         fenced_last_hour=fenced,
         leaks=leaks,

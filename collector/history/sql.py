@@ -141,23 +141,18 @@ where outcome in ('accepted', 'failed', 'pending') order by audit desc limit ?""
 
 LAST_AUDIT = "select coalesce(max(audit), 0) from audit"
 ADD_AUDIT = "insert into audit values (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-AUDIT = """
+# Orders that have a text in them, and of which one of these keys is, as their JSON has it. Bound: the text; the keys; before which
+# one; how many. An empty text, and no key, fit every order.
+_AUDIT_FITS = """
+($1 = '' or contains(lower(concat_ws(chr(10), a.who, a.action, a.reason, a.outcome, a.detail, a.keys)), lower($1)))
+and (len($2::varchar[]) = 0 or exists (select 1 from unnest($2::varchar[]) as asked(name) where contains(a.keys, asked.name)))
+and a.audit < $3"""
+AUDIT = f"""
 select a.*, r.refers_to, i.at_ms as given_at_ms from audit a left join order_results r using (audit)
 left join order_intents i using (intent)
-where a.audit < ? order by a.audit desc limit ?"""
+where {_AUDIT_FITS} order by a.audit desc limit $4"""
 AUDIT_FROM_NEWEST = (2**62,)
-AUDIT_BEFORE = "select count(*) from audit where audit < ?"
-# Orders that have a text in them, and of which one of these keys is, as their JSON has it. Bound: the text; the keys, twice;
-# before which one. An empty text, and no key, fit every order.
-AUDIT_FITS = """
-contains(lower(concat_ws(chr(10), a.who, a.action, a.reason, a.outcome, a.detail, a.keys)), lower(?))
-and (len(?::varchar[]) = 0 or exists (select 1 from unnest(?::varchar[]) as asked(name) where contains(a.keys, asked.name)))
-and a.audit < ?"""
-AUDIT_FOUND = f"""
-select a.*, r.refers_to, i.at_ms as given_at_ms from audit a left join order_results r using (audit)
-left join order_intents i using (intent)
-where {AUDIT_FITS} order by a.audit desc limit ?"""
-AUDIT_FOUND_BEFORE = f"select count(*) from audit a where {AUDIT_FITS}"
+AUDIT_BEFORE = f"select count(*) from audit a where {_AUDIT_FITS}"
 
 # Orders that no person gave: their evidence begins with the standing order's name, whatever anybody writes as a reason.
 STANDING_ORDERS_GIVEN = """

@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -119,8 +120,7 @@ class Store:
 
         def change(connection: Connection) -> int:
             audit = insert_audit(connection, row)
-            for query, values in also:
-                connection.execute(query, list(values))
+            _carry_out(also, connection)
             return audit
 
         return self.write(change)
@@ -143,10 +143,7 @@ class Store:
 
     def keep(self, statements: Sequence[Statement]) -> None:
         """Carry out statements of operators' and alerts' tables in one database transaction. Raises StoreFailed."""
-        if self._journalled is None:
-            self.transact(statements)
-        else:
-            self._journalled.write(lambda connection: [connection.execute(*each) for each in statements])
+        self.write(partial(_carry_out, statements))
 
     def _write_here(self, change: Callable[[Connection], T], *, keep: bool) -> T:
         def in_transaction(connection: duckdb.DuckDBPyConnection) -> T:
@@ -181,7 +178,7 @@ class Store:
 
         Raises StoreFailed; after a time-out it may still be carried out, behind everything else that waits.
         """
-        self._in_writer(lambda connection: _transact(connection, statements))
+        self._write_here(partial(_carry_out, statements), keep=True)
 
     def add_maintenance(self, step: Callable[[duckdb.DuckDBPyConnection], None]) -> None:
         """Have the writer call ``step`` between commits, at least every second."""
@@ -306,13 +303,6 @@ def insert_audit(connection: Connection, row: Sequence[Any]) -> int:
     return int(last) + 1
 
 
-def _transact(cursor: duckdb.DuckDBPyConnection, statements: Sequence[Statement]) -> None:
-    cursor.begin()
-    try:
-        for sql, values in statements:
-            cursor.execute(sql, list(values))
-        cursor.commit()
-    except BaseException:
-        with contextlib.suppress(duckdb.Error):
-            cursor.rollback()
-        raise
+def _carry_out(statements: Sequence[Statement], connection: Connection) -> None:
+    for query, values in statements:
+        connection.execute(query, list(values))

@@ -10,7 +10,6 @@ from indoubt.collector.facts import transaction_join, transaction_pages, transac
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_pages import EndKey, Newest, end_sort_key
 from indoubt.collector.facts.transaction_view import TransactionView
-from indoubt.collector.facts.transactional_ids import PrefixReport
 from indoubt.collector.history import sql
 from indoubt.collector.history.rollups import Aborted
 from indoubt.collector.history.store import Store
@@ -28,6 +27,7 @@ from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 from indoubt.lifecycle.rows.ends import AbortCount, AbortCounts
 from indoubt.lifecycle.rows.events import EARLIER_COUNTED
+from indoubt.lifecycle.rows.pipelines import IdsRow
 from indoubt.lifecycle.states import ROLLED_BACK, TransactionState
 from indoubt.lifecycle.verdicts import AbortCause
 
@@ -238,7 +238,7 @@ def loss(current: CurrentState, view: TransactionView) -> Loss | None:
     return next(iter(loss_cases.judged(inputs)), None)
 
 
-def id_reports(current: CurrentState, *, fences: bool = True) -> list[PrefixReport]:
+def id_reports(current: CurrentState, *, fences: bool = True) -> list[IdsRow]:
     """Return what there is to say about the transactional ids of each application, most ids first.
 
     Without ``fences`` producers that take the ids of others are not searched for: that takes time.

@@ -9,6 +9,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -37,10 +38,10 @@ from indoubt.collector.runtime.clock_offsets import ClockOffsets
 from indoubt.collector.verdicts import judging
 from indoubt.collector.verdicts.judging import EvaluationContext, PipelineNow
 from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits, PipelineHistory
+from indoubt.collector.views import replay
 from indoubt.collector.views.application_names import application_of_id
 from indoubt.collector.views.current_flink import CurrentFlink
 from indoubt.collector.views.current_transactions import CurrentTransactions
-from indoubt.collector.views.replay import read_kept
 from indoubt.lifecycle.application import Application
 from indoubt.lifecycle.errors import MalformedRecord
 from indoubt.lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
@@ -61,12 +62,14 @@ class CurrentState:
         flink_writes_here: Mapping[str, bool] | None = None,
     ) -> None:
         self._store = store
-        self._state = State(
+        self._new_state = partial(
+            State,
             settled_kept=settled_kept,
             checkpoints_kept=checkpoints_kept,
             offsets_topics=offsets_topics,
             flink_writes_here=flink_writes_here or {},
         )
+        self._state = self._new_state()
         self._lock = threading.Lock()
         self._limits = limits
         self._log_status = (DecisionLogStatus.UNREADABLE, "")
@@ -82,27 +85,22 @@ class CurrentState:
     def load(self) -> None:
         """Rebuild state from history; a damaged file is set aside, and what it had comes again. Raises StoreFailed."""
         try:
-            self._load()
+            loaded = self._loaded()
         except HistoryDamaged as damage:
-            with self._lock:
-                self._state = State(
-                    settled_kept=self._state.ended.kept,
-                    checkpoints_kept=self._state.checkpoints_kept,
-                    offsets_topics=self._state.offsets_topics,
-                    flink_writes_here=self._state.flink_writes_here,
-                )
             self._store.begin_anew(damage)
-            self._load()
+            loaded = self._loaded()
+        # Those are of old; whoever lives gives a sign from now on.
+        loaded.signs.heard_of.clear()
+        loaded.signs.listening_ms = CLOCK.steady_ms()
+        with self._lock:
+            self._state = loaded
 
-    def _load(self) -> None:
+    def _loaded(self) -> State:
         # What observers are made from: found damaged later, nothing could begin anew.
         self._store.check_sources()
-        kept = read_kept(self._store, self._state.ended.kept, self._state.checkpoints_kept)
-        with self._lock:
-            kept.put_into(self._state)
-            # Those are of old; whoever lives gives a sign from now on.
-            self._state.signs.heard_of.clear()
-            self._state.signs.listening_ms = CLOCK.steady_ms()
+        state = self._new_state()
+        replay.load(self._store, state)
+        return state
 
     def observe(self, arrived: Sequence[Observed], offsets: Offsets | None = None) -> None:
         """Fold observations, notify listeners, then hand them to history. Call it from one thread per source, in order.

@@ -1,36 +1,16 @@
-"""Rows of checkpoints, Flink's jobs, timeouts and transactional ids, in the columns of the OpenAPI document; all times epoch ms."""
+"""Rows of checkpoints, Flink's jobs and timeouts, in the columns of the OpenAPI document; all times epoch ms."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from indoubt.collector.facts.transactional_ids import PrefixReport
 from indoubt.collector.records.facts import CheckpointFacts
 from indoubt.collector.records.flink_job_facts import FlinkJobFacts
 from indoubt.collector.records.formats.flink_records import FlinkCommittables
 from indoubt.collector.records.formats.pending_files import FileSeen, Standing
 from indoubt.collector.verdicts.timeout_risk import Timeout
-from indoubt.lifecycle.rows.pipelines import CheckpointRow, IdsRow, JobRestore, JobRow, SinkCommitsRow, TimeoutRow
-
-
-def id_row(report: PrefixReport) -> IdsRow:
-    """Return what there is to say about the ids of one prefix."""
-    return IdsRow(
-        prefix=report.prefix,
-        ids=report.ids,
-        growth_per_hour=report.growth_per_hour,
-        ids_by_hour=report.ids_by_hour,
-        stale_ids=report.stale_ids,
-        leaks=report.leaks,
-        shared=report.shared,
-        why=report.why,
-        checkpoint_ids=report.checkpoint_ids,
-        fenced_last_hour=report.fenced_last_hour,
-        newest_at_ms=report.newest_ms,
-        oldest_at_ms=report.oldest_ms,
-        example=report.example,
-    )
+from indoubt.lifecycle.rows.pipelines import CheckpointRow, JobRestore, JobRow, SinkCommitsRow, TimeoutRow
 
 
 def checkpoint_row(

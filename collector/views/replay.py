@@ -1,20 +1,20 @@
-"""Current state rebuilt from history: read without the state's lock, then put into it at once."""
+"""Current state rebuilt from history, when the collector starts."""
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from indoubt.collector.facts.eviction import trim_checkpoints
+from indoubt.collector.facts.eviction import trim
 from indoubt.collector.facts.fold import apply, put_events, put_init, put_transaction
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transactional_ids import KnownIds
 from indoubt.collector.history import observation_tables, row_decoding, sql, transaction_sql
 from indoubt.collector.history.store import Store
-from indoubt.collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, Init
-from indoubt.collector.records.formats.lifecycle_event_batch import EventColumns
+from indoubt.collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction
 from indoubt.collector.records.observations import Observation
 from indoubt.lifecycle.decisions import Decision
 from indoubt.lifecycle.errors import MalformedRecord
@@ -30,97 +30,72 @@ ABORTED_LOADED = 10_000
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """What history has of current state. ``sources``: observations in the order in which they are folded."""
+def load(store: Store, state: State) -> None:
+    """Fold what history has of current state into an empty one. Raises HistoryDamaged, StoreFailed.
 
-    transactions: Iterable[BrokerTransaction]
-    lost: Iterable[BrokerTransaction]
-    """Of those that are behind the newest: what may be lost, and what may have replayed it."""
-    lost_branches: Sequence[str]
-    """The same of branches in databases; what was seen of them is in ``sources``."""
-    inits: Iterable[tuple[str, Init]]
-    reported: EventColumns
-    sources: tuple[Iterable[Observation], ...]
-    ids: KnownIds
-    events: int
-    malformed: int
-    newer_decision: str
-    """Which decision in history a newer collector wrote, empty where none: without it the log may not be trusted."""
-
-    def put_into(self, state: State) -> None:
-        """Fold it into an empty state; one record of the past that is refused now must not keep the collector from starting."""
-        ends: list[int] = []
-        last_ms = 0
-        for transaction in self.transactions:
-            put_transaction(state, transaction)
-            if transaction.is_final and transaction.ended_ms is not None:
-                ends.append(transaction.ended_ms)
-            last_ms = max(last_ms, transaction.identity.start_ms, transaction.ended_ms or 0)
-        # History may have more behind the newest that are loaded.
-        state.ended.evicted_until_ms = min(ends, default=0)
-        # It also has some whose end was never seen, and which a later one of their id followed: these are not loaded.
-        state.ended.dropped_until_ms = last_ms
-        for transaction in self.lost:
-            put_transaction(state, transaction)
-            state.ended.told_by_history.add(transaction.identity)
-        state.ended.branches_told_by_history.update(self.lost_branches)
-        for transaction_id, init in self.inits:
-            put_init(state, transaction_id, init)
-        put_events(state, self.reported)
-        for source in self.sources:
-            for observation in source:
-                try:
-                    apply(state, observation)
-                except MalformedRecord as error:
-                    log.warning("an observation in history is left out: %s", error)
-        state.events, state.malformed, state.newer_decision = self.events, self.malformed, self.newer_decision
-        # Several events are read for each checkpoint that is kept, as there may be so many.
-        trim_checkpoints(state)
-        # Counted over all of history, in its order: what was applied above is a part of it.
-        state.ids = self.ids
-        state.ends.committed = state.ends.rolled_back = 0
-        state.ends.take()
-        state.ended.told_by_history.clear()
-        state.ended.branches_told_by_history.clear()
-
-
-def read_kept(store: Store, settled_kept: int, checkpoints_kept: int) -> Kept:
-    """Return what history has of current state. Raises HistoryDamaged, StoreFailed."""
-    rows, kept, checkpoints = store.rows, settled_kept, checkpoints_kept * 4
+    One record of the past that is refused now must not keep the collector from starting.
+    """
+    rows, kept, checkpoints = store.rows, state.ended.kept, state.checkpoints_kept * 4
     lost = lost_in_history(store)
+    # What makes one of them lost, or its batch replayed, is folded after it: until then nothing leaves.
+    state.ended.kept += len(lost.identities) + len(lost.branches)
+    _put_transactions(state, row_decoding.transactions(rows(sql.TRANSACTIONS_OF_CURRENT_STATE, kept)))
+    for transaction in row_decoding.transactions_of(rows, lost.identities):
+        put_transaction(state, transaction)
+    for transaction_id, init in row_decoding.inits(rows(sql.INITS_OF_CURRENT_STATE, kept)):
+        put_init(state, transaction_id, init)
+    found = rows(sql.EVENTS_OF_CURRENT_STATE, EVENTS_LOADED * kept) + rows(sql.CHECKPOINT_EVENTS, checkpoints)
+    reported, odd = row_decoding.events_in_columns([text.encode() for _, _, text in found])
+    put_events(state, reported)
     topics, offsets = [source for source, _ in lost.decisions], [offset for _, offset in lost.decisions]
-    decided, newer = row_decoding.decision_records(
+    decided, state.newer_decision = row_decoding.decision_records(
         rows(sql.DECISIONS_OF_CURRENT_STATE, DECISIONS_LOADED, DECISIONS_OF_EACH, topics, offsets)
     )
     sources: tuple[Iterable[Observation], ...] = (
+        odd,
         row_decoding.lifecycle_events(rows(sql.PIPELINE_EVENTS)),
+        # Before the decisions about them, so that they are known to be lost.
+        observation_tables.PREPARED_BRANCHES.observations(_rows_of_branches(store, kept, lost.branches)),
         decided,
         observation_tables.CHECKPOINT_FILES.observations(rows(sql.CHECKPOINT_FILES, checkpoints)),
-        observation_tables.PREPARED_BRANCHES.observations(_rows_of_branches(store, kept, lost.branches)),
         row_decoding.operator_orders(rows(sql.ORDERS_CARRIED_OUT, kept)),
         observation_tables.FLINK_CHECKPOINTS.observations(rows(sql.FLINK_CHECKPOINTS, checkpoints)),
         observation_tables.FLINK_JOBS.observations(rows(sql.FLINK_JOBS, checkpoints)),
         observation_tables.TRANSACTION_OFFSETS.observations(rows(sql.OFFSETS_OF_TRANSACTIONS, kept)),
     )
-    found = rows(sql.EVENTS_OF_CURRENT_STATE, EVENTS_LOADED * kept) + rows(sql.CHECKPOINT_EVENTS, checkpoints)
-    reported, odd = row_decoding.events_in_columns([text.encode() for _, _, text in found])
-    ((events,),), ((malformed,),) = rows(sql.EVENTS_FOLDED), rows(sql.QUARANTINED_COUNT)
-    ids = KnownIds()
+    for observation in itertools.chain.from_iterable(sources):
+        try:
+            apply(state, observation)
+        except MalformedRecord as error:
+            log.warning("an observation in history is left out: %s", error)
+    state.ended.kept = kept
+    # Several events are read for each checkpoint that is kept, as there may be so many.
+    trim(state)
+    _count(store, state)
+
+
+def _put_transactions(state: State, newest: Iterable[BrokerTransaction]) -> None:
+    ends: list[int] = []
+    last_ms = 0
+    for transaction in newest:
+        put_transaction(state, transaction)
+        if transaction.is_final and transaction.ended_ms is not None:
+            ends.append(transaction.ended_ms)
+        last_ms = max(last_ms, transaction.identity.start_ms, transaction.ended_ms or 0)
+    # History may have more behind the newest that are loaded.
+    state.ended.evicted_until_ms = min(ends, default=0)
+    # It also has some whose end was never seen, and which a later one of their id followed: these are not loaded.
+    state.ended.dropped_until_ms = last_ms
+
+
+def _count(store: Store, state: State) -> None:
+    """Count over all of history, in its order: what was folded is a part of it."""
+    ((state.events,),), ((state.malformed,),) = store.rows(sql.EVENTS_FOLDED), store.rows(sql.QUARANTINED_COUNT)
+    state.ids = KnownIds()
     for id_, first_ms, last_ms in store.rows_in_parts(sql.KNOWN_IDS):
-        ids.see(id_, last_ms, created_ms=first_ms)
-    return Kept(
-        transactions=row_decoding.transactions(rows(sql.TRANSACTIONS_OF_CURRENT_STATE, kept)),
-        lost=row_decoding.transactions_of(rows, lost.identities),
-        lost_branches=lost.branches,
-        inits=row_decoding.inits(rows(sql.INITS_OF_CURRENT_STATE, kept)),
-        reported=reported,
-        sources=(odd, *sources),
-        ids=ids,
-        events=events,
-        malformed=malformed,
-        newer_decision=newer,
-    )
+        state.ids.see(id_, last_ms, created_ms=first_ms)
+    state.ends.committed = state.ends.rolled_back = 0
+    state.ends.take()
 
 
 def _rows_of_branches(store: Store, kept: int, names: Sequence[str]) -> list[tuple[Any, ...]]:

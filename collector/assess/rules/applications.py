@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from indoubt.collector.assess.findings import Finding, Severity, application_group
 from indoubt.collector.assess.rule import Rule, Source
 from indoubt.collector.assess.situation import Situation
-from indoubt.collector.facts.transactional_ids import PrefixReport
 from indoubt.collector.runtime.time_format import seconds
 from indoubt.collector.verdicts import abort_causes
 from indoubt.collector.verdicts.abort_causes import AbortClues
@@ -16,6 +15,7 @@ from indoubt.collector.verdicts.verdict_case import BROKER
 from indoubt.collector.views import aborts_and_losses
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
+from indoubt.lifecycle.rows.pipelines import IdsRow
 from indoubt.lifecycle.verdicts import AbortCause, Evidence
 
 
@@ -89,7 +89,7 @@ A5 = Rule(
 )
 
 
-def id_leaks(situation: Situation) -> Sequence[PrefixReport]:
+def id_leaks(situation: Situation) -> Sequence[IdsRow]:
     """Return the applications that take ever new transactional ids."""
     return [report for report in aborts_and_losses.id_reports(situation.current, fences=False) if report.leaks]
 
@@ -103,7 +103,7 @@ def a8_id_leak(situation: Situation) -> Iterator[Finding]:
             group=application_group(leak.prefix),
             severity=Severity.WARNING,
             summary=f"{leak.prefix} leaks transactional ids: the broker knows {leak.ids:,} of them",
-            evidence=(Evidence(fact=leak.why, source=BROKER, at_ms=leak.oldest_ms),),
+            evidence=(Evidence(fact=leak.why, source=BROKER, at_ms=leak.oldest_at_ms),),
             subject_labels={"pipeline": leak.prefix},
             object_path=page_paths.pipeline(leak.prefix),
         )

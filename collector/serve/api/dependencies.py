@@ -50,7 +50,6 @@ class ApiDependencies:
     tokens: KnownTokens
     read_only: bool
     bootstrap_servers: str
-    foreign_old_ms: int
     foreign_recovery_ms: int
     is_ready: Callable[[], bool]
     cluster: Callable[[], str]

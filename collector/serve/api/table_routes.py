@@ -29,7 +29,6 @@ from indoubt.collector.views.pipeline_rows import (
     checkpoint_at_ms,
     checkpoint_row,
     checkpoint_sort_key,
-    id_row,
     job_row,
     timeout_row,
 )
@@ -228,7 +227,7 @@ def _serve_pipelines(app: FastAPI, dependencies: ApiDependencies) -> None:
     @app.get("/api/v1/ids", response_model=Table[IdsRow], dependencies=protected)
     def ids(limit: Limit = 500, after: After = None) -> Response:
         reports, behind = aborts_and_losses.id_reports(dependencies.current), place_of(after, int, str)
-        found = page(reports, lambda report: (-report.ids, report.prefix), id_row, limit, behind)
+        found = page(reports, lambda row: (-row.ids, row.prefix), lambda row: row, limit, behind)
         return table_answer(found)
 
 
@@ -268,14 +267,9 @@ def _serve_records(app: FastAPI, dependencies: ApiDependencies) -> None:
     @app.get("/api/v1/audit", response_model=Table[AuditRow], dependencies=protected)
     def audit(key: Keys, words: Text = "", limit: Limit = 500, after: After = None) -> Response:
         before, keys = place_of(after, int) or sql.AUDIT_FROM_NEWEST, [json.dumps(each) for each in key]
-        wanted, store = (words, keys, keys, *before), dependencies.store
-        if words or keys:
-            found = store.named_rows(sql.AUDIT_FOUND, *wanted, limit)
-            ((total,),) = store.rows(sql.AUDIT_FOUND_BEFORE, *wanted)
-        else:
-            found = store.named_rows(sql.AUDIT, *before, limit)
-            ((total,),) = store.rows(sql.AUDIT_BEFORE, *before)
-        rows = [audit_row(row) for row in found]
+        wanted = (words, keys, *before)
+        rows = [audit_row(row) for row in dependencies.store.named_rows(sql.AUDIT, *wanted, limit)]
+        ((total,),) = dependencies.store.rows(sql.AUDIT_BEFORE, *wanted)
         last = (rows[-1].audit,) if rows else None
         return table_answer(Page(rows=rows, more=max(0, total - len(rows)), last=last))
 

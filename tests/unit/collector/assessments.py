@@ -25,11 +25,11 @@ from indoubt.collector.assess.rules import (
 from indoubt.collector.assess.rules.sources import unread_checkpoints
 from indoubt.collector.assess.situation import Situation
 from indoubt.collector.config.alerts import AlertSettings
-from indoubt.collector.facts.transactional_ids import PrefixReport
 from indoubt.collector.observe.source import ObserverStatus
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
 from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.rows.pipelines import IdsRow
 
 LIMITS = AlertSettings()
 FACTS: dict[str, tuple[Callable[[Situation], Any], Any]] = {
@@ -68,11 +68,11 @@ def changed(situation: Situation, **given: Any) -> Situation:
     return replace(situation, known={**situation.known, **facts}, **fields)
 
 
-def leaking(application: str, ids: int, why: str) -> PrefixReport:
+def leaking(application: str, ids: int, why: str) -> IdsRow:
     """Return the report about an application whose ids leak."""
     counts = dict.fromkeys(("stale_ids", "checkpoint_ids", "fenced_last_hour"), 0)
-    times: dict[str, Any] = {"newest_ms": 0, "oldest_ms": None, "ids_by_hour": ()}
-    return PrefixReport(
+    times: dict[str, Any] = {"newest_at_ms": 0, "oldest_at_ms": None, "ids_by_hour": ()}
+    return IdsRow(
         prefix=application,
         ids=ids,
         growth_per_hour=0,

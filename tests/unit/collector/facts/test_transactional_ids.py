@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from indoubt.collector.facts import transactional_ids
-from indoubt.collector.facts.transactional_ids import KnownIds, PrefixReport, reports, takes_turns
+from indoubt.collector.facts.transactional_ids import KnownIds, reports, takes_turns
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.application_ids import name_by_id
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
@@ -16,11 +16,12 @@ from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views import aborts_and_losses
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.durations import HOUR_MS
+from indoubt.lifecycle.rows.pipelines import IdsRow
 from tests.unit.collector.flink_recordings import transaction_records
 from tests.unit.collector.observations import T0, broker_record, run_started
 
 
-def only(known: KnownIds, at_ms: int = T0, checkpoint_ids: tuple[str, ...] = (), fenced: int = 0) -> PrefixReport:
+def only(known: KnownIds, at_ms: int = T0, checkpoint_ids: tuple[str, ...] = (), fenced: int = 0) -> IdsRow:
     (report,) = reports(known, name_by_id, {"app": checkpoint_ids}, {"app": fenced}, at_ms)
     return report
 

@@ -84,7 +84,7 @@ def test_a_damaged_file_is_set_aside_and_the_audit_comes_back(damage: int, histo
     assert aside.read_bytes()[:100] == spoiled[:100], "it is kept as it was found"
     assert store.next_offsets("topic") == {}, "the topics are read from their start again"
     assert current.counts() == (0, 0)
-    assert store.rows(sql.AUDIT, *sql.AUDIT_FROM_NEWEST, 10) == [(1, *AUDIT, None, None)]
+    assert store.rows(sql.AUDIT, "", [], *sql.AUDIT_FROM_NEWEST, 10) == [(1, *AUDIT, None, None)]
     assert store.append_audit(AUDIT) == 2, "numbers go on"
     store.append([told(0)])
     store.flushed()
@@ -153,7 +153,7 @@ def test_a_damaged_write_ahead_log_is_set_aside_alone(history: Path, tmp_path: P
     store = Store(path)
     assert [aside.name.partition(".damaged-")[0] for aside in store.set_aside] == ["history.duckdb.wal"]
     assert store.next_offsets("topic") == {0: EVENTS}, "as at the last checkpoint, with the offset of that moment"
-    assert store.rows(sql.AUDIT, *sql.AUDIT_FROM_NEWEST, 10) == [(1, *AUDIT, None, None)]
+    assert store.rows(sql.AUDIT, "", [], *sql.AUDIT_FROM_NEWEST, 10) == [(1, *AUDIT, None, None)]
     store.close()
 
 

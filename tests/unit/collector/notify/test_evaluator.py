@@ -212,7 +212,7 @@ def test_a_silence_is_kept_with_its_audit_row_over_a_restart(stage: Stage) -> No
     assert ended is not None
     stage.judge(1_000)
     assert stage.waiting() == 1
-    audit = stage.store.named_rows(sql.AUDIT, *sql.AUDIT_FROM_NEWEST, 10)
+    audit = stage.store.named_rows(sql.AUDIT, "", [], *sql.AUDIT_FROM_NEWEST, 10)
     assert [(row["who"], row["action"], row["keys"], row["reason"], row["outcome"]) for row in audit] == [
         ("ben", "end silence", '["silence:1"]', "done with it", "accepted"),
         ("anna", "silence", '["silence:1"]', "maintenance", "accepted"),
@@ -228,7 +228,7 @@ def test_a_silence_is_not_kept_without_its_audit_row(stage: Stage) -> None:
     broken = replace(silence, reason=None)  # type: ignore[arg-type]
     with pytest.raises(StoreFailed):
         stage.kept.keep_silence(broken, (1, "anna", "silence", "[]", "r", "accepted", "", "[]"))
-    assert stage.store.named_rows(sql.AUDIT, *sql.AUDIT_FROM_NEWEST, 10) == []
+    assert stage.store.named_rows(sql.AUDIT, "", [], *sql.AUDIT_FROM_NEWEST, 10) == []
 
 
 def test_there_is_no_silence_of_that_number(stage: Stage) -> None:

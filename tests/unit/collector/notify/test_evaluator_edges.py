@@ -91,7 +91,7 @@ def test_only_the_alerts_that_a_silence_covers_show_it(stage: Stage) -> None:
 
 def test_a_caller_who_may_not_silence_is_written_down(stage: Stage) -> None:
     number = stage.evaluator.refuse("eve", "silence", "quiet please", "no right")
-    (row,) = stage.store.named_rows(sql.AUDIT, *sql.AUDIT_FROM_NEWEST, 10)
+    (row,) = stage.store.named_rows(sql.AUDIT, "", [], *sql.AUDIT_FROM_NEWEST, 10)
     assert (row["audit"], row["who"], row["action"], row["outcome"]) == (number, "eve", "silence", "refused")
 
 

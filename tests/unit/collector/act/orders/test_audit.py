@@ -54,7 +54,7 @@ class History:
     @property
     def audit(self) -> list[tuple[int, str, str, int | None]]:
         """Return (number, keys, outcome, refers to) of each audit row, oldest first."""
-        rows = self.store.named_rows(sql.AUDIT, *sql.AUDIT_FROM_NEWEST, 100)
+        rows = self.store.named_rows(sql.AUDIT, "", [], *sql.AUDIT_FROM_NEWEST, 100)
         return [(r["audit"], r["keys"], r["outcome"], r["refers_to"]) for r in reversed(rows)]
 
     def follow_up(

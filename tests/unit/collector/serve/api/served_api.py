@@ -125,7 +125,6 @@ class Api:
             ),
             read_only=read_only,
             bootstrap_servers="127.0.0.1:1",
-            foreign_old_ms=30_000,
             foreign_recovery_ms=20_000,
             is_ready=lambda: self.ready,
             cluster=lambda: "c",
