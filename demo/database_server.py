@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import subprocess
 from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from demo.ports import free_port, listens
 from demo.server import Server, ServerFailed
@@ -33,6 +34,7 @@ class DatabaseServer(Server):
     kind = ""
     administrator_name = ""
     administrator_database = ""
+    client_error: ClassVar[type[Exception]]
 
     def __init__(self, directory: Path, port: int | None = None, settings: dict[str, str] | None = None) -> None:
         super().__init__(directory)
@@ -53,11 +55,30 @@ class DatabaseServer(Server):
         """Make user and database in a running server, unless they exist."""
 
     @abstractmethod
-    def _accepts(self) -> bool:
-        """Return whether the server accepts the administrator's statements."""
+    def _connect(self) -> Any:
+        """Return a connection of the administrator. Raises ``client_error``."""
 
     def _answers(self) -> bool:
-        return listens(self.port) and self._accepts()
+        if not listens(self.port):
+            return False
+        try:
+            self._connect().close()
+        except self.client_error:
+            return False
+        return True
+
+    def _login(self) -> dict[str, Any]:
+        """Return what both clients take for a connection of the administrator."""
+        as_ = self.administrator
+        where = {"host": as_.host, "port": as_.port, "user": as_.user, "password": as_.password}
+        return {**where, "connect_timeout": 5, "autocommit": True}
+
+    def _make(self, command: Sequence[str], **more: Any) -> None:
+        """Run what makes the data, with ``more`` for the process. Raises DatabaseFailed."""
+        done = subprocess.run(command, capture_output=True, text=True, timeout=START_LIMIT_S, **more)
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).strip()[-600:]
+            raise DatabaseFailed(f"{Path(command[0]).name} could not make {self.directory}: {said}")
 
     def _as_whom(self) -> dict[str, Any]:
         """Return what Popen takes for the server's process alone."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import getpass
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pymysql
 
-from demo.database_server import DATABASE, START_LIMIT_S, USER, DatabaseFailed, DatabaseServer
+from demo.database_server import DATABASE, USER, DatabaseFailed, DatabaseServer
 from demo.prerequisites import MARIADB_PACKAGES, find_mariadb
 
 
@@ -20,6 +19,7 @@ class MariaDbServer(DatabaseServer):
     kind = "mysql"
     administrator_name = "root"
     administrator_database = "mysql"
+    client_error = pymysql.MySQLError
 
     @property
     def data(self) -> Path:
@@ -40,16 +40,7 @@ class MariaDbServer(DatabaseServer):
             raise DatabaseFailed(_not_installed())
         command = [tool, "--no-defaults", f"--datadir={self.data}", f"--tmpdir={self.temporary}"]
         command += [f"--user={getpass.getuser()}", "--skip-test-db"]
-        done = subprocess.run(
-            [*command, "--auth-root-authentication-method=normal"],
-            capture_output=True,
-            text=True,
-            timeout=START_LIMIT_S,
-        )
-        if done.returncode != 0:
-            raise DatabaseFailed(
-                f"mariadb-install-db could not make {self.data}: {(done.stderr or done.stdout).strip()[-600:]}"
-            )
+        self._make([*command, "--auth-root-authentication-method=normal"])
 
     def _command(self) -> Sequence[str]:
         server = find_mariadb()
@@ -90,24 +81,8 @@ class MariaDbServer(DatabaseServer):
             cursor.execute(f"create user if not exists {USER} identified by %s", [self._password(USER)])
             cursor.execute(f"grant all on {DATABASE}.* to {USER}")
 
-    def _accepts(self) -> bool:
-        try:
-            self._connect().close()
-        except pymysql.MySQLError:
-            return False
-        return True
-
     def _connect(self) -> pymysql.Connection:
-        as_ = self.administrator
-        return pymysql.connect(
-            host=as_.host,
-            port=as_.port,
-            user=as_.user,
-            password=as_.password,
-            database=as_.database,
-            connect_timeout=5,
-            autocommit=True,
-        )
+        return pymysql.connect(database=self.administrator_database, **self._login())
 
 
 def _not_installed() -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from demo.database_server import DATABASE, START_LIMIT_S, USER, DatabaseFailed, DatabaseServer
+from demo.database_server import DATABASE, USER, DatabaseFailed, DatabaseServer
 from demo.prerequisites import find_postgres
 
 RUN_AS = ("postgres", "nobody")
@@ -34,6 +34,7 @@ class PostgresServer(DatabaseServer):
     kind = "postgres"
     administrator_name = "postgres"
     administrator_database = "postgres"
+    client_error = psycopg.Error
     stop_signal = signal.SIGINT
 
     def __init__(self, directory: Path, port: int | None = None, settings: dict[str, str] | None = None) -> None:
@@ -61,10 +62,10 @@ class PostgresServer(DatabaseServer):
             os.chown(password_file, self._user.pw_uid, self._user.pw_gid)
         command = [self._program("initdb"), "--pgdata", str(self.data), "--username", self.administrator_name]
         command += ["--pwfile", str(password_file), "--auth", "scram-sha-256", "--encoding", "UTF8", "--no-locale"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=START_LIMIT_S, **self._as_whom())
-        password_file.unlink()
-        if done.returncode != 0:
-            raise DatabaseFailed(f"initdb could not make {self.data}: {(done.stderr or done.stdout).strip()[-600:]}")
+        try:
+            self._make(command, **self._as_whom())
+        finally:
+            password_file.unlink()
 
     def _command(self) -> Sequence[str]:
         settings = {
@@ -88,24 +89,8 @@ class PostgresServer(DatabaseServer):
                 names = sql.Identifier(DATABASE), sql.Identifier(USER)
                 connection.execute(sql.SQL("create database {} owner {}").format(*names))
 
-    def _accepts(self) -> bool:
-        try:
-            self._connect().close()
-        except psycopg.Error:
-            return False
-        return True
-
     def _connect(self) -> psycopg.Connection:
-        as_ = self.administrator
-        return psycopg.connect(
-            host=as_.host,
-            port=as_.port,
-            user=as_.user,
-            password=as_.password,
-            dbname=as_.database,
-            connect_timeout=5,
-            autocommit=True,
-        )
+        return psycopg.connect(dbname=self.administrator_database, **self._login())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

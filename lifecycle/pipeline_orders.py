@@ -65,7 +65,9 @@ def decode(value: bytes | None) -> PipelineOrder:
         action = PipelineAction(fields.get("action"))
     except ValueError:
         raise MalformedRecord(f"pipeline order has action {fields.get('action')!r}") from None
-    for name in fields:
-        if fields[name] == "":
+    run = read_fields(Run, fields, WHAT)
+    order = read_fields(PipelineOrder, fields, WHAT, run=run, action=action)
+    for name, value_ in (asdict(run) | asdict(order)).items():
+        if value_ == "":
             raise MalformedRecord(f"pipeline order field {name!r} is empty")
-    return read_fields(PipelineOrder, fields, WHAT, run=read_fields(Run, fields, WHAT), action=action)
+    return order

@@ -115,7 +115,7 @@ class AlertEvaluator:
 
     def refuse(self, who: str, action: str, reason: str, why: str) -> int:
         """Write down that a caller may not silence; return the audit row's number. Raises StoreFailed."""
-        return self._kept.refuse_silence((now_ms(), who, action, "[]", reason, "refused", why, "[]"))
+        return self._kept.store.append_audit((now_ms(), who, action, "[]", reason, "refused", why, "[]"))
 
     def judge(self, assessed: Assessment) -> None:
         """Make one step and keep it. Raises StoreFailed; the step is then made again from what history has."""

@@ -50,16 +50,7 @@ class AlertService:
     def receiver_statuses(self) -> list[ReceiverStatus]:
         """Return how each receiver that there is now is served. Raises StoreFailed."""
         known = {status.receiver: status for status in self._kept.receiver_statuses()}
-        nothing = {
-            name: ReceiverStatus(receiver=name, waiting=0, oldest_ms=None, given_up=0, error="")
-            for name in self.receivers
-        }
-        return [known.get(name, nothing[name]) for name in self.receivers]
-
-    @property
-    def receivers(self) -> tuple[str, ...]:
-        """Return the names of the receivers."""
-        return self.dispatcher.receivers
+        return [known.get(name) or ReceiverStatus(receiver=name) for name in self.dispatcher.receivers]
 
 
 def alert_settings(tunable: TunableSettings) -> AlertSettings:

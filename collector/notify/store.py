@@ -35,28 +35,24 @@ class ReceiverStatus:
     """How one receiver is served: notifications that wait, since when, those given up, and why the newest one failed."""
 
     receiver: str
-    waiting: int
-    oldest_ms: int | None
-    given_up: int
-    error: str
+    waiting: int = 0
+    oldest_ms: int | None = None
+    given_up: int = 0
+    error: str = ""
 
 
 class AlertStore:
     """Reads and writes through the store; every method raises StoreFailed."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def require_lead(self) -> None:
-        """Raise NotLeading where another collector may be leading at this moment: it alone notifies."""
-        self._store.require_lead()
+        self.store = store
 
     def load(self) -> AlertStates:
         """Return the states as it was written last, after everything that is on its way to be written."""
-        self._store.flushed()
-        alerts = [_alert(row) for row in self._store.rows(alert_sql.ALERTS)]
-        groups = [_group(row) for row in self._store.rows(alert_sql.GROUPS)]
-        ((number,),) = self._store.rows(alert_sql.LAST_NOTIFICATION)
+        self.store.flushed()
+        alerts = [_alert(row) for row in self.store.rows(alert_sql.ALERTS)]
+        groups = [_group(row) for row in self.store.rows(alert_sql.GROUPS)]
+        ((number,),) = self.store.rows(alert_sql.LAST_NOTIFICATION)
         return AlertStates(
             alerts={alert.finding.key: alert for alert in alerts},
             groups={group.key: group for group in groups},
@@ -85,11 +81,11 @@ class AlertStore:
             statements += [
                 (alert_sql.ADD_DELIVERY, [notification.number, receiver, notification.at_ms]) for receiver in receivers
             ]
-        self._store.keep(statements)
+        self.store.keep(statements)
 
     def silences(self) -> list[Silence]:
         """Return the silences, newest first, those that ended too."""
-        rows = self._store.rows(alert_sql.SILENCES, SILENCES_LOADED)
+        rows = self.store.rows(alert_sql.SILENCES, SILENCES_LOADED)
         return [
             Silence(
                 number=number,
@@ -104,22 +100,18 @@ class AlertStore:
 
     def next_silence(self) -> int:
         """Return the number of the next silence."""
-        ((last,),) = self._store.rows(alert_sql.LAST_SILENCE)
+        ((last,),) = self.store.rows(alert_sql.LAST_SILENCE)
         return int(last) + 1
 
     def keep_silence(self, silence: Silence, audit: Sequence[Any]) -> int:
         """Write a silence and its audit row (its columns but the number) together; return the audit row's number."""
         matchers = json.dumps(dict(silence.matchers))
         row = [silence.number, matchers, silence.reason, silence.author, silence.starts_ms, silence.ends_ms]
-        return self._store.append_audit(audit, also=[(alert_sql.KEEP_SILENCE, row)])
-
-    def refuse_silence(self, audit: Sequence[Any]) -> int:
-        """Write the audit row of a silence that was refused; return its number."""
-        return self._store.append_audit(audit)
+        return self.store.append_audit(audit, also=[(alert_sql.KEEP_SILENCE, row)])
 
     def next_delivery(self, receiver: str) -> Delivery | None:
         """Return the oldest notification that waits for a receiver, or None."""
-        rows = self._store.rows(alert_sql.NEXT_DELIVERY, receiver)
+        rows = self.store.rows(alert_sql.NEXT_DELIVERY, receiver)
         if not rows:
             return None
         number, attempts, next_ms, body = rows[0]
@@ -128,21 +120,16 @@ class AlertStore:
     def note_delivery(self, delivery: Delivery, receiver: str, state: str, next_ms: int, error: str) -> None:
         """Write how an attempt ended: ``delivered``, ``waiting`` (to be tried again) or ``given up``."""
         row = [state, delivery.attempts + 1, next_ms, error, delivery.number, receiver]
-        self._store.keep([(alert_sql.NOTE_DELIVERY, row)])
+        self.store.keep([(alert_sql.NOTE_DELIVERY, row)])
 
     def receiver_statuses(self) -> list[ReceiverStatus]:
         """Return the status of each receiver with a delivery in the outbox."""
-        rows = self._store.rows(alert_sql.DELIVERIES)
-        return [
-            ReceiverStatus(
-                receiver=receiver, waiting=waiting, oldest_ms=oldest_ms, given_up=given_up, error=error or ""
-            )
-            for receiver, waiting, oldest_ms, given_up, error in rows
-        ]
+        rows = self.store.named_rows(alert_sql.DELIVERIES)
+        return [ReceiverStatus(**{**row, "error": row["error"] or ""}) for row in rows]
 
     def forget(self, before_ms: int) -> None:
         """Drop what is older, delivered or not."""
-        self._store.keep([(alert_sql.FORGET_DELIVERIES, [before_ms]), (alert_sql.FORGET_NOTIFICATIONS, [before_ms])])
+        self.store.keep([(alert_sql.FORGET_DELIVERIES, [before_ms]), (alert_sql.FORGET_NOTIFICATIONS, [before_ms])])
 
 
 def alert_json(alert: Alert) -> dict[str, Any]:

@@ -173,7 +173,7 @@ class NotificationDispatcher:
     async def _attempt(self, notifier: Notifier, client: httpx.AsyncClient, delivery: Delivery) -> Attempt:
         limit_s = self._policy.limit_ms / 1000
         try:
-            self._kept.require_lead()
+            self._kept.store.require_lead()
             post = notifier.post(linked(delivery.body, self._public_url, self._cluster), now_ms())
             async with asyncio.timeout(limit_s):
                 request = client.stream("POST", post.url, headers=dict(post.headers), content=post.content)

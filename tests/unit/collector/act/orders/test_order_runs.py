@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -112,12 +110,6 @@ class Collector:
             (row["who"], row["outcome"], row["reason"], row["detail"])
             for row in self.store.named_rows("select * from audit order by audit")
         ]
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store(tmp_path / "history.duckdb")) as made:
-        yield made
 
 
 @pytest.fixture

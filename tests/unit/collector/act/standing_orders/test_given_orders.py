@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,28 +12,10 @@ from indoubt.collector.records.orders import DRY_RUN, STANDING_ORDER, OrderOutco
 from indoubt.collector.records.standing_orders import StandingAct
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.lifecycle.durations import HOUR_MS, MINUTE_MS
+from tests.unit.collector.act.standing_orders.conftest import Clock
 
 ORDER, OTHER = "save clicks", "save bills"
 ACCEPTED, PENDING, REFUSED = OrderOutcome.ACCEPTED, OrderOutcome.PENDING, OrderOutcome.REFUSED
-
-
-class Clock:
-    now_s = 10_000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(tmp_path / "history.duckdb")
-    yield opened
-    opened.close()
 
 
 def audited(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from indoubt.collector.act.standing_orders.decision import decide
 from indoubt.collector.act.standing_orders.given_orders import FailedAttempts, GivenOrders
 from indoubt.collector.records.orders import OrderOutcome
 from indoubt.collector.records.standing_orders import StandingAct
+from tests.unit.collector.act.standing_orders.conftest import Clock
 from tests.unit.collector.act.standing_orders.test_decision import (
     ACT,
     CERTAIN_COMMIT,
@@ -23,18 +22,6 @@ from tests.unit.collector.observations import T0
 FIRST, SECOND = candidate(CERTAIN_COMMIT, 0, driver_gone=True), candidate(CERTAIN_COMMIT, 1, driver_gone=True)
 ORDER = replace(COMMIT, driver_gone=True, most_per_hour=2)
 REFUSED, PENDING, FAILED = OrderOutcome.REFUSED, OrderOutcome.PENDING, OrderOutcome.FAILED
-
-
-class Clock:
-    now_s = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 def key(of: object = FIRST) -> str:
