@@ -10,7 +10,7 @@ from indoubt.app.client.all_clusters import AllClusters
 from indoubt.app.regions.followed import AllCollectors, OneCollector
 from indoubt.app.regions.region_content import Query, RegionContent, Render
 from indoubt.app.regions.region_server import REFRESH_S, RegionServer
-from indoubt.app.settings import Settings
+from indoubt.app.settings import Settings, of_cluster
 from indoubt.lifecycle.page_paths import CLUSTER
 
 
@@ -26,8 +26,7 @@ class RegionServers:
         self._servers: dict[str, RegionServer[Any]] = {
             name: RegionServer(OneCollector(each, shared_for_s=REFRESH_S), regions) for name, each in settings.items()
         }
-        self._only = next(iter(self._servers.values())) if len(self._servers) == 1 else None
-        if self._only is None:
+        if len(settings) > 1:
             self._servers[""] = RegionServer(AllCollectors(list(settings.values())), of_all)
 
     def start(self) -> None:
@@ -41,13 +40,7 @@ class RegionServers:
 
     def find(self, name: str, query: Query) -> RegionServer[Any] | None:
         """Return who renders a region under this query; None: there is no such region or cluster."""
-        cluster = query.get(CLUSTER, "")
-        server = self._servers.get(cluster)
-        if server is None and "" in self._servers:
-            # The only one, which has no name here: page.py asks it for its name.
-            server = self._only
-        elif not cluster:
-            server = self._only or server
+        server = of_cluster(self._servers, query.get(CLUSTER, ""))
         return server if server is not None and server.knows(name) else None
 
     def prefetch(self, name: str, query: Query) -> None:
