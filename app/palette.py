@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components import shown_cluster
-from indoubt.app.components.cluster_switch import ALL
+from indoubt.app.components.bar import ALL
 from indoubt.app.components.links_and_buttons import AskOrder, ask_order
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.orders import Action

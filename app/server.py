@@ -30,8 +30,7 @@ from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components import shown_cluster
 from indoubt.app.regions import component
-from indoubt.app.regions.region_server import RegionServer, TooManyViews
-from indoubt.app.regions.region_servers import RegionServers
+from indoubt.app.regions.region_server import RegionServer, RegionServers, TooManyViews
 from indoubt.app.screens import live_regions
 from indoubt.app.settings import Settings, of_cluster
 from indoubt.app.sign_in.by_oidc import ByOidc

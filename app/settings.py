@@ -95,7 +95,7 @@ class Settings:
 def of_cluster(known: Mapping[str, Known], cluster: str) -> Known | None:
     """Return what belongs to a cluster of this name; None: nothing.
 
-    What there is one of alone also belongs to a page that names no cluster; without a name here, to whatever its collector is called.
+    What there is one of alone also belongs to a page that names no cluster; without a name here, to any cluster.
     """
     if len(known) == 1 and (not cluster or "" in known):
         return next(iter(known.values()))

@@ -15,7 +15,7 @@ from indoubt.app.client.all_clusters import AllClusters
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components import shown_cluster
 from indoubt.app.components.links_and_buttons import is_of, link, order_button, read_click
-from indoubt.app.regions.region_servers import RegionServers
+from indoubt.app.regions.region_server import RegionServers
 from indoubt.app.screens import clusters as all_clusters
 from indoubt.app.screens import live_regions
 from indoubt.app.settings import COLLECTOR_URL, Settings
