@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components import shown_cluster
 from indoubt.app.components.bar import ALL
-from indoubt.app.components.links_and_buttons import AskOrder, ask_order
+from indoubt.app.components.links_and_buttons import AskOrder, OpenPage, click_text
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.attention import Attention, Remedy
@@ -110,7 +110,7 @@ def _fitting(found: Iterable[Found], wanted: Sequence[str], most: int = MOST_OF_
 
 
 def _page(kind: str, text: str, path: str, more: str = "") -> Found:
-    return Found(kind=kind, text=text, more=more, click=json.dumps({"open": shown_cluster.within(path)}))
+    return Found(kind=kind, text=text, more=more, click=click_text(OpenPage(path=shown_cluster.within(path))))
 
 
 def _pages() -> list[Found]:
@@ -133,9 +133,9 @@ def _action(part: Attention) -> Found | None:
     keys = part.keys if subject == "transactions" else (part.target,)
     is_batch = part.batch is not None and subject == "transactions"
     what = f"batch {part.batch} of {part.pipeline}" if is_batch else part.pipeline
-    asked = AskOrder(action=action, subject=subject, keys=tuple(keys))
+    asked = AskOrder(action=action, subject=subject, keys=tuple(keys), cluster=shown_cluster.name())
     return Found(
-        kind="action", text=f"{action.value.capitalize()} {what} …", more="opens its dialog", click=ask_order(asked)
+        kind="action", text=f"{action.value.capitalize()} {what} …", more="opens its dialog", click=click_text(asked)
     )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from indoubt.app.components import shown_cluster, viewer_choices
-from indoubt.app.components.links_and_buttons import ZONE, link
+from indoubt.app.components.links_and_buttons import ChooseZone, click_text, link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.paging import address_beside
 from indoubt.lifecycle import page_paths
@@ -54,7 +53,7 @@ def _zone(name: str, *, is_shown: bool) -> Html:
         href=shown_cluster.within(f"?{urlencode([*address_beside(zone), (zone, name)])}"),
         target="_self",
         aria_current="true" if is_shown else None,
-        data_click=json.dumps({ZONE: name}),
+        data_click=click_text(ChooseZone(name=name)),
     )
 
 

@@ -21,7 +21,6 @@ from indoubt.app.components.links_and_buttons import (
     OpenPage,
     ShowNew,
     SortBy,
-    is_of,
     read_click,
 )
 from indoubt.app.components.time_text import is_zone
@@ -81,7 +80,7 @@ def show_region(name: str, query: Mapping[str, str] | None = None) -> None:
 def handle(text: str) -> None:
     """Do what a click asks for; what cannot be done is said on the page."""
     click = read_click(text)
-    if not is_of(text, shown_cluster.name()):
+    if isinstance(click, AskOrder | AskSilence) and click.cluster != shown_cluster.name():
         st.session_state[_FAILED] = "Nothing was opened: this page shows another cluster now."
         return
     try:
