@@ -64,17 +64,17 @@ def show_region(name: str, query: Mapping[str, str] | None = None) -> None:
     """Write the live region of this name; clicks in it open dialogs and pages."""
     order_form.write_complaint(st.session_state.pop(_FAILED, ""))
     cluster = shown_cluster.name()
-    component.show(
-        name,
-        {**(query or {}), **({page_paths.CLUSTER: cluster} if cluster else {})},
-        on_click=handle,
-        may_order=bool(st.session_state.get("may_order")),
-        may_silence=bool(st.session_state.get("is_operator")),
-        why_not=str(st.session_state.get("why_no_orders", "")),
-        zone=live.zone_name(),
-        remember=live.remembered(),
-        cluster=cluster,
-    )
+    # Orders are off unless mayOrder, silences unless maySilence; whyNot is what says so. The browser keeps what is to remember.
+    viewer = {
+        "mayOrder": bool(st.session_state.get("may_order")),
+        "maySilence": bool(st.session_state.get("is_operator")),
+        "whyNot": str(st.session_state.get("why_no_orders", "")),
+        "zone": live.zone_name(),
+        "remember": live.remembered(),
+        "cluster": cluster,
+    }
+    query = {**(query or {}), **({page_paths.CLUSTER: cluster} if cluster else {})}
+    component.show(name, query, viewer, on_click=handle)
 
 
 def handle(text: str) -> None:

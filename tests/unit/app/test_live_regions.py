@@ -173,16 +173,7 @@ def test_a_page_says_which_region_it_writes_before_the_browser_asks_for_it(monke
     monkeypatch.setattr(component, "_prefetches", [])
     monkeypatch.setattr(component, "_component", lambda **_: heard.append("written"))
     component.tell_before_shown(lambda name, query: heard.append((name, query)))
-    component.show(
-        "shown",
-        {"words": "x"},
-        on_click=lambda _: None,
-        may_order=False,
-        may_silence=False,
-        why_not="",
-        zone="UTC",
-        remember={},
-    )
+    component.show("shown", {"words": "x"}, {}, on_click=lambda _: None)
     assert heard == [("shown", {"words": "x"}), "written"]
 
 
