@@ -15,7 +15,7 @@ from indoubt.app.client.collector_errors import CollectorError, Failure
 from indoubt.app.components import shown_cluster, viewer_choices
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import UTC_NAME, is_zone, zone_named
-from indoubt.app.settings import Settings
+from indoubt.app.settings import Settings, of_cluster
 from indoubt.app.sign_in.guard import SIGN_OUT_HEADER
 from indoubt.lifecycle.orders import Role
 from indoubt.lifecycle.persons import NAME_HEADER, ROLE_HEADER, Person, person
@@ -49,13 +49,12 @@ def collectors() -> Mapping[str, CollectorClient]:
 
 def collector() -> CollectorClient:
     """Return the client of the cluster that this page shows. Raises CollectorError where there is no such cluster."""
-    cluster, known = shown_cluster.name(), collectors()
+    cluster = shown_cluster.name()
     if cluster != shown_cluster.written():
         # A press on the page of one cluster while the browser goes to another's.
         raise CollectorError(Failure.REFUSED, "this page shows another cluster now")
-    is_only = len(known) == 1 and (not cluster or "" in known)
     # One that has no name here was asked for its name by page.py.
-    client = next(iter(known.values())) if is_only else known.get(cluster)
+    client = of_cluster(collectors(), cluster)
     if client is None:
         raise CollectorError(Failure.UNKNOWN_KEY, unknown_cluster(cluster))
     return client

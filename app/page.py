@@ -12,7 +12,7 @@ import streamlit as st
 
 from indoubt.app import live
 from indoubt.app.components import bar, shown_cluster
-from indoubt.app.components.cluster_switch import ALL
+from indoubt.app.components.bar import ALL
 from indoubt.app.components.markup import el, join
 from indoubt.app.components.time_text import UTC_NAME
 from indoubt.app.dialogs import button_clicks, order_form, run_lines, transactions_dialog

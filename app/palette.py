@@ -11,11 +11,12 @@ from dataclasses import asdict, dataclass
 
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components import shown_cluster
-from indoubt.app.components.cluster_switch import ALL
-from indoubt.app.components.links_and_buttons import AskOrder, ask_order
+from indoubt.app.components.bar import ALL
+from indoubt.app.components.links_and_buttons import AskOrder, OpenPage, click_text
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.attention import Attention, Remedy
+from indoubt.lifecycle.rows.order_request import OF_TRANSACTIONS
 
 MOST_OF_A_KIND = 6
 MAX_CARDS = 100
@@ -37,12 +38,6 @@ _PAGES = {
     "History › Search": page_paths.SEARCH,
     "Audit": "/audit",
     "Collector": page_paths.COLLECTOR,
-}
-_ORDERS = {
-    Remedy.COMMIT: (Action.COMMIT, "transactions"),
-    Remedy.ABORT: (Action.ABORT, "transactions"),
-    Remedy.RESTART: (Action.RESTART, "pipeline"),
-    Remedy.START: (Action.START, "pipeline"),
 }
 
 
@@ -110,7 +105,7 @@ def _fitting(found: Iterable[Found], wanted: Sequence[str], most: int = MOST_OF_
 
 
 def _page(kind: str, text: str, path: str, more: str = "") -> Found:
-    return Found(kind=kind, text=text, more=more, click=json.dumps({"open": shown_cluster.within(path)}))
+    return Found(kind=kind, text=text, more=more, click=click_text(OpenPage(path=shown_cluster.within(path))))
 
 
 def _pages() -> list[Found]:
@@ -126,16 +121,17 @@ def _actions(client: CollectorClient) -> list[Found]:
 
 
 def _action(part: Attention) -> Found | None:
-    if part.remedy not in _ORDERS or part.keys_total is not None:
+    if part.remedy is Remedy.OPEN or part.keys_total is not None:
         # An order for more than a part lists is given on its page, which says how many they are.
         return None
-    action, subject = _ORDERS[part.remedy]
+    action = Action(part.remedy.value)
+    subject = "transactions" if action in OF_TRANSACTIONS else "pipeline"
     keys = part.keys if subject == "transactions" else (part.target,)
     is_batch = part.batch is not None and subject == "transactions"
     what = f"batch {part.batch} of {part.pipeline}" if is_batch else part.pipeline
-    asked = AskOrder(action=action, subject=subject, keys=tuple(keys))
+    asked = AskOrder(action=action, subject=subject, keys=tuple(keys), cluster=shown_cluster.name())
     return Found(
-        kind="action", text=f"{action.value.capitalize()} {what} …", more="opens its dialog", click=ask_order(asked)
+        kind="action", text=f"{action.value.capitalize()} {what} …", more="opens its dialog", click=click_text(asked)
     )
 
 

@@ -30,10 +30,9 @@ from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components import shown_cluster
 from indoubt.app.regions import component
-from indoubt.app.regions.region_server import RegionServer, TooManyViews
-from indoubt.app.regions.region_servers import RegionServers
+from indoubt.app.regions.region_server import RegionServer, RegionServers, TooManyViews
 from indoubt.app.screens import live_regions
-from indoubt.app.settings import Settings
+from indoubt.app.settings import Settings, of_cluster
 from indoubt.app.sign_in.by_oidc import ByOidc
 from indoubt.app.sign_in.by_proxy import ByProxy
 from indoubt.app.sign_in.guard import HEALTH, SignedInOnly, Way
@@ -217,11 +216,10 @@ def _find_route(settings: Mapping[str, Settings]) -> Route:
         name: CollectorClient(each, shared_for_s=palette.SHARED_FOR_S, asking_person=asks_for.get)
         for name, each in settings.items()
     }
-    only = next(iter(clients.values())) if len(clients) == 1 else None
 
     def found(find: palette.Find, words: str, cluster: str) -> list[palette.Found]:
         places = palette.clusters(list(clients), cluster, words)
-        client = only or clients.get(cluster)
+        client = of_cluster(clients, cluster)
         if client is None:
             return places
         with shown_cluster.rendering(cluster):

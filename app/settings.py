@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from indoubt.lifecycle.errors import SettingsError
@@ -22,6 +23,7 @@ FAULT_INJECTION_URL = "INDOUBT_FAULT_INJECTION_URL"
 LOOK_ONLY = "INDOUBT_LOOK_ONLY"
 
 DEFAULT_COLLECTOR_URL = "http://127.0.0.1:8650"
+Known = TypeVar("Known")
 _NAMED = re.compile(f"(?P<name>{CLUSTER_NAME.pattern})=(?P<rest>.+)")
 
 
@@ -88,6 +90,16 @@ class Settings:
         if not token:
             raise SettingsError(f"{TOKEN_FILE} {self.token_file} is empty; write the token into it, on one line")
         return token
+
+
+def of_cluster(known: Mapping[str, Known], cluster: str) -> Known | None:
+    """Return what belongs to a cluster of this name; None: nothing.
+
+    What there is one of alone also belongs to a page that names no cluster; without a name here, to any cluster.
+    """
+    if len(known) == 1 and (not cluster or "" in known):
+        return next(iter(known.values()))
+    return known.get(cluster)
 
 
 def _by_cluster(text: str) -> dict[str, str]:

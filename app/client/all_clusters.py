@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.client.collector_errors import CollectorError
+from indoubt.app.client.collector_errors import NOT_IN_TIME, CollectorError
 from indoubt.lifecycle.clock import now_ms
 from indoubt.lifecycle.rows.overview import Overview
 from indoubt.lifecycle.rows.status import Status
@@ -15,7 +16,7 @@ from indoubt.lifecycle.rows.status import Status
 WAITED_FOR_S = 1.0
 MOST_INCIDENTS = 30
 """So many incidents are asked of each cluster: the most urgent."""
-_SLOW = "The collector does not answer in time"
+LOOK_EVERY_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,16 @@ class AllClusters:
         """Have the next look ask anew."""
         self._is_fresh = False
 
+    def now_ms(self) -> int:
+        """Return the time by the clock of this machine: there are as many clocks as collectors."""
+        return now_ms()
+
+    async def changes(self) -> AsyncGenerator[bool]:
+        """Yield a change each second: a cluster that does not answer is a part of the picture, and this is never lost."""
+        while True:
+            yield True
+            await asyncio.sleep(LOOK_EVERY_S)
+
     def look(self) -> Mapping[str, Look]:
         """Return what each cluster answers within a second; one that does not is asked no second time before it has."""
         if self._is_fresh:
@@ -58,7 +69,7 @@ class AllClusters:
         wait(self._asked.values(), WAITED_FOR_S)
         for name in self._clients:
             is_there = self._asked[name].done()
-            look = self._asked.pop(name).result() if is_there else Look(lost=_SLOW, since_ms=now_ms())
+            look = self._asked.pop(name).result() if is_there else Look(lost=NOT_IN_TIME, since_ms=now_ms())
             before = self._looks.get(name)
             if look.lost and before is not None and before.lost:
                 look = Look(lost=look.lost, since_ms=before.since_ms)

@@ -45,6 +45,10 @@ class CollectorClient(OrderClient):
         found = self._read("/api/v1/status", Status)
         return replace(found, role=Role.VIEWER) if self._look_only else found
 
+    def now_ms(self) -> int:
+        """Return the time by the collector's clock."""
+        return self.status().now_ms
+
     def overview(self, limit: int | None = None) -> Overview:
         """Return the state of everything, in one look; ``limit``: of each list at most so many."""
         return self._read("/api/v1/overview", Overview, limit=limit)

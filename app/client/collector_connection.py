@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import httpx
 
-from indoubt.app.client.collector_errors import CollectorError, Failure, refusal, unanswered
+from indoubt.app.client.collector_errors import NOT_IN_TIME, CollectorError, Failure, refusal, unanswered
 from indoubt.app.client.kept_answers import KeptAnswers
 from indoubt.app.settings import Settings
 from indoubt.lifecycle.errors import IndoubtError
@@ -17,6 +18,8 @@ from indoubt.lifecycle.persons import Person
 from indoubt.lifecycle.rows.row_json import read_row
 
 READ_LIMIT_S = 4.0
+SILENCE_LIMIT_S = 12.0
+"""The collector sends an event each 5 s at least."""
 Row = TypeVar("Row")
 Wanted = str | int | bool | None | Sequence[str]
 """What a look asks for by one name; several texts are sent several times, and what is None or empty is not sent."""
@@ -44,9 +47,8 @@ class CollectorConnection:
         asking_person: Callable[[], Person | None] = lambda: None,
     ) -> None:
         self.address, self.cluster = settings.collector_url, settings.cluster
-        self._asking_person = asking_person
+        self._settings, self._asking_person = settings, asking_person
         self.kept_answers = KeptAnswers(shared_for_s)
-        self._token = settings.token
         self._look_only = settings.look_only
         # Proxies from the environment are left out: the token goes to the collector's address and nowhere else.
         self._http = httpx.Client(
@@ -63,6 +65,28 @@ class CollectorConnection:
     def forget(self) -> None:
         """Share no answer from before now."""
         self.kept_answers.forget()
+
+    async def changes(self) -> AsyncGenerator[bool]:
+        """Yield True for each change and False for each sign of life, the first at once. It ends by CollectorError."""
+        limits, settings = httpx.Timeout(SILENCE_LIMIT_S, connect=2.0), self._settings
+        try:
+            async with httpx.AsyncClient(
+                base_url=self.address, timeout=limits, trust_env=False, verify=settings.tls()
+            ) as http:
+                authorization = {"Authorization": f"Bearer {settings.token()}"}
+                async with http.stream("GET", "/api/v1/changes", headers=authorization) as answer:
+                    if not answer.is_success:
+                        raise CollectorError(
+                            Failure.UNREACHABLE, f"The collector answered with HTTP {answer.status_code}"
+                        )
+                    async for line in answer.aiter_lines():
+                        if line.startswith("event:"):
+                            yield line.removeprefix("event:").strip() == "changed"
+        except httpx.TimeoutException as error:
+            raise CollectorError(Failure.UNREACHABLE, NOT_IN_TIME) from error
+        except (httpx.HTTPError, OSError, asyncio.IncompleteReadError) as error:
+            raise CollectorError(Failure.UNREACHABLE, unanswered(error)) from error
+        raise CollectorError(Failure.UNREACHABLE, "The collector closed the connection")
 
     def _read(self, path: str, row: type[Row], **wanted: Wanted) -> Row:
         """Return the one row that is the answer."""
@@ -109,11 +133,13 @@ class CollectorConnection:
             person = self._asking_person()
             named = {CLUSTER_HEADER: self.cluster} if self.cluster else {}
             headers = (
-                named | {"Authorization": f"Bearer {self._token()}"} | (person.headers() if person is not None else {})
+                named
+                | {"Authorization": f"Bearer {self._settings.token()}"}
+                | (person.headers() if person is not None else {})
             )
             answer = self._http.request(method, path, headers=headers, follow_redirects=False, **request)
         except httpx.TimeoutException as error:
-            raise CollectorError(Failure.UNREACHABLE, "The collector does not answer in time") from error
+            raise CollectorError(Failure.UNREACHABLE, NOT_IN_TIME) from error
         except httpx.HTTPError as error:
             raise CollectorError(Failure.UNREACHABLE, unanswered(error)) from error
         except IndoubtError as error:

@@ -45,6 +45,7 @@ class CollectorError(IndoubtError):
         return self.failure in (Failure.UNREACHABLE, Failure.NOT_READY, Failure.TOKEN, Failure.TOO_MANY)
 
 
+NOT_IN_TIME = "The collector does not answer in time"
 _FAILURES = {
     401: Failure.TOKEN,
     403: Failure.NOT_ALLOWED,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import add
 
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
-from indoubt.app.components.small_plots import SIGNS, Bars, bar_plot, marks_of, most, newest, total
+from indoubt.app.components.small_plots import SIGNS, Bars, bar_plot, combined, marks_of, most, newest, total
 from indoubt.app.components.time_text import ago, amount, at, duration
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.durations import MINUTE_MS, SECOND_MS
@@ -60,7 +61,7 @@ def _name(row: ApplicationSeries, marks: Sequence[SeriesMark]) -> Html:
 
 
 def _commits(series: Series, row: ApplicationSeries, marks: Sequence[SeriesMark]) -> Html:
-    undone = [_sum(aborts, lost) for aborts, lost in zip(row.aborts, row.lost, strict=True)]
+    undone = combined(add, row.aborts, row.lost)
     if not total(row.commits) and not total(undone):
         return Html("")
     says = [_rate(series, row.commits), el("small", f" {amount(total(undone))} aborted") if total(undone) else ""]
@@ -153,7 +154,7 @@ def _timeout(series: Series, row: ApplicationSeries, marks: Sequence[SeriesMark]
 def _readers(series: Series, row: ApplicationSeries, marks: Sequence[SeriesMark]) -> Html:
     if not (total(row.lag) or total(row.hidden) or row.managed):
         return Html("")
-    unread = [_most_of(lag, hidden) for lag, hidden in zip(row.lag, row.hidden, strict=True)]
+    unread = combined(max, row.lag, row.hidden)
     long = [(wait or 0) >= LONG_WAIT_MS for wait in row.longest_wait_ms]
     tone = URGENT if long[-1] else WARNING
     bars = [
@@ -177,11 +178,3 @@ def _longest(value: int) -> str:
 
 def _only(value: int | None, is_of_it: bool) -> int | None:
     return None if value is None else value if is_of_it else 0
-
-
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None and other is None else (one or 0) + (other or 0)
-
-
-def _most_of(one: int | None, other: int | None) -> int | None:
-    return None if one is None and other is None else max(one or 0, other or 0)

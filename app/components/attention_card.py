@@ -139,14 +139,18 @@ def remedy_buttons(item: Attention, *, is_main: bool = True) -> list[Html]:
         case Remedy.ABORT:
             loses_data = item.verdict is not Verdict.ABORT_IT
             return [order_button(f"Abort{size}", Action.ABORT, "transactions", item.keys, loses_data=loses_data)]
-        case Remedy.RESTART:
-            return [order_button("Restart", Action.RESTART, "pipeline", [item.target], is_main=is_main)]
-        case Remedy.START:
-            return [order_button("Start", Action.START, "pipeline", [item.target], is_main=is_main)]
+        case Remedy.RESTART | Remedy.START:
+            return [pipeline_button(item.remedy, item.target, is_main=is_main)]
         case Remedy.OPEN if item.verdict is Verdict.FOREIGN and len(item.keys) == 1:
             return [order_button("Abort", Action.ABORT, "transactions", item.keys)]
         case Remedy.OPEN:
             return []
+
+
+def pipeline_button(remedy: Remedy, target: str, *, is_main: bool) -> Html:
+    """Return the button that has a pipeline restarted or started."""
+    action = Action(remedy.value)
+    return order_button(action.value.capitalize(), action, "pipeline", [target], is_main=is_main)
 
 
 def _order_for_more(item: Attention) -> list[Html]:

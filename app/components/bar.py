@@ -1,15 +1,15 @@
-"""The end of the bar above every page that is of this session: the search, the zone of its times, and who looks at it."""
+"""The bar above every page: the switch between clusters, the search, the zone of its times, and who looks at it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from indoubt.app.components import shown_cluster, viewer_choices
-from indoubt.app.components.links_and_buttons import ZONE
+from indoubt.app.components.links_and_buttons import ChooseZone, click_text, link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.paging import address_beside
+from indoubt.lifecycle import page_paths
 
 SEARCH = el(
     "button",
@@ -53,5 +53,20 @@ def _zone(name: str, *, is_shown: bool) -> Html:
         href=shown_cluster.within(f"?{urlencode([*address_beside(zone), (zone, name)])}"),
         target="_self",
         aria_current="true" if is_shown else None,
-        data_click=json.dumps({ZONE: name}),
+        data_click=click_text(ChooseZone(name=name)),
+    )
+
+
+ALL = "All clusters"
+
+
+def switch(names: Sequence[str], shown: str, title: str = "") -> Html:
+    """Return a menu of all clusters; ``shown``: the one of this page, empty on that over all."""
+    places = [(ALL, page_paths.CLUSTERS), *((name, page_paths.within(page_paths.OVERVIEW, name)) for name in names)]
+    items = [el("li", link(path, name, is_current=name == (shown or ALL))) for name, path in places]
+    return el(
+        "details",
+        el("summary", el("b", shown or ALL), title=title or "Clusters", aria_label=f"Cluster: {shown or ALL}"),
+        el("div", el("ul", *items), class_="menu-body"),
+        class_="menu switch",
     )

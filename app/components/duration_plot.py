@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 
 from indoubt.app.components import shown_cluster
-from indoubt.app.components.links_and_buttons import TIME, link
+from indoubt.app.components.links_and_buttons import ChooseTime, click_text, link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.plot_axis import PlotAxis
 from indoubt.app.components.time_text import amount, at, duration, exact_time
@@ -163,12 +162,12 @@ def _columns(row: CheckpointDurationsRow, address: Address) -> Iterable[Html]:
     """Return links that show a part of the time alone."""
     length_ms = row.until_ms - row.from_ms
     for number in range(COLUMNS):
-        ends = [row.from_ms + length_ms * place // COLUMNS for place in (number, number + 1)]
+        first_ms, until_ms = (row.from_ms + length_ms * place // COLUMNS for place in (number, number + 1))
         yield el(
             "a",
-            href=shown_cluster.within(address(ends[0], ends[1] - 1)),
-            data_click=json.dumps({TIME: [ends[0], ends[1] - 1]}),
-            aria_label=f"only from {exact_time(ends[0])}",
+            href=shown_cluster.within(address(first_ms, until_ms - 1)),
+            data_click=click_text(ChooseTime(first_ms=first_ms, last_ms=until_ms - 1)),
+            aria_label=f"only from {exact_time(first_ms)}",
             # The form beside it is what a keyboard reaches.
             tabindex="-1",
         )

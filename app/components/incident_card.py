@@ -9,16 +9,16 @@ from indoubt.app.components.attention_card import (
     left_of,
     name_of,
     object_path,
+    pipeline_button,
     remedy_buttons,
     waits_of,
 )
-from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
+from indoubt.app.components.links_and_buttons import card_with_buttons, link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import at, duration, since
 from indoubt.app.components.verdict_signs import Tone, badge
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
-from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.attention import Attention, Remedy
 from indoubt.lifecycle.rows.cut_lists import whole_length
 from indoubt.lifecycle.rows.incidents import Incident, IncidentState, Step, StepState
@@ -27,7 +27,6 @@ from indoubt.lifecycle.verdicts import Verdict
 MAX_STEPS = 5
 """So many steps of an incident are shown."""
 _SIGNS = {StepState.TO_DO: "○", StepState.UNDER_WAY: "◌", StepState.DONE: "✔"}
-_OF_PIPELINE = {Remedy.RESTART: Action.RESTART, Remedy.START: Action.START}
 
 
 def incident_card(one: Incident, *, cluster: str = "") -> Html:
@@ -71,9 +70,8 @@ def order_buttons(one: Incident) -> list[Html]:
     for step in one.steps:
         if step.state is not StepState.TO_DO or len(buttons) >= MAX_STEPS:
             continue
-        if (action := _OF_PIPELINE.get(step.remedy)) is not None:
-            word = action.value.capitalize()
-            buttons.append(order_button(word, action, "pipeline", [step.target], is_main=is_main and not buttons))
+        if step.remedy in (Remedy.RESTART, Remedy.START):
+            buttons.append(pipeline_button(step.remedy, step.target, is_main=is_main and not buttons))
         elif step.remedy is not Remedy.OPEN and step.part in parts:
             buttons += remedy_buttons(parts[step.part], is_main=is_main and not buttons)
     if not buttons and one.leading is not None and one.leading.verdict is Verdict.FOREIGN:

@@ -6,14 +6,15 @@ A browser may send anything, so a click only names things; whoever handles it as
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from indoubt.app.components import shown_cluster
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.verdict_signs import Tone
 from indoubt.lifecycle.orders import Action
-from indoubt.lifecycle.page_paths import CLUSTER
+from indoubt.lifecycle.rows.row_json import read_row, row_to_json
 
 FILTER = "filter"
 """The subject of an order for everything that a filter means."""
@@ -35,6 +36,8 @@ class AskOrder:
     """``transactions``, ``pipeline``, ``batch``, ``filter``."""
     keys: tuple[str, ...]
     """Of a filter, ``name=value`` each."""
+    cluster: str = ""
+    """Of which what is shown is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,7 @@ class AskSilence:
 
     alert: str = ""
     number: int | None = None
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +77,22 @@ class ChooseZone:
     name: str
 
 
-SHOW_NEW, SORT, TIME, ZONE = "show-new", "sort", "time", "zone"
 Click = OpenPage | AskOrder | AskSilence | ShowNew | SortBy | ChooseTime | ChooseZone
+_CLICKS: Mapping[str, type[Click]] = {kind.__name__: kind for kind in get_args(Click)}
+
+
+def click_text(click: Click) -> str:
+    """Return a click as the data-click of an element."""
+    return json.dumps({type(click).__name__: row_to_json(click)})
+
+
+def read_click(text: str) -> Click | None:
+    """Return what a click asks for, or None where a browser sent something else."""
+    try:
+        ((name, said),) = json.loads(text).items()
+        return read_row(_CLICKS[name], said)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def link(
@@ -94,7 +112,7 @@ def link(
         class_=class_,
         aria_current="true" if is_current else None,
         data_opens="" if is_opening else None,
-        data_click=json.dumps({"open": path}),
+        data_click=click_text(OpenPage(path=path)),
     )
 
 
@@ -103,16 +121,11 @@ def chip(path: str, text: str, *, is_on: bool) -> Html:
     return link(path, text, class_="chip on" if is_on else "chip", is_current=is_on)
 
 
-def ask_order(asked: AskOrder) -> str:
-    """Return the data-click that asks for this."""
-    return _of_cluster({"order": asked.action.value, "subject": asked.subject, "keys": list(asked.keys)})
-
-
 def order_button(
     word: str, action: Action, subject: str, keys: Sequence[str], *, is_main: bool = False, loses_data: bool = False
 ) -> Html:
     """Return the button that opens the dialog of an order, red where it ``loses_data``; it is off for who may not order."""
-    asked = AskOrder(action=action, subject=subject, keys=tuple(keys))
+    asked = AskOrder(action=action, subject=subject, keys=tuple(keys), cluster=shown_cluster.name())
     tone = " destructive" if loses_data else " main" if is_main else ""
     return el(
         "button",
@@ -120,7 +133,7 @@ def order_button(
         type="button",
         class_=f"press{tone}",
         data_order=action.value,
-        data_click=ask_order(asked),
+        data_click=click_text(asked),
     )
 
 
@@ -132,44 +145,5 @@ def card_with_buttons(tone: Tone, *children: object, buttons: Sequence[object]) 
 
 def silence_button(word: str, *, alert: str = "", number: int | None = None) -> Html:
     """Return the button that opens a dialog about a silence."""
-    click = _of_cluster({"silence": alert, "number": number})
-    return el("button", f"{word} …", type="button", class_="press", data_order="silence", data_click=click)
-
-
-def _of_cluster(click: dict[str, object]) -> str:
-    cluster = shown_cluster.name()
-    return json.dumps(click | ({CLUSTER: cluster} if cluster else {}))
-
-
-def is_of(text: str, cluster: str) -> bool:
-    """Say whether a click that opens a dialog stands on what was rendered of this cluster; the other clicks order nothing."""
-    try:
-        click = json.loads(text)
-        return not {"order", "silence"} & click.keys() or click.get(CLUSTER, "") == cluster
-    except (ValueError, TypeError, AttributeError):
-        return True
-
-
-def read_click(text: str) -> Click | None:
-    """Return what a click asks for, or None where a browser sent something else."""
-    try:
-        click = json.loads(text)
-        if SHOW_NEW in click:
-            return ShowNew()
-        if TIME in click:
-            first_ms, last_ms = map(int, click[TIME])
-            return ChooseTime(first_ms=first_ms, last_ms=last_ms)
-        if SORT in click:
-            name, wanted = click[SORT]
-            return SortBy(name=str(name), wanted=str(wanted))
-        if ZONE in click:
-            return ChooseZone(name=str(click[ZONE]))
-        if "open" in click:
-            return OpenPage(path=str(click["open"]))
-        if "order" in click:
-            keys = tuple(str(key) for key in click["keys"])
-            return AskOrder(action=Action(click["order"]), subject=str(click["subject"]), keys=keys)
-        number = click["number"]
-        return AskSilence(alert=str(click["silence"]), number=None if number is None else int(number))
-    except (ValueError, TypeError, KeyError):
-        return None
+    asked = AskSilence(alert=alert, number=number, cluster=shown_cluster.name())
+    return el("button", f"{word} …", type="button", class_="press", data_order="silence", data_click=click_text(asked))

@@ -57,7 +57,7 @@ def bar_plot(
     ``text``: says one value under the crosshair. ``full``: the value as high as the plot, the largest by default. ``spans``: from
     and until (epoch ms) of what is shaded, and its tone. ``below``: lines of text.
     """
-    together = [_together(each) for each in zip(*(bar.values for bar in bars), strict=True)]
+    together = combined(lambda *values: sum(values), *(bar.values for bar in bars))
     known = [value for value in together if value]
     is_log = full is None and flattens(known)
     height_of = _heights(full or max(known, default=1), is_log=is_log)
@@ -134,6 +134,14 @@ def total(values: Values) -> int:
     return sum(value or 0 for value in values)
 
 
+def combined(function: Callable[..., int], *of: Values) -> list[int | None]:
+    """Return what a function makes of the values in each place, 0 for one that is not known; None where none is."""
+    return [
+        None if all(value is None for value in together) else function(*(value or 0 for value in together))
+        for together in zip(*of, strict=True)
+    ]
+
+
 def most(values: Values) -> int:
     """Return the largest of what is known, 0 without any."""
     return max((value or 0 for value in values), default=0)
@@ -142,11 +150,6 @@ def most(values: Values) -> int:
 def newest(values: Values) -> int | None:
     """Return the last value that is known."""
     return next((value for value in reversed(values) if value is not None), None)
-
-
-def _together(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
 
 
 def _added(low: int, value: int | None) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -11,7 +10,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from indoubt.app.components import shown_cluster
-from indoubt.app.components.links_and_buttons import SORT
+from indoubt.app.components.links_and_buttons import SortBy, click_text
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.paging import AFTER, PAGE, address_beside, back_to_first_page
 
@@ -64,7 +63,7 @@ class Sorting(Generic[Row]):
             href=shown_cluster.within(f"?{urlencode([*address_beside(self.name, PAGE, AFTER), (self.name, wanted)])}"),
             target="_self",
             class_="sort",
-            data_click=json.dumps({SORT: [self.name, wanted]}),
+            data_click=click_text(SortBy(name=self.name, wanted=wanted)),
         )
         stands = ("ascending" if rises else "descending") if is_chosen else "none"
         return el("th", to_it, scope="col", aria_sort=stands, class_=class_)

@@ -5,14 +5,13 @@ It is markup, not a chart of Streamlit's: a browser takes a second to load and d
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
 from indoubt.app.components import shown_cluster
-from indoubt.app.components.links_and_buttons import TIME
+from indoubt.app.components.links_and_buttons import ChooseTime, click_text
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.plot_axis import PlotAxis
 from indoubt.app.components.time_text import exact_time
@@ -114,7 +113,7 @@ def _bar(
         *drawn,
         href=shown_cluster.within(path(from_ms, until_ms)),
         target="_self",
-        data_click=json.dumps({TIME: [from_ms, until_ms]}),
+        data_click=click_text(ChooseTime(first_ms=from_ms, last_ms=until_ms)),
         class_="stacked-bar",
         style=style,
         title=says,

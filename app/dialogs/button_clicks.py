@@ -21,7 +21,6 @@ from indoubt.app.components.links_and_buttons import (
     OpenPage,
     ShowNew,
     SortBy,
-    is_of,
     read_click,
 )
 from indoubt.app.components.time_text import is_zone
@@ -65,23 +64,23 @@ def show_region(name: str, query: Mapping[str, str] | None = None) -> None:
     """Write the live region of this name; clicks in it open dialogs and pages."""
     order_form.write_complaint(st.session_state.pop(_FAILED, ""))
     cluster = shown_cluster.name()
-    component.show(
-        name,
-        {**(query or {}), **({page_paths.CLUSTER: cluster} if cluster else {})},
-        on_click=handle,
-        may_order=bool(st.session_state.get("may_order")),
-        may_silence=bool(st.session_state.get("is_operator")),
-        why_not=str(st.session_state.get("why_no_orders", "")),
-        zone=live.zone_name(),
-        remember=live.remembered(),
-        cluster=cluster,
-    )
+    # Orders are off unless mayOrder, silences unless maySilence; whyNot is what says so. The browser keeps what is to remember.
+    viewer = {
+        "mayOrder": bool(st.session_state.get("may_order")),
+        "maySilence": bool(st.session_state.get("is_operator")),
+        "whyNot": str(st.session_state.get("why_no_orders", "")),
+        "zone": live.zone_name(),
+        "remember": live.remembered(),
+        "cluster": cluster,
+    }
+    query = {**(query or {}), **({page_paths.CLUSTER: cluster} if cluster else {})}
+    component.show(name, query, viewer, on_click=handle)
 
 
 def handle(text: str) -> None:
     """Do what a click asks for; what cannot be done is said on the page."""
     click = read_click(text)
-    if not is_of(text, shown_cluster.name()):
+    if isinstance(click, AskOrder | AskSilence) and click.cluster != shown_cluster.name():
         st.session_state[_FAILED] = "Nothing was opened: this page shows another cluster now."
         return
     try:

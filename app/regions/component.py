@@ -28,23 +28,10 @@ def tell_before_shown(prefetch: Prefetch) -> None:
     _prefetches[:] = [prefetch]
 
 
-def show(
-    name: str,
-    query: Mapping[str, str],
-    *,
-    on_click: Callable[[str], None],
-    may_order: bool,
-    may_silence: bool,
-    why_not: str,
-    zone: str,
-    remember: Mapping[str, str],
-    cluster: str = "",
-) -> None:
+def show(name: str, query: Mapping[str, str], viewer: Mapping[str, object], *, on_click: Callable[[str], None]) -> None:
     """Write the region ``name`` for this query; ``on_click`` is called with the data-click of a clicked element.
 
-    It runs before the page is written again, as a widget's callback does. Elements with the attribute data-order are off unless
-    ``may_order``, buttons about a silence unless ``may_silence``; ``why_not`` is the title of what is off. The browser keeps
-    what is to ``remember`` in cookies of these names. ``zone``: of its times, by name. ``cluster``: the page's, for its address.
+    It runs before the page is written again, as a widget's callback does. ``viewer``: what static/live.js is told of who looks.
     """
     key = f"live-{name}"
     for prefetch in _prefetches:
@@ -55,16 +42,5 @@ def show(
         if isinstance(click, Mapping) and isinstance(click.get("click"), str):
             on_click(click["click"])
 
-    _component(
-        key=key,
-        data={
-            "path": f"live/{name}?{urlencode(sorted(query.items()))}",
-            "mayOrder": may_order,
-            "maySilence": may_silence,
-            "whyNot": why_not,
-            "zone": zone,
-            "remember": dict(remember),
-            "cluster": cluster,
-        },
-        on_clicked_change=on_clicked,
-    )
+    path = f"live/{name}?{urlencode(sorted(query.items()))}"
+    _component(key=key, data={"path": path, **viewer}, on_clicked_change=on_clicked)

@@ -10,13 +10,15 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic
+from typing import Any, Generic, TypeVar
 
+from indoubt.app.client.all_clusters import AllClusters
+from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components import shown_cluster
 from indoubt.app.components.markup import el
-from indoubt.app.regions.followed import ChangeStreamLost, Client, Followed
-from indoubt.app.regions.region_content import Query, RegionContent, changes
+from indoubt.app.regions.region_content import Query, RegionContent, Render, changes
+from indoubt.app.settings import Settings, of_cluster
 from indoubt.lifecycle.errors import IndoubtError
 from indoubt.lifecycle.page_paths import CLUSTER
 
@@ -34,6 +36,10 @@ PREFETCHED_FOR_S = 10.0
 """A region that a page will show is kept ready for so long, until its viewer comes."""
 MAX_VIEWS = 200
 """Different regions and filters at once; a tab shows two or three."""
+
+
+Client = TypeVar("Client", CollectorClient, AllClusters)
+"""What is followed: one collector, or all of them for the page over every cluster."""
 
 
 class TooManyViews(Exception):
@@ -60,10 +66,8 @@ class RegionServer(Generic[Client]):
     It asks the collector only while somebody watches.
     """
 
-    def __init__(
-        self, followed: Followed[Client], regions: Mapping[str, Callable[[Client, Query], RegionContent]]
-    ) -> None:
-        self._followed, self._regions = followed, dict(regions)
+    def __init__(self, client: Client, regions: Mapping[str, Callable[[Client, Query], RegionContent]]) -> None:
+        self._client, self._regions = client, dict(regions)
         self._views: dict[tuple[str, frozenset[tuple[str, str]]], _View] = {}
         self._changed = asyncio.Condition()
         self._watched, self._woken = asyncio.Event(), asyncio.Event()
@@ -90,7 +94,7 @@ class RegionServer(Generic[Client]):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._followed.close()
+        self._client.close()
 
     def prefetch(self, name: str, query: Query) -> None:
         """Render a region now that a page shows in a moment. Any thread may call it; it returns at once and raises nothing.
@@ -147,7 +151,7 @@ class RegionServer(Generic[Client]):
         # Its links lead where those of the page do that shows it.
         own = {key: text for key, text in query.items() if key != CLUSTER}
         with shown_cluster.rendering(query.get(CLUSTER, "")):
-            return self._regions[name](self._followed.client, own)
+            return self._regions[name](self._client, own)
 
     def _leave(self, view: _View) -> None:
         view.viewers -= 1
@@ -182,16 +186,16 @@ class RegionServer(Generic[Client]):
         while True:
             await self._watched.wait()
             try:
-                self._followed.forget()
-                self._ahead_s = await asyncio.to_thread(self._followed.now_ms) / 1000 - time.time()
-                async with contextlib.aclosing(self._followed.changes()) as stream:
+                self._client.forget()
+                self._ahead_s = await asyncio.to_thread(self._client.now_ms) / 1000 - time.time()
+                async with contextlib.aclosing(self._client.changes()) as stream:
                     async for has_changed in stream:
                         await self._answered()
                         if has_changed:
                             self._mark_due()
                         if not self._watched.is_set():
                             break
-            except (ChangeStreamLost, CollectorError, IndoubtError) as error:
+            except IndoubtError as error:
                 await self._lose(str(error))
                 await asyncio.sleep(RETRY_S)
 
@@ -211,7 +215,7 @@ class RegionServer(Generic[Client]):
                 await self._render_views([view for view in self._views.values() if view.is_new])
                 continue
             self._is_due = False
-            self._followed.forget()
+            self._client.forget()
             await self._render_views(sorted(self._views.values(), key=lambda view: not view.is_new))
             took_s = now_s() - began_s
             after_pause_s = now_s() + max(MIN_PAUSE_S - took_s, min(MAX_PAUSE_S, PAUSE_TIMES * took_s))
@@ -261,3 +265,39 @@ class RegionServer(Generic[Client]):
 
 def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
+
+
+class RegionServers:
+    """For one event loop. ``of_all``: the regions of the page over all clusters, where there are several."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Settings],
+        regions: Mapping[str, Render],
+        of_all: Mapping[str, Callable[[AllClusters, Query], RegionContent]],
+    ) -> None:
+        self._servers: dict[str, RegionServer[Any]] = {
+            name: RegionServer(CollectorClient(each, REFRESH_S), regions) for name, each in settings.items()
+        }
+        if len(settings) > 1:
+            everywhere = AllClusters({name: CollectorClient(each) for name, each in settings.items()})
+            self._servers[""] = RegionServer(everywhere, of_all)
+
+    def start(self) -> None:
+        """Start following all collectors."""
+        for server in self._servers.values():
+            server.start()
+
+    async def stop(self) -> None:
+        """End all tasks and close the connections."""
+        await asyncio.gather(*(server.stop() for server in self._servers.values()))
+
+    def find(self, name: str, query: Query) -> RegionServer[Any] | None:
+        """Return who renders a region under this query; None: there is no such region or cluster."""
+        server = of_cluster(self._servers, query.get(CLUSTER, ""))
+        return server if server is not None and server.knows(name) else None
+
+    def prefetch(self, name: str, query: Query) -> None:
+        """Render a region now that a page shows in a moment, as ``RegionServer.prefetch``."""
+        if (found := self.find(name, query)) is not None:
+            found.prefetch(name, query)

@@ -21,7 +21,6 @@ from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.dialogs.target_dialogs import COMMIT
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import new_rows, over_time
-from indoubt.app.screens.lost_batches import needs_of_lost
 from indoubt.app.screens.sections import in_address, search_field
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
@@ -163,3 +162,8 @@ def _table(batches: Sequence[BatchRow]) -> Html:
         zone=live.zone(),
         narrow=("Pipeline", "Batch · run", "Opened", "Verdict"),
     )
+
+
+def needs_of_lost(client: CollectorClient, keys: Sequence[str]) -> dict[tuple[str, int | None], Attention]:
+    """Return the parts of incidents about these lost transactions, by pipeline and batch; without ``keys`` nothing is asked."""
+    return {(item.pipeline, item.batch): item for item in client.parts(keys)} if keys else {}

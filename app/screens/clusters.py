@@ -10,7 +10,7 @@ import streamlit as st
 from indoubt.app import live
 from indoubt.app.client.all_clusters import MOST_INCIDENTS, AllClusters, Look
 from indoubt.app.components import shown_cluster
-from indoubt.app.components.cluster_switch import switch
+from indoubt.app.components.bar import switch
 from indoubt.app.components.incident_card import incident_card
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, widget_token

@@ -8,7 +8,7 @@ from functools import partial
 from indoubt.app.client.all_clusters import AllClusters
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components import shown_cluster
-from indoubt.app.components.cluster_switch import switch
+from indoubt.app.components.bar import switch
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.regions.region_content import Query, RegionContent, Render, kept_for

@@ -8,7 +8,7 @@ from typing import Any
 
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_connection import Wanted
-from indoubt.app.components.links_and_buttons import SHOW_NEW
+from indoubt.app.components.links_and_buttons import ShowNew, click_text
 from indoubt.app.components.markup import el
 from indoubt.app.components.paging import number_in
 from indoubt.app.components.time_text import at
@@ -52,7 +52,7 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
         return {"line": el("p", class_="news", role="status")}
     number = f"{new} new" if new < LOOKED_AT else f"{new} or more new"
     since_when = [" since ", at(since_ms)] if since_ms else []
-    show = el("button", "show", type="button", class_="link", data_click=json.dumps({SHOW_NEW: True}))
+    show = el("button", "show", type="button", class_="link", data_click=click_text(ShowNew()))
     return {"line": el("p", number, *since_when, " · ", show, class_="news", role="status")}
 
 

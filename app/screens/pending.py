@@ -16,16 +16,15 @@ from indoubt.app.components.attention_card import remedy_buttons
 from indoubt.app.components.links_and_buttons import chip, link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import cut
-from indoubt.app.components.order_buttons import filter_order_buttons, order_buttons
 from indoubt.app.components.paging import PAGE, ROWS, page_in_address, page_links, rows_a_page, size_of
 from indoubt.app.components.time_text import amount, since, time_left, time_left_bar
-from indoubt.app.components.transaction_groups import TransactionGroup, grouped
+from indoubt.app.components.transaction_groups import TransactionGroup, filter_order_buttons, grouped, order_buttons
 from indoubt.app.components.verdict_signs import VERDICT_SIGNS, card_tone, state_text, verdict_badge
 from indoubt.app.dialogs import filter_order_dialog
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import over_time
-from indoubt.app.screens.lost_batches import needs_of_lost
+from indoubt.app.screens.batches import needs_of_lost
 from indoubt.app.screens.sections import in_address, search_field
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.application import ApplicationKind

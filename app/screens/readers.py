@@ -16,11 +16,10 @@ from indoubt.app.components.facts import evidence_list
 from indoubt.app.components.links_and_buttons import card_with_buttons, chip, link
 from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.object_names import application_name, cut, partition_link, partition_path
-from indoubt.app.components.order_buttons import order_buttons
 from indoubt.app.components.paging import PAGE, ROWS, page_in_address, page_links, rows_a_page, size_of
 from indoubt.app.components.partition_plot import partition_plot
 from indoubt.app.components.time_text import amount, since
-from indoubt.app.components.transaction_groups import TransactionGroup
+from indoubt.app.components.transaction_groups import TransactionGroup, order_buttons
 from indoubt.app.components.verdict_signs import Tone, card_tone, verdict_badge, word_badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent

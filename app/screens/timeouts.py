@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median_low
 
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
@@ -11,15 +12,15 @@ from indoubt.app.components import list_menu
 from indoubt.app.components.links_and_buttons import card_with_buttons, link
 from indoubt.app.components.markup import Html, el, join, widget_token
 from indoubt.app.components.paging import PAGE, ROWS, page_in_address, page_links, rows_a_page, size_of
-from indoubt.app.components.restart_plot import restart_plot
-from indoubt.app.components.time_text import duration, since, time_left
+from indoubt.app.components.time_text import at, duration, exact_time, since, time_left
+from indoubt.app.components.value_axis import ValueAxis
 from indoubt.app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens.sections import SHOW, in_address
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
-from indoubt.lifecycle.rows.pipelines import TimeoutRow
+from indoubt.lifecycle.rows.pipelines import MeasuredRestart, TimeoutRow
 
 CARDS_A_PAGE = 20
 _RISKS: WordSigns = {
@@ -130,3 +131,51 @@ def _open_now(timeout: TimeoutRow) -> Sequence[Html]:
 
 def _share(length_ms: int | None, timeout_ms: int) -> float:
     return 100 * min(1.0, max(0.0, (length_ms or 0) / max(1, timeout_ms)))
+
+
+LABELLED = 8
+"""More columns have no room for their lengths."""
+
+
+def restart_plot(timeout: TimeoutRow) -> Html | None:
+    """Return the picture, None where no restart was measured; a column that reaches the dashed line came too late."""
+    took_ms = [restart.took_ms for restart in timeout.restarts]
+    if not took_ms:
+        return None
+    left_ms = max(0, timeout.timeout_ms - (timeout.p99_ms or 0))
+    # Above the highest column stands its length.
+    values = ValueAxis.from_zero(round(1.2 * max(*took_ms, timeout.timeout_ms)))
+    few = "few" if len(took_ms) <= LABELLED else ""
+    columns = [_column(restart, left_ms, values, bool(few)) for restart in timeout.restarts]
+    area = el(
+        "div",
+        *columns,
+        el("i", class_="line-at timeout", style=f"bottom:{values.height(timeout.timeout_ms):.1f}%"),
+        el("i", class_="line-at", style=f"bottom:{values.height(left_ms):.1f}%"),
+        class_=f"restarts-area {few}",
+        role="img",
+        aria_label=f"{counted(len(took_ms), 'measured restart')} against the timeout",
+    )
+    says = f"median {duration(median_low(took_ms))}, longest {duration(max(took_ms))}"
+    caption = el(
+        "figcaption",
+        f"{counted(len(took_ms), 'measured restart')} ", el("b", says),
+        el("span", el("i", class_="swatch timeout-line", aria_hidden="true"), f"timeout {duration(timeout.timeout_ms)}"),
+        el("span", el("i", class_="swatch left-line", aria_hidden="true"), f"{duration(left_ms)} left by 99 of 100 transactions"),
+    )  # fmt: skip
+    labelled = [el("div", at(restart.committed_at_ms)) for restart in timeout.restarts]
+    below = labelled if len(labelled) <= LABELLED else [labelled[0], labelled[-1]]
+    return el(
+        "figure",
+        caption,
+        el("div", values.labels(), area, class_="with-values"),
+        el("div", el("div", *below, class_=f"restart-times {few}"), class_="of-values"),
+        class_="plot durations restarts",
+    )
+
+
+def _column(restart: MeasuredRestart, left_ms: int, values: ValueAxis, is_labelled: bool) -> Html:
+    tone = "urgent" if restart.took_ms > left_ms else "warning" if 2 * restart.took_ms > left_ms else ""
+    says = f"run {restart.run}, first commit {exact_time(restart.committed_at_ms)}: {duration(restart.took_ms)}"
+    bar = el("i", class_=f"restart-bar {tone}".rstrip(), style=f"height:{values.height(restart.took_ms):.1f}%")
+    return el("div", is_labelled and el("small", duration(restart.took_ms)), bar, title=says)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from operator import sub
+
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, join, widget_token
-from indoubt.app.components.small_plots import Bars, bar_plot, most, newest, total
+from indoubt.app.components.small_plots import Bars, bar_plot, combined, most, newest, total
 from indoubt.app.components.time_text import ago, amount, day_of, duration
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
@@ -72,7 +74,7 @@ def _ends(trends: Trends, row: ApplicationTrend) -> Html:
             return Html("")
         says = counted(total(row.branches), "branch", "branches")
         return _plot(trends, "ended", says, [Bars(values=row.branches)], "first", "branch", "branches")
-    harmless = [_less(aborts, lost) for aborts, lost in zip(row.aborted, row.lost, strict=True)]
+    harmless = combined(sub, row.aborted, row.lost)
     bars = [
         Bars(values=row.committed),
         Bars(values=harmless, tone=WARNING),
@@ -119,7 +121,7 @@ def _ids(trends: Trends, row: ApplicationTrend) -> Html:
     """Return how many ids were used on each day, and how many of them were new."""
     if not total(row.ids):
         return Html("")
-    known = [_less(ids, new) for ids, new in zip(row.ids, row.new_ids, strict=True)]
+    known = combined(sub, row.ids, row.new_ids)
     bars = [Bars(values=known), Bars(values=row.new_ids, tone=WARNING)]
     says = [amount(newest(row.ids)), el("small", f" {amount(newest(row.new_ids))} new on the last day")]
     return _plot(trends, "ids", join(says), bars, "fourth", "id")
@@ -139,7 +141,3 @@ def _plot(
         return counted(value, noun, plural) if plural else counted(value, noun)
 
     return bar_plot(trends, name, says, bars, text=text, kind=place, below=below or [])
-
-
-def _less(value: int | None, part: int | None) -> int | None:
-    return None if value is None else value - (part or 0)

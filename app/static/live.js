@@ -326,10 +326,6 @@ class Region {
     this.report({ click: clicked.dataset.click, at: Date.now() });
   }
 
-  go(path) {
-    this.report({ click: JSON.stringify({ open: path }), at: Date.now() });
-  }
-
   close() {
     const socket = this.socket;
     this.socket = null;

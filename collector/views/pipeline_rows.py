@@ -10,7 +10,7 @@ from indoubt.collector.records.flink_job_facts import FlinkJobFacts
 from indoubt.collector.records.formats.flink_records import FlinkCommittables
 from indoubt.collector.records.formats.pending_files import FileSeen, Standing
 from indoubt.collector.verdicts.timeout_risk import Timeout
-from indoubt.lifecycle.rows.pipelines import CheckpointRow, JobRestore, JobRow, SinkCommitsRow, TimeoutRow
+from indoubt.lifecycle.rows.pipelines import CheckpointRow, JobRow, SinkCommitsRow, TimeoutRow
 
 
 def checkpoint_row(
@@ -81,10 +81,8 @@ def job_row(facts: FlinkJobFacts) -> JobRow:
         started_at_ms=job.started_ms,
         ended_at_ms=job.ended_ms,
         restarts=job.restarts,
-        restores=tuple(JobRestore(checkpoint=restore.number, at_ms=restore.at_ms) for restore in facts.restores),
         restored_from=job.restored_number,
         restored_at_ms=job.restored_ms,
-        restored_path=job.restored_path,
     )
 
 

@@ -21,16 +21,6 @@ class OverviewCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointFigures:
-    """How long completed checkpoints took, how many failed, and how many are known."""
-
-    p50_ms: int | None
-    p99_ms: int | None
-    failed: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class InProgress:
     """The open transactions of one application that go on by themselves; ``timeout_ms``: of the oldest of them."""
 
@@ -81,4 +71,3 @@ class Overview:
     observers: int
     in_progress: tuple[InProgress, ...]
     in_progress_total: int
-    checkpoints: CheckpointFigures

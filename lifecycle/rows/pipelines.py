@@ -107,14 +107,6 @@ class CheckpointDurationsRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobRestore:
-    """A restore of a job from a checkpoint."""
-
-    checkpoint: int
-    at_ms: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow:
     """A job of Flink; ``restored_from``: the checkpoint of its newest restore, None where there was none."""
 
@@ -126,10 +118,8 @@ class JobRow:
     started_at_ms: int | None
     ended_at_ms: int | None
     restarts: int | None
-    restores: tuple[JobRestore, ...]
     restored_from: int | None
     restored_at_ms: int | None
-    restored_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,9 @@ from indoubt.app.components.attention_card import card
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.object_names import key_link, key_text, partition_links
-from indoubt.app.components.order_buttons import order_buttons
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import ago, amount, at, duration, exact, since, time_left
-from indoubt.app.components.transaction_groups import grouped
+from indoubt.app.components.transaction_groups import grouped, order_buttons
 from indoubt.app.components.verdict_signs import badge, outcome_sign, state_text, verdict_badge
 from indoubt.app.regions.region_content import RegionContent
 from indoubt.lifecycle import page_paths

@@ -9,6 +9,7 @@ import streamlit as st
 from indoubt.app import live
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.client.collector_errors import CollectorError, Failure
+from indoubt.app.components.attention_card import pipeline_button
 from indoubt.app.components.facts import decision, evidence_list, facts
 from indoubt.app.components.life_line import life_line
 from indoubt.app.components.links_and_buttons import card_with_buttons, link, order_button
@@ -175,8 +176,7 @@ def _buttons(detail: TransactionDetailRow, needs: Attention | None) -> list[Html
         buttons.append(order_button(f"Abort{'' if detail.loses_data else of}", Action.ABORT, "transactions",
                                     [detail.key] if detail.loses_data else keys, loses_data=detail.loses_data))  # fmt: skip
     if needs is not None and needs.remedy in (Remedy.RESTART, Remedy.START):
-        action = Action(needs.remedy.value)
-        buttons.append(order_button(action.value.capitalize(), action, "pipeline", [needs.target], is_main=True))
+        buttons.append(pipeline_button(needs.remedy, needs.target, is_main=True))
     return buttons
 
 

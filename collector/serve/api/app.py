@@ -74,7 +74,7 @@ def application(dependencies: ApiDependencies) -> FastAPI:
     app.add_middleware(RequestGuard)
     handle_errors(app)
     one_backup = threading.Lock()
-    counted = dependencies.refresher.add(cached_counts(dependencies.current, dependencies.store))
+    counted = dependencies.refresher.add(cached_counts(dependencies.store))
 
     @app.get("/api/v1/health", response_model=dict[str, bool | str])
     def health() -> Response:

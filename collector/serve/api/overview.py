@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from indoubt.collector.assess.assessment import Assessment
@@ -10,17 +10,13 @@ from indoubt.collector.assess.attention.pipelines import alive
 from indoubt.collector.assess.rules.observers import existing, up
 from indoubt.collector.history import sql
 from indoubt.collector.history.store import Store
-from indoubt.collector.records.facts import CheckpointFacts
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.runtime.timed_cache import TtlCache
-from indoubt.collector.verdicts.judging import percentile
-from indoubt.collector.views.current_state import CurrentState
-from indoubt.lifecycle.checkpoints import CheckpointState
 from indoubt.lifecycle.durations import MINUTE_MS
 from indoubt.lifecycle.rows.cut_lists import cut_lists
 from indoubt.lifecycle.rows.incidents import Incident, IncidentState
 from indoubt.lifecycle.rows.order_request import MAX_KEYS
-from indoubt.lifecycle.rows.overview import CheckpointFigures, Overview, OverviewCounts
+from indoubt.lifecycle.rows.overview import Overview, OverviewCounts
 
 RECOUNT_MS = 2_000
 MOST_NAMED = 100
@@ -57,7 +53,6 @@ def overview(counted: TtlCache[Counts], assessed: Assessment, limit: int | None 
         observers=len(existing(situation)),
         in_progress=assessed.in_progress[:limit],
         in_progress_total=len(assessed.in_progress),
-        checkpoints=counts.checkpoints,
     )
 
 
@@ -93,29 +88,13 @@ class Counts:
     committed: int
     aborted: int
     """In the last minute; lost ones too."""
-    checkpoints: CheckpointFigures
 
 
-def cached_counts(current: CurrentState, store: Store) -> TtlCache[Counts]:
+def cached_counts(store: Store) -> TtlCache[Counts]:
     """Return the counts as of at most 2 s ago, however many pages ask; it raises StoreFailed."""
 
     def counted(at_ms: int) -> Counts:
         ((committed, aborted),) = store.rows(sql.ENDS_SINCE, at_ms - MINUTE_MS)
-        return Counts(
-            committed=committed,
-            aborted=aborted,
-            checkpoints=checkpoint_figures(current.checkpoints()),
-        )
+        return Counts(committed=committed, aborted=aborted)
 
     return TtlCache(counted, RECOUNT_MS)
-
-
-def checkpoint_figures(checkpoints: Sequence[CheckpointFacts]) -> CheckpointFigures:
-    """Return percentiles of the completed ones' durations, how many failed, and how many are known."""
-    durations = [c.duration_ms for c in checkpoints if c.state is CheckpointState.COMPLETED]
-    return CheckpointFigures(
-        p50_ms=percentile(durations, 0.5),
-        p99_ms=percentile(durations, 0.99),
-        failed=sum(1 for c in checkpoints if c.failed_ms is not None),
-        total=len(checkpoints),
-    )

@@ -188,7 +188,6 @@ class Known:
             "all_well_since_ms": None if lasting or self.awaited else now_ms() - 10_800_000,
             "awaited": self.awaited, "pipelines_alive": 1, "observers_up": 3, "observers": 4,
             "in_progress": [], "in_progress_total": 0,
-            "checkpoints": {"p50_ms": 1180, "p99_ms": 2010, "failed": 1, "total": 720},
         }  # fmt: skip
 
     def detail(self, key: str) -> dict[str, Any] | None:

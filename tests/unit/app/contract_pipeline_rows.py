@@ -91,10 +91,8 @@ def job(name: str = "orders-to-lake", **changes: Any) -> dict[str, Any]:
         "started_at_ms": 1_764_000_000_000,
         "ended_at_ms": None,
         "restarts": 2,
-        "restores": [{"checkpoint": 88, "at_ms": 1_764_000_001_000}],
         "restored_from": 88,
         "restored_at_ms": 1_764_000_001_000,
-        "restored_path": "file:/checkpoints/chk-88",
         **changes,
     }
 

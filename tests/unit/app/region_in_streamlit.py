@@ -52,27 +52,16 @@ def write_without_buttons(name: str, query: Mapping[str, str] | None = None) -> 
     return markup
 
 
-def show(
-    name: str,
-    query: Mapping[str, str],
-    *,
-    on_click: Callable[[str], None],
-    may_order: bool,
-    may_silence: bool,
-    why_not: str,
-    zone: str,
-    remember: Mapping[str, str],
-    cluster: str = "",
-) -> None:
+def show(name: str, query: Mapping[str, str], viewer: Mapping[str, object], *, on_click: Callable[[str], None]) -> None:
     """Do what app.regions.component.show does, once per run of the page."""
     for number, (text, attributes) in enumerate(clickables(write_without_buttons(name, query))):
-        may_click = may_silence if attributes.get("data-order") == "silence" else may_order
+        may_click = viewer["maySilence" if attributes.get("data-order") == "silence" else "mayOrder"]
         is_off = "data-order" in attributes and not may_click
         st.button(
             text,
             key=f"click-{name}-{number}",
             disabled=is_off,
-            help=why_not if is_off else None,
+            help=str(viewer["whyNot"]) if is_off else None,
             on_click=on_click,
             args=(attributes["data-click"],),
         )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from indoubt.app.components import bar
-from indoubt.app.components.links_and_buttons import ChooseZone, read_click
+from indoubt.app.components.links_and_buttons import ChooseZone, click_text, read_click
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.page_driver import HOSTILE, knowing, opened, said
 
@@ -51,7 +49,7 @@ def test_a_press_chooses_a_zone_that_there_is(answers, asked, shown):
 
         button_clicks.handle(click)
 
-    click = json.dumps({"zone": asked})
+    click = click_text(ChooseZone(name=asked))
     assert read_click(click) == ChooseZone(name=asked)
     page = AppTest.from_function(script, kwargs={"click": click}).run()
     assert not page.exception

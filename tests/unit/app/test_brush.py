@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import streamlit as st
 
+from indoubt.app.components.links_and_buttons import ChooseTime, click_text
 from indoubt.app.dialogs import button_clicks
 from indoubt.app.screens import checkpoints
 from tests.unit.app.contract_answers import Answers
@@ -49,7 +48,7 @@ def test_a_bar_that_is_pressed_chooses_its_time_and_leaves_filters_alone(monkeyp
     # A widget is bound to the filter: it could not be set with the rest of the address.
     query = {"abort-cause": "timeout", "page": "3"}
     monkeypatch.setattr(st, "query_params", query)
-    button_clicks.handle(json.dumps({"time": [T0, T0 + 59_999]}))
+    button_clicks.handle(click_text(ChooseTime(first_ms=T0, last_ms=T0 + 59_999)))
     assert query == {"abort-cause": "timeout", "page": "1", "from": str(T0), "until": str(T0 + 59_999)}
 
 

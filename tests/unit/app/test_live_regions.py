@@ -13,7 +13,6 @@ import pytest
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components.markup import el
 from indoubt.app.regions import component, region_server
-from indoubt.app.regions.followed import OneCollector
 from indoubt.app.regions.region_content import Query, RegionContent, changes
 from indoubt.app.regions.region_server import RegionServer, TooManyViews
 from indoubt.app.settings import Settings
@@ -52,7 +51,7 @@ def served(known: Answers) -> Iterator[ContractServer]:
 @asynccontextmanager
 async def running(server: ContractServer, shown: Shown) -> AsyncGenerator[RegionServer]:
     settings = Settings.from_environment({"INDOUBT_COLLECTOR_URL": server.url, "INDOUBT_TOKEN": TOKEN})
-    regions = RegionServer(OneCollector(settings, shared_for_s=5.0), {"shown": shown.render})
+    regions = RegionServer(CollectorClient(settings, 5.0), {"shown": shown.render})
     regions.start()
     try:
         yield regions
@@ -173,16 +172,7 @@ def test_a_page_says_which_region_it_writes_before_the_browser_asks_for_it(monke
     monkeypatch.setattr(component, "_prefetches", [])
     monkeypatch.setattr(component, "_component", lambda **_: heard.append("written"))
     component.tell_before_shown(lambda name, query: heard.append((name, query)))
-    component.show(
-        "shown",
-        {"words": "x"},
-        on_click=lambda _: None,
-        may_order=False,
-        may_silence=False,
-        why_not="",
-        zone="UTC",
-        remember={},
-    )
+    component.show("shown", {"words": "x"}, {}, on_click=lambda _: None)
     assert heard == [("shown", {"words": "x"}), "written"]
 
 

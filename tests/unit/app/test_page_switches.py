@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import pytest
 import streamlit as st
 
+from indoubt.app.components.links_and_buttons import OpenPage, click_text
 from indoubt.app.dialogs import button_clicks
 
 OVERVIEW, TRANSACTION = (SimpleNamespace(url_path=path) for path in ("", "transaction"))
 PAGES = {"": OVERVIEW, "transaction": TRANSACTION}
-PRESS = '{"open": "/transaction?key=kafka%3Aorders-0%3A0%3A4"}'
+PRESS = click_text(OpenPage(path="/transaction?key=kafka%3Aorders-0%3A0%3A4"))
 
 
 class Switches:
@@ -63,5 +64,26 @@ def test_a_page_that_is_never_reached_is_not_asked_for_without_end(monkeypatch):
 
 def test_an_address_without_a_page_leads_nowhere(monkeypatch):
     switches = Switches(monkeypatch)
-    button_clicks.handle('{"open": "/elsewhere"}')
+    button_clicks.handle(click_text(OpenPage(path="/elsewhere")))
     assert switches.run(OVERVIEW) == 0
+
+
+@pytest.mark.parametrize(
+    ("click", "says"),
+    [
+        ("no JSON", "a click that this app does not know"),
+        ("[]", "a click that this app does not know"),
+        ('{"Erase": {}}', "a click that this app does not know"),
+        ('{"OpenPage": {}, "ShowNew": {}}', "a click that this app does not know"),
+        ('{"ChooseTime": {"first_ms": "soon", "last_ms": 2}}', "a click that this app does not know"),
+        (
+            '{"AskOrder": {"action": "erase", "subject": "transactions", "keys": ["k"]}}',
+            "a click that this app does not know",
+        ),
+        ('{"AskSilence": {"alert": "A2|k", "cluster": "us"}}', "this page shows another cluster now"),
+    ],
+)
+def test_a_click_that_is_none_or_of_another_cluster_is_said_to_be_so(monkeypatch, click, says):
+    monkeypatch.setattr(st, "session_state", {})
+    button_clicks.handle(click)
+    assert says in st.session_state["click_failed"]

@@ -9,7 +9,7 @@ import pytest
 import streamlit as st
 
 from indoubt.app import live
-from indoubt.app.components import downloads, paging
+from indoubt.app.components import list_menu, paging
 from indoubt.lifecycle.rows.partitions import BlockedRow
 from indoubt.lifecycle.rows.row_json import read_row
 from tests.unit.app.contract_answers import Answers
@@ -88,9 +88,9 @@ def test_each_list_offers_csv_and_json(answers, name, downloads):
 
 def test_what_is_in_a_cell_is_text_or_json():
     row = read_row(BlockedRow, blocked())
-    (head, line) = downloads.csv_text([row], "eu").splitlines()
+    (head, line) = list_menu.csv_text([row], "eu").splitlines()
     cells = dict(zip(head.split(","), next(csv.reader([line])), strict=True))
     assert json.loads(cells["groups"])[0]["group"] == row.groups[0].group
     assert head.startswith("cluster_name,")
     assert line.startswith("eu,")
-    assert downloads.csv_text([row], "").splitlines() == [each.partition(",")[2] for each in (head, line)]
+    assert list_menu.csv_text([row], "").splitlines() == [each.partition(",")[2] for each in (head, line)]

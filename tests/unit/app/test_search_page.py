@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from indoubt.app.components.downloads import csv_text
+from indoubt.app.components.list_menu import csv_text
 from indoubt.app.components.time_text import exact_time
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.rows.row_json import read_row

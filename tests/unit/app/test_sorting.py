@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import html
-import json
 import re
 
 import pytest
 import streamlit as st
 
 from indoubt.app.components import sorting
+from indoubt.app.components.links_and_buttons import Click, SortBy, click_text, read_click
 from indoubt.app.dialogs import button_clicks
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_rows import loss
@@ -28,13 +28,13 @@ def shown(page) -> list[str]:
     return re.findall(r">([abCd]-\d)<", said(page))
 
 
-def head(page, column: str) -> tuple[str, dict[str, list[str]], str]:
+def head(page, column: str) -> tuple[str, Click | None, str]:
     """Return how a table stands by a column (aria-sort), what a click on its head reports, and where it leads as a link."""
     found = re.search(
         rf'<th scope="col" aria-sort="(\w+)"[^>]*><a href="([^"]*)"[^>]*data-click="([^"]*)">{column}<', said(page)
     )
     assert found is not None, column
-    return found[1], json.loads(html.unescape(found[3])), html.unescape(found[2])
+    return found[1], read_click(html.unescape(found[3])), html.unescape(found[2])
 
 
 @pytest.mark.parametrize(
@@ -56,13 +56,13 @@ def test_the_address_has_the_order(answers, asked, order):
 
 def test_a_head_sorts_by_its_column_and_then_turns_the_order_round(answers):
     page = opened("losses")
-    assert head(page, "Ended")[:2] == ("descending", {"sort": ["loss-sort", "-Ended"]})
-    assert head(page, "Rows")[:2] == ("none", {"sort": ["loss-sort", "Rows"]})
+    assert head(page, "Ended")[:2] == ("descending", SortBy(name="loss-sort", wanted="-Ended"))
+    assert head(page, "Rows")[:2] == ("none", SortBy(name="loss-sort", wanted="Rows"))
     page = opened("losses", **{"loss-sort": "Rows", "page": "1", "zone": "UTC"})
-    assert head(page, "Rows") == ("descending", {"sort": ["loss-sort", "-Rows"]}, "?zone=UTC&loss-sort=-Rows")
+    assert head(page, "Rows") == ("descending", SortBy(name="loss-sort", wanted="-Rows"), "?zone=UTC&loss-sort=-Rows")
     assert head(opened("losses", **{"loss-sort": "-Rows"}), "Rows")[:2] == (
         "ascending",
-        {"sort": ["loss-sort", "Rows"]},
+        SortBy(name="loss-sort", wanted="Rows"),
     )
     assert head(opened("losses", **{"loss-sort": "Transaction"}), "Transaction")[0] == "ascending"
     assert '<th scope="col" class="wide">Why</th>' in said(page)
@@ -71,13 +71,13 @@ def test_a_head_sorts_by_its_column_and_then_turns_the_order_round(answers):
 def test_a_press_of_a_head_changes_its_order_in_the_address_and_nothing_else(monkeypatch):
     changed: dict[str, str] = {}
     monkeypatch.setattr(st, "query_params", changed)
-    button_clicks.handle(json.dumps({"sort": ["loss-sort", "-Rows"]}))
+    button_clicks.handle(click_text(SortBy(name="loss-sort", wanted="-Rows")))
     assert changed == {"loss-sort": "-Rows"}
     changed["page"] = "7"
-    button_clicks.handle(json.dumps({"sort": ["loss-sort", "Rows"]}))
+    button_clicks.handle(click_text(SortBy(name="loss-sort", wanted="Rows")))
     assert changed == {"loss-sort": "Rows", "page": "1"}
     for name, wanted in (("loss-verdict", "lost"), ("loss-sort", "x" * (sorting.MOST_LETTERS + 1))):
-        button_clicks.handle(json.dumps({"sort": [name, wanted]}))
+        button_clicks.handle(click_text(SortBy(name=name, wanted=wanted)))
     assert changed == {"loss-sort": "Rows", "page": "1"}
 
 
