@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from indoubt.collector.observe.round_robin import Sweep, share
+from indoubt.collector.observe.pace import Sweep, share
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.observe.tail_reader import TailReader
 from indoubt.collector.records.application_ids import StreamsId

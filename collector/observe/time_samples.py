@@ -16,9 +16,8 @@ from indoubt.collector.history import sql
 from indoubt.collector.history.store import Statement, Store, StoreFailed
 from indoubt.collector.observe.source import ObserverState, ObserverStatus
 from indoubt.collector.runtime.clock import now_ms
-from indoubt.collector.verdicts.group_lags import GroupLag, group_lags
 from indoubt.collector.verdicts.partition_state import PartitionFindings
-from indoubt.collector.verdicts.reader_waits import ReaderWait, reader_waits
+from indoubt.collector.verdicts.reader_waits import GroupLag, ReaderWait, group_lags, reader_waits
 from indoubt.collector.views import application_names
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS

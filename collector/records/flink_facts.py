@@ -13,9 +13,8 @@ from functools import partial
 from itertools import islice
 
 from indoubt.collector.records.facts import CheckpointFacts
-from indoubt.collector.records.flink_checkpoint_rows import CheckpointRows
 from indoubt.collector.records.flink_clusters import JobClusters
-from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, CheckpointRows, FlinkJobFacts, Restore
 from indoubt.collector.records.flink_lists import FlinkLists
 from indoubt.collector.records.flink_stores import FlinkStores
 from indoubt.collector.records.formats.flink_records import (

@@ -9,13 +9,12 @@ from indoubt.collector.facts import attempts
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.facts import CheckpointFacts, PipelineFacts
-from indoubt.collector.verdicts.application_evidence import part_of_application
 from indoubt.collector.verdicts.flink_cases import flink_case
 from indoubt.collector.verdicts.read_process_write import read_process_write_case
 from indoubt.collector.verdicts.restarts import measured_restarts
-from indoubt.collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
+from indoubt.collector.verdicts.told_evidence import part_of_application
+from indoubt.collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory, young_case
 from indoubt.collector.verdicts.verdict_rules import judge
-from indoubt.collector.verdicts.young_transactions import young_case
 from indoubt.lifecycle.checkpoints import CheckpointState
 from indoubt.lifecycle.decisions import BatchAttempt
 from indoubt.lifecycle.identity import TransactionalId

@@ -8,8 +8,8 @@ import pytest
 
 from indoubt.collector.records import flink_facts
 from indoubt.collector.records.facts import CheckpointFacts
-from indoubt.collector.records.flink_checkpoint_rows import SOURCE
 from indoubt.collector.records.flink_facts import FlinkState
+from indoubt.collector.records.flink_job_facts import SOURCE
 from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkJob, FlinkKind, FlinkStatus
 from indoubt.lifecycle.checkpoints import CheckpointState
 from tests.unit.collector.flink_observations import checkpoint, job

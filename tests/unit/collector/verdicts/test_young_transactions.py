@@ -9,8 +9,7 @@ from indoubt.collector.facts.transaction_join import views
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import Observation
 from indoubt.collector.verdicts.judging import EvaluationContext, Judged, judged
-from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from indoubt.collector.verdicts.young_transactions import is_young, young_case
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits, is_young, young_case
 from indoubt.lifecycle.verdicts import Verdict
 from tests.unit.collector.flink_observations import job
 from tests.unit.collector.observations import T0, branch_listed, broker_record, database_handle, folded, run_started
