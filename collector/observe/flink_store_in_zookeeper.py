@@ -12,7 +12,6 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -56,9 +55,7 @@ class ZooKeeper:
             raise self._failure(error) from None
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
 
     def catch_up(self, path: str) -> None:

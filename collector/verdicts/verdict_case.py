@@ -125,13 +125,6 @@ class PipelineHistory:
         run = (self.latest_run_offset or 0, self.latest_run_ms or 0) if known else None
         return restart_under_way(self.facts, run, self.restarts, now_ms)
 
-    @property
-    def is_stopped(self) -> bool:
-        """Say whether its supervisor reported last that it ended: nothing starts the next run by itself."""
-        stopped_ms = self.facts.stopped_ms
-        since = (self.latest_run_ms, self.facts.started_ms, self.facts.restarting_ms)
-        return stopped_ms is not None and all(at_ms is None or at_ms < stopped_ms for at_ms in since)
-
     def silent_after_ms(self, limits: Limits) -> int:
         """Return how long the driver may say nothing: a long batch or interval is no silence."""
         return max(limits.driver_silent_ms, 3 * self.interval_ms, 3 * self.checkpoint_p99_ms)
