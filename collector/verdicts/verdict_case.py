@@ -18,41 +18,6 @@ from indoubt.lifecycle.durations import duration
 from indoubt.lifecycle.rows.pipelines import RestartUnderWay
 from indoubt.lifecycle.verdicts import Evidence
 
-COORDINATOR = "transaction coordinator"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class YoungCase:
-    """A transaction of another application that was seen to commit. ``old_ms``: it is young until it is open for so long."""
-
-    application: str
-    begun_ms: int
-    old_ms: int
-
-    @property
-    def evidence(self) -> Evidence:
-        """Return why its owner counts as alive."""
-        fact = (
-            f"{self.application} has committed others, and this one is open for less than {duration(self.old_ms)}: leave it to "
-            "its owner. Later it counts as foreign"
-        )
-        return Evidence(fact=fact, source=COORDINATOR, at_ms=self.begun_ms)
-
-
-def is_young(view: TransactionView, foreign_old_ms: int, now_ms: int) -> bool:
-    """Say whether a transaction at a coordinator began less than ``foreign_old_ms`` ago."""
-    return view.broker is not None and now_ms - view.broker.identity.start_ms < foreign_old_ms
-
-
-def young_case(state: State, view: TransactionView, *, foreign_old_ms: int, now_ms: int) -> YoungCase | None:
-    """Return the case of an open one of another application that was seen to commit, or None for any other."""
-    if view.managed or view.broker is None or not view.is_running or not is_young(view, foreign_old_ms, now_ms):
-        return None
-    if not state.commits.of_application(view.transaction):
-        return None
-    return YoungCase(application=view.pipeline, begun_ms=view.broker.identity.start_ms, old_ms=foreign_old_ms)
-
-
 BROKER, CHECKPOINTS = "transaction coordinator", "checkpoints"
 DECISIONS, EVENTS = ObserverKind.DECISION_LOG.value, ObserverKind.LIFECYCLE_EVENTS.value
 CLOCK_SKEW_MS = 5_000
@@ -148,8 +113,8 @@ class Case:
     """What Flink's checkpoints say of it; None: it belongs to no job that is known."""
     read_process_write: ReadProcessWriteCase | None = None
     """Its owner reads, processes and writes; None: it does not, or is ours."""
-    young: YoungCase | None = None
-    """It is young, and of another application that was seen to commit; None: it is not."""
+    young: Evidence | None = None
+    """Why the owner of another application's counts as alive: it is young; None: it is not."""
 
     @property
     def overdue_ms(self) -> int:
@@ -175,3 +140,21 @@ class Case:
         if self.flink is not None:
             return self.flink.is_gone
         return self.driver_silent_since_ms is not None
+
+
+def is_young(view: TransactionView, foreign_old_ms: int, now_ms: int) -> bool:
+    """Say whether a transaction at a coordinator began less than ``foreign_old_ms`` ago."""
+    return view.broker is not None and now_ms - view.broker.identity.start_ms < foreign_old_ms
+
+
+def young(state: State, view: TransactionView, *, foreign_old_ms: int, now_ms: int) -> Evidence | None:
+    """Return why the owner of an open one counts as alive: it is young, and its application was seen to commit; else None."""
+    if view.managed or view.broker is None or not view.is_running or not is_young(view, foreign_old_ms, now_ms):
+        return None
+    if not state.commits.of_application(view.transaction):
+        return None
+    fact = (
+        f"{view.pipeline} has committed others, and this one is open for less than {duration(foreign_old_ms)}: leave it to "
+        "its owner. Later it counts as foreign"
+    )
+    return Evidence(fact=fact, source=BROKER, at_ms=view.broker.identity.start_ms)

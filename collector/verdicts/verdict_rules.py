@@ -142,9 +142,7 @@ def rule_35_young(case: Case) -> Judgement | None:
     """It is young, and its application was seen to commit others: its owner ends it."""
     if case.young is None:
         return None
-    return Judgement(
-        Verdict.IN_PROGRESS, 35, (case.young.evidence,), assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True
-    )
+    return Judgement(Verdict.IN_PROGRESS, 35, (case.young,), assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True)
 
 
 _WHOM_TO_ASK = Evidence(

@@ -387,7 +387,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
     ),
     "collector/verdicts/verdict_case.py": (
         # What is young has a broker.
-        NotCounted("young_case", "*view.broker is None* -> view.managed or not*", TYPED),
+        NotCounted("young", "*view.broker is None* -> view.managed or not*", TYPED),
         NotCounted("*", "*", "wording: the source of an evidence", within="DECISIONS, EVENTS = *"),
     ),
     "collector/facts/transaction_view.py": (
