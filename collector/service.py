@@ -299,7 +299,7 @@ def _flink_news(current: CurrentState, watching: Watching) -> Callable[[], Mappi
         if not watching.flink:
             return {}
         # What needs libraries of its own is imported where it is wanted.
-        from indoubt.collector.observe.flink_news import flink_news
+        from indoubt.collector.observe.flink_rest import flink_news
 
         return flink_news(current, watching.flink)
 

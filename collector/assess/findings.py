@@ -65,18 +65,18 @@ class Finding:
     """One thing that one rule holds against the present snapshot.
 
     ``subject`` names it within its rule and stays while it lasts; ``group`` is the incident that it is a part of, in words: its
-    alerts are one card and one notification, so that a hundred lost batches are no hundred messages; ``for_ms`` is how long it
-    must hold before it fires; ``subject_labels`` holds the labels besides rule and severity; ``object_path`` is the page of what
-    it is about, empty where only the alert has one.
+    alerts are one card and one notification, so that a hundred lost batches are no hundred messages; ``rule`` and ``for_ms``, how
+    long it must hold before it fires, are the rule's; ``subject_labels`` holds the labels besides rule and severity;
+    ``object_path`` is the page of what it is about, empty where only the alert has one.
     """
 
-    rule: str
     subject: str
     group: str
     severity: Severity
     summary: str
     evidence: tuple[Evidence, ...]
     subject_labels: Mapping[str, str]
+    rule: str = ""
     for_ms: int = 0
     remedy: Remedy = Remedy.OPEN
     object_path: str = ""
@@ -101,7 +101,6 @@ class Finding:
 def of_transaction(
     t: TransactionView,
     *,
-    rule: str,
     severity: Severity,
     summary: str,
     evidence: tuple[Evidence, ...],
@@ -111,7 +110,6 @@ def of_transaction(
     batch = {"batch": str(t.batch_attempt.batch)} if t.batch_attempt is not None else {}
     labels = {"pipeline": t.pipeline, "resource_manager": t.resource_manager, "transaction": t.transaction, **batch}
     return Finding(
-        rule=rule,
         subject=t.key,
         group=application_group(t.pipeline),
         severity=severity,

@@ -58,12 +58,6 @@ class FlinkCommittablesReader(Observer):
         """By the directory below which all places of a reader lie; of ``_OTHERS`` they lie anywhere."""
         self._of_settings = tuple(self._readers)
         self._counting = threading.Lock()
-        self._note = ""
-
-    @property
-    def note(self) -> str:
-        """Return what could not be read."""
-        return self._note
 
     def observe(self) -> None:
         """Read what is new until stopped."""
@@ -127,7 +121,7 @@ class FlinkCommittablesReader(Observer):
             for reader in self._readers.values()
             for directory, number in reader.left_out.items()
         ]
-        self._note = "; ".join(said)
+        self.limit = "; ".join(said)
         if failed:
             raise ResourceManagerError("; ".join(failed))
 

@@ -57,7 +57,7 @@ class FlinkFiles(CountingObserver):
         super().__init__(current, store, cluster)
         self._cluster, self._listed_in, self._overdue_ms = cluster, instance_of(cluster), overdue_ms
         self._interval_s, self._remote_interval_s = interval_ms / 1000, remote_interval_ms / 1000
-        self._pace = pace or Pace(share=1.0, cost_s=0.0)
+        self._pace = pace
         self._files = FileStore(paimon_warehouses)
         self._seen: dict[str, FileSeen] = {}
         """Target -> how it was at its last look; what is visible is not looked for again."""
@@ -88,13 +88,7 @@ class FlinkFiles(CountingObserver):
 
     def observe(self) -> None:
         """Look until stopped."""
-        self.stopping.wait(self._pace.begin_s())
-        while not self.stopping.is_set():
-            began_s = time.thread_time()
-            self.look()
-            self.polled()
-            self._pace.spent(time.thread_time() - began_s)
-            self.stopping.wait(self._pace.rest_s(self._interval_s))
+        self.repeat(self.look, self._interval_s, self._pace)
 
     def look(self) -> None:
         """Look once for every file that is listed, or was told of, and is not known to be visible."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import ssl
+from contextlib import AbstractContextManager
 from functools import cache
-from types import TracebackType
 from typing import Any
 
 import httpx
@@ -21,7 +21,7 @@ class NotThere(ResourceManagerError):
     """Flink does not know what was asked for: a job that has ended meanwhile, or one without checkpoints."""
 
 
-class FlinkHttp:
+class FlinkHttp(AbstractContextManager["FlinkHttp"]):
     """The REST API of ``cluster`` while the context is open, with its authority and login.
 
     Raises SettingsError where their files are gone meanwhile.
@@ -36,12 +36,7 @@ class FlinkHttp:
             verify=access.tls() if access is not None else _known_authorities(), proxy=proxy_of(url)
         )
 
-    def __enter__(self) -> FlinkHttp:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._transport.close()
 
     def get(self, path: str) -> Any:

@@ -8,7 +8,7 @@ Between two polls it asks about the jobs with a new ``_metadata``: whether that 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import httpx
@@ -18,6 +18,7 @@ from indoubt.collector.history.store import Store
 from indoubt.collector.observe.flink_http import FlinkHttp, NotThere
 from indoubt.collector.observe.pace import Pace
 from indoubt.collector.observe.source import CountingObserver
+from indoubt.collector.observe.watched_sources import FlinkCluster
 from indoubt.collector.records.formats import flink_rest_answers
 from indoubt.collector.records.formats.flink_records import GONE, FlinkCheckpoint, FlinkJob, FlinkStatus
 from indoubt.collector.records.observations import Quarantined
@@ -240,3 +241,55 @@ class FlinkRest(CountingObserver):
 
 def _is_same(known: FlinkJob | None, job: FlinkJob) -> bool:
     return known is not None and replace(known, seen_ms=job.seen_ms) == job
+
+
+MOST_JOBS = 60
+"""So many running jobs are asked for their restores, which takes a request each; of more it cannot be said in time."""
+
+
+class FlinkNews:
+    """One watched cluster; ``http`` opens a connection to it. It folds nothing: its observer does."""
+
+    def __init__(self, current: CurrentState, cluster: str, http: Callable[[], FlinkHttp]) -> None:
+        self._current, self._cluster, self._http = current, cluster, http
+
+    def told(self) -> str:
+        """Return what is told now and not known, in a few words; empty: nothing.
+
+        Raises SettingsError, Unreachable, ResourceManagerError, MalformedRecord.
+        """
+        flink = self._current.flink
+        with self._http() as http:
+            jobs = flink_rest_answers.jobs(self._cluster, http.get("/jobs/overview"), now_ms())
+            unknown = next((job for job in jobs if not flink.knows(job)), None)
+            if unknown is not None:
+                return f"job {unknown.name} ({unknown.job}) is {unknown.state} now, which was not judged yet"
+            running = [job for job in jobs if not job.is_over]
+            if len(running) > MOST_JOBS:
+                return f"{len(running)} jobs run, and only {MOST_JOBS} can be asked for their restores"
+            for job in running:
+                if not flink.knows(restored := self._with_its_restore(http, job)):
+                    number = restored.restored_number
+                    return f"job {job.name} ({job.job}) was restored from checkpoint {number}, which was not judged yet"
+        return ""
+
+    def _with_its_restore(self, http: FlinkHttp, job: FlinkJob) -> FlinkJob:
+        try:
+            reported = flink_rest_answers.checkpoints(job, http.get(f"/jobs/{job.job}/checkpoints"))
+        except NotThere:
+            return job
+        return replace(
+            job,
+            restored_number=reported.restored_number,
+            restored_ms=reported.restored_ms,
+            restored_path=reported.restored_path,
+        )
+
+
+def flink_news(current: CurrentState, clusters: Mapping[str, FlinkCluster]) -> dict[str, FlinkNews]:
+    """Return each of these clusters that has a REST API, by its name."""
+
+    def connect(name: str, cluster: FlinkCluster) -> Callable[[], FlinkHttp]:
+        return lambda: FlinkHttp(name, cluster.url.rstrip("/"), cluster.access)
+
+    return {name: FlinkNews(current, name, connect(name, one)) for name, one in clusters.items() if one.url}

@@ -36,12 +36,6 @@ class FlinkHighAvailability(Observer):
         super().__init__(current, cluster)
         self._cluster, self._where, self._opened = cluster, where, opened
         self._interval_s = interval_ms / 1000
-        self._note = ""
-
-    @property
-    def note(self) -> str:
-        """Return that there is nothing where the settings say that the store is."""
-        return self._note
 
     def observe(self) -> None:
         """Look until stopped. Raises Unreachable, ResourceManagerError, SettingsError, MalformedRecord."""
@@ -54,7 +48,7 @@ class FlinkHighAvailability(Observer):
 
     def _see(self, store: FlinkStore | None) -> None:
         missing = f"{self._where} is not there: no Flink has used it yet, or its place is another"
-        self._note = "" if store else missing
+        self.limit = "" if store else missing
         self.current.flink.see_store(self._cluster, store)
 
 

@@ -6,9 +6,9 @@ import json
 import os
 import ssl
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -56,7 +56,7 @@ class KubernetesAccess:
         return cls(url=url.rstrip("/"), credentials=Path(credentials))
 
 
-class KubernetesApi:
+class KubernetesApi(AbstractContextManager["KubernetesApi"]):
     """The API while the context is open."""
 
     def __init__(self, access: KubernetesAccess) -> None:
@@ -70,12 +70,7 @@ class KubernetesApi:
                 raise SettingsError(f"{authority} cannot be used: {error}") from None
         self._transport = httpx.HTTPTransport(verify=context, proxy=proxy_of(access.url))
 
-    def __enter__(self) -> KubernetesApi:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._transport.close()
 
     def items(self, plural: str, namespace: str, *, group: str = OPERATOR, labels: str = "") -> list[Any]:

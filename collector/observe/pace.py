@@ -1,9 +1,12 @@
-"""How often sources of one kind are asked where there are very many: all of them together take a share of a core at most."""
+"""Polling that is spread: very many sources take a share of a core together, and a large set is gone round, some at a time."""
 
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 WEIGHT = 0.05
 """Of the newest poll in the mean."""
@@ -32,3 +35,27 @@ class Pace:
     @property
     def _round_s(self) -> float:
         return self.observers * self.cost_s / self.share
+
+
+T = TypeVar("T", bound=Any)
+
+
+class Sweep(Generic[T]):
+    """Remembers the last item it gave out; items are gone through in their own order."""
+
+    def __init__(self) -> None:
+        self._last: T | None = None
+
+    def take(self, items: Collection[T], count: int) -> list[T]:
+        """Return the next ``count`` items after those of the last call, each at most once, going on from the start at the end."""
+        ordered = sorted(items)
+        start = 0 if self._last is None else bisect_right(ordered, self._last)
+        taken = (ordered[start:] + ordered[:start])[: max(0, count)]
+        if taken:
+            self._last = taken[-1]
+        return taken
+
+
+def share(total: int, interval_ms: int, round_ms: int, most: int) -> int:
+    """Return how many of ``total`` items each poll takes, so that one round lasts ``round_ms``; never more than ``most``."""
+    return min(most, -(-total * interval_ms // max(interval_ms, round_ms)))

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from indoubt.collector.observe.round_robin import Sweep, share
+from indoubt.collector.observe.pace import Sweep, share
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.observe.tail_reader import TailReader
 from indoubt.collector.records.application_ids import StreamsId
@@ -91,14 +91,8 @@ class Partitions(Observer):
         self._polls = 0
         self._polls_needed: int | None = None
         self._missing: dict[str, str] = {}
-        self._note = ""
         self._shown: object = None
         self.findings = PartitionFindings(at_ms=now_ms())
-
-    @property
-    def note(self) -> str:
-        """Return what the last poll could not see, and what kept it from it."""
-        return self._note
 
     @property
     def has_caught_up(self) -> bool:
@@ -134,7 +128,7 @@ class Partitions(Observer):
         find_restores(self._tracker, open_, self._groups, self._members, now_ms())
         for read in self._tails.read(self._tracker.unread_tails(TAILS_PER_POLL)):
             self._tracker.read_tail(read.wanted, has_record=read.has_record, read_to=read.read_to)
-        self._note = _missing_text(self._missing)
+        self.limit = _missing_text(self._missing)
         self._show()
 
     def _follow_the_clock(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from indoubt.collector.history.store import Store
+from indoubt.collector.observe.pace import Pace
 from indoubt.collector.records.observations import Observation, Observed, Position
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
@@ -77,6 +78,8 @@ class Observer(ABC):
         self._error = ""
         self._is_missing = False
         self._records = 0
+        self.limit = ""
+        """What limits it while it is up, as of the last poll."""
         self.rest_s = 0.0
         """So long it rests between two polls, where that is longer than usual."""
 
@@ -105,7 +108,7 @@ class Observer(ABC):
     @property
     def note(self) -> str:
         """Return what limits the observer while it is up: shown where an error would be."""
-        return ""
+        return self.limit
 
     @property
     def status(self) -> ObserverStatus:
@@ -139,12 +142,16 @@ class Observer(ABC):
         """Say whether its thread has ended, or never began."""
         return not self._thread.is_alive()
 
-    def repeat(self, poll: Callable[[], None], interval_s: float) -> None:
-        """Poll until stopped, and rest for so long after each poll. Raises what ``poll`` raises."""
+    def repeat(self, poll: Callable[[], None], interval_s: float, pace: Pace | None = None) -> None:
+        """Poll until stopped, and rest for so long after each poll, at a ``pace`` for longer. Raises what ``poll`` raises."""
+        self.stopping.wait(pace.begin_s() if pace is not None else 0.0)
         while not self.stopping.is_set():
+            began_s = time.thread_time()
             poll()
             self.polled()
-            self.stopping.wait(interval_s)
+            if pace is not None:
+                pace.spent(time.thread_time() - began_s)
+            self.stopping.wait(pace.rest_s(interval_s) if pace is not None else interval_s)
 
     def arrived(self, observed: list[Observed]) -> None:
         """Hand over what was seen."""

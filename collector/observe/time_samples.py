@@ -16,9 +16,8 @@ from indoubt.collector.history import sql
 from indoubt.collector.history.store import Statement, Store, StoreFailed
 from indoubt.collector.observe.source import ObserverState, ObserverStatus
 from indoubt.collector.runtime.clock import now_ms
-from indoubt.collector.verdicts.group_lags import GroupLag, group_lags
 from indoubt.collector.verdicts.partition_state import PartitionFindings
-from indoubt.collector.verdicts.reader_waits import ReaderWait, reader_waits
+from indoubt.collector.verdicts.reader_waits import GroupLag, ReaderWait, group_lags, reader_waits
 from indoubt.collector.views import application_names
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.offsets_topics import CONSUMER_OFFSETS
@@ -96,42 +95,19 @@ class TimeSamples:
         """Write what was seen since the last time. Raises StoreFailed."""
         statements: list[Statement] = []
         if self._watched:
-            columns = [
-                list(self._watched),
-                [begin for begin, _ in self._watched.values()],
-                [end for _, end in self._watched.values()],
-            ]
-            statements.append((sql.KEEP_SOURCE_WATCHES, columns))
-        if waits := dict(self._waits):
-            columns = [
-                [begin_ms for begin_ms, _ in waits],
-                SPAN_MS,
-                [application for _, application in waits],
-                [wait.waiting for wait in waits.values()],
-                [wait.longest_wait_ms for wait in waits.values()],
-                [wait.hidden for wait in waits.values()],
-                [wait.lag for wait in waits.values()],
-            ]
-            statements.append((sql.ADD_READER_WAITS, columns))
-        if lags := dict(self._lags):
-            columns = [
-                [begin_ms for begin_ms, _ in lags],
-                SPAN_MS,
-                [group for _, group in lags],
-                [lag.lag for lag in lags.values()],
-                [lag.hidden for lag in lags.values()],
-            ]
-            statements.append((sql.ADD_GROUP_LAGS, columns))
-        if ends := dict(self._ends):
-            columns = [
-                [begin_ms for begin_ms, _ in ends],
-                SPAN_MS,
-                [topic for _, (topic, _) in ends],
-                [number for _, (_, number) in ends],
-                [high_watermark for high_watermark, _ in ends.values()],
-                [hidden for _, hidden in ends.values()],
-            ]
-            statements.append((sql.ADD_PARTITION_ENDS, columns))
+            begins_ms, ends_ms = zip(*self._watched.values(), strict=True)
+            statements.append((sql.KEEP_SOURCE_WATCHES, [list(self._watched), list(begins_ms), list(ends_ms)]))
+        rows: dict[str, list[tuple[object, ...]]] = {
+            sql.ADD_READER_WAITS: [
+                (*key, wait.waiting, wait.longest_wait_ms, wait.hidden, wait.lag) for key, wait in self._waits.items()
+            ],
+            sql.ADD_GROUP_LAGS: [(*key, lag.lag, lag.hidden) for key, lag in self._lags.items()],
+            sql.ADD_PARTITION_ENDS: [(begin_ms, *partition, *end) for (begin_ms, partition), end in self._ends.items()],
+        }
+        for statement, samples in rows.items():
+            if samples:
+                begins_ms, *others = (list(column) for column in zip(*samples, strict=True))
+                statements.append((statement, [begins_ms, SPAN_MS, *others]))
         self._store.transact(statements)
         self._waits.clear()
         self._lags.clear()

@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import ClassVar
 
 import numpy as np
@@ -99,7 +99,7 @@ class SharedClient:
         return self.lost.instead_of(error)
 
 
-class TopicReader:
+class TopicReader(AbstractContextManager["TopicReader"]):
     """A consumer without a group: offsets are the caller's. For one thread; use it as a context manager."""
 
     def __init__(self, connection: KafkaConnection, topic: str) -> None:
@@ -117,12 +117,7 @@ class TopicReader:
         self._stalled = StalledPartitions(self._admin, topic)
         self._consumer = self._made()
 
-    def __enter__(self) -> TopicReader:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
     @property

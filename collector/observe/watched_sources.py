@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from indoubt.collector.config.databases import listing_instances
 from indoubt.collector.config.flink_access import FlinkAccess
-from indoubt.collector.config.flink_store import ConfigMapsAddress, StoreAddress
+from indoubt.collector.config.flink_store import ConfigMapsAddress
 from indoubt.collector.config.settings import Settings
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.databases import Databases
@@ -112,125 +112,102 @@ class WatchedSources:
 
     def _spark(self, settings: Settings) -> Iterator[tuple[str, Wanted]]:
         for name, location in settings.checkpoints.items():
+            from indoubt.collector.observe.spark_checkpoint import SparkCheckpoint
+
             is_local = location.startswith("file://") or "://" not in location
             interval_ms = LOCAL_POLLING_MS if is_local else settings.tunable.remote_checkpoint_polling_ms
-
-            def make(name: str = name, location: str = location, interval_ms: int = interval_ms) -> Observer:
-                from indoubt.collector.observe.spark_checkpoint import SparkCheckpoint
-
-                return SparkCheckpoint(self._current, self._store, name, location, interval_ms=interval_ms)
-
+            make = partial(SparkCheckpoint, self._current, self._store, name, location, interval_ms=interval_ms)
             yield f"checkpoint {name}", Wanted(spec=location, make=make)
 
     def _flink(self, settings: Settings, clusters: Mapping[str, FlinkCluster]) -> Iterator[tuple[str, Wanted]]:
         tunable = settings.tunable
+        remote_ms = tunable.remote_checkpoint_polling_ms
         self._rest.observers = sum(bool(cluster.url) for cluster in clusters.values())
         self._directories.observers = self._files.observers = len(clusters)
         for name, cluster in clusters.items():
-            if cluster.url:
+            from indoubt.collector.observe.flink_committables import FlinkCommittablesReader
+            from indoubt.collector.observe.flink_files import FlinkFiles
+            from indoubt.collector.observe.flink_rest import FlinkRest
 
-                def rest(name: str = name, cluster: FlinkCluster = cluster) -> Observer:
-                    from indoubt.collector.observe.flink_rest import FlinkRest
-
-                    interval_ms, access = tunable.flink_polling_ms, cluster.access
-                    return FlinkRest(
-                        self._current,
-                        self._store,
-                        name,
-                        cluster.url,
-                        interval_ms=interval_ms,
-                        access=access,
-                        pace=self._rest,
-                    )
-
-                yield f"flink {name}", Wanted(spec=(cluster.url, cluster.access), make=rest)
-
-            def checkpoints(name: str = name, cluster: FlinkCluster = cluster) -> Observer:
-                from indoubt.collector.observe.flink_committables import FlinkCommittablesReader
-
-                return FlinkCommittablesReader(
-                    self._current,
-                    name,
-                    cluster.directories,
-                    jobs=cluster.jobs,
-                    interval_ms=LOCAL_POLLING_MS,
-                    remote_interval_ms=tunable.remote_checkpoint_polling_ms,
-                    pace=self._directories,
-                )
-
-            def files(name: str = name) -> Observer:
-                from indoubt.collector.observe.flink_files import FlinkFiles
-
-                return FlinkFiles(
+            url, access, directories, jobs = cluster.url, cluster.access, cluster.directories, cluster.jobs
+            if url:
+                rest = partial(
+                    FlinkRest,
                     self._current,
                     self._store,
                     name,
-                    interval_ms=LOCAL_POLLING_MS,
-                    remote_interval_ms=tunable.remote_checkpoint_polling_ms,
-                    overdue_ms=tunable.flink_commit_overdue_ms,
-                    paimon_warehouses=tunable.warehouses_of_paimon,
-                    pace=self._files,
+                    url,
+                    interval_ms=tunable.flink_polling_ms,
+                    access=access,
+                    pace=self._rest,
                 )
-
+                yield f"flink {name}", Wanted(spec=(url, access), make=rest)
+            files = partial(
+                FlinkFiles,
+                self._current,
+                self._store,
+                name,
+                interval_ms=LOCAL_POLLING_MS,
+                remote_interval_ms=remote_ms,
+                overdue_ms=tunable.flink_commit_overdue_ms,
+                paimon_warehouses=tunable.warehouses_of_paimon,
+                pace=self._files,
+            )
             yield f"flink files {name}", Wanted(spec=name, make=files)
-            yield f"flink checkpoints {name}", Wanted(spec=(cluster.directories, cluster.jobs), make=checkpoints)
+            checkpoints = partial(
+                FlinkCommittablesReader,
+                self._current,
+                name,
+                directories,
+                jobs=jobs,
+                interval_ms=LOCAL_POLLING_MS,
+                remote_interval_ms=remote_ms,
+                pace=self._directories,
+            )
+            yield f"flink checkpoints {name}", Wanted(spec=(directories, jobs), make=checkpoints)
 
     def _stores(self, settings: Settings) -> Iterator[tuple[str, Wanted]]:
+        tunable = settings.tunable
         for name, address in settings.flink_stores.items():
+            from indoubt.collector.observe.flink_store import FlinkHighAvailability, in_config_maps
 
-            def make(name: str = name, address: StoreAddress | ConfigMapsAddress = address) -> Observer:
-                from indoubt.collector.observe.flink_store import FlinkHighAvailability, in_config_maps
+            if isinstance(address, ConfigMapsAddress):
+                opened = partial(in_config_maps, address, tunable.kubernetes_url, tunable.kubernetes_credentials)
+            else:
+                from indoubt.collector.observe.flink_store_in_zookeeper import in_zookeeper
 
-                tunable = settings.tunable
-                if isinstance(address, ConfigMapsAddress):
-                    opened = partial(in_config_maps, address, tunable.kubernetes_url, tunable.kubernetes_credentials)
-                else:
-                    from indoubt.collector.observe.flink_store_in_zookeeper import in_zookeeper
-
-                    opened = partial(in_zookeeper, address)
-                interval_ms = tunable.flink_polling_ms
-                return FlinkHighAvailability(self._current, name, address.where, opened, interval_ms=interval_ms)
-
+                opened = partial(in_zookeeper, address)
+            interval_ms = tunable.flink_polling_ms
+            make = partial(FlinkHighAvailability, self._current, name, address.where, opened, interval_ms=interval_ms)
             yield f"flink store {name}", Wanted(spec=address, make=make)
 
     def _kubernetes(self, settings: Settings) -> Iterator[tuple[str, Wanted]]:
         tunable = settings.tunable
         for namespace in settings.flink_kubernetes:
+            from indoubt.collector.observe.flink_operator import FlinkOperatorResources
 
-            def make(namespace: str = namespace) -> Observer:
-                from indoubt.collector.observe.flink_operator import FlinkOperatorResources
-
-                return FlinkOperatorResources(
-                    self._current,
-                    namespace,
-                    self._news,
-                    url=tunable.kubernetes_url,
-                    credentials=tunable.kubernetes_credentials,
-                    interval_ms=tunable.kubernetes_polling_ms,
-                )
-
+            make = partial(
+                FlinkOperatorResources,
+                self._current,
+                namespace,
+                self._news,
+                url=tunable.kubernetes_url,
+                credentials=tunable.kubernetes_credentials,
+                interval_ms=tunable.kubernetes_polling_ms,
+            )
             yield f"kubernetes {namespace}", Wanted(spec=namespace, make=make)
 
     def _databases(
         self, settings: Settings, managers: Mapping[str, WatchedResourceManager]
     ) -> Iterator[tuple[str, Wanted]]:
         # Of several databases on one MySQL server the first reads its list.
-        lists = listing_instances(settings.databases)
+        lists, tunable = listing_instances(settings.databases), settings.tunable
         for instance, manager in managers.items():
             is_database = instance in settings.databases
             is_listing = instance in lists or not is_database
             where = settings.databases[instance] if is_database else settings.files[instance]
-            tunable = settings.tunable
             interval_ms = tunable.database_polling_ms if is_database else tunable.files_polling_ms
-
-            def make(
-                instance: str = instance,
-                manager: WatchedResourceManager = manager,
-                is_listing: bool = is_listing,
-                interval_ms: int = interval_ms,
-            ) -> Observer:
-                return Databases(
-                    self._current, self._store, instance, manager, lists=is_listing, interval_ms=interval_ms
-                )
-
+            make = partial(
+                Databases, self._current, self._store, instance, manager, lists=is_listing, interval_ms=interval_ms
+            )
             yield f"database {instance}", Wanted(spec=(where, is_listing), make=make)

@@ -55,7 +55,6 @@ _NO_PROCESS = "00000000-0000-0000-0000-000000000000"
 
 
 @lru_cache(maxsize=16_384)
-@lru_cache(maxsize=16_384)
 def form_of(id_: str) -> str:
     """Return an id of the same application that all of its ids share, as far as their forms allow; counts go by it.
 

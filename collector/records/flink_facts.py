@@ -13,9 +13,8 @@ from functools import partial
 from itertools import islice
 
 from indoubt.collector.records.facts import CheckpointFacts
-from indoubt.collector.records.flink_checkpoint_rows import CheckpointRows
 from indoubt.collector.records.flink_clusters import JobClusters
-from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
+from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, CheckpointRows, FlinkJobFacts, Restore
 from indoubt.collector.records.flink_lists import FlinkLists
 from indoubt.collector.records.flink_stores import FlinkStores
 from indoubt.collector.records.formats.flink_records import (
@@ -194,9 +193,7 @@ class FlinkState:
         """Return the jobs of which no checkpoint was read whole."""
         if self._without_list is None:
             self._without_list = [
-                id_
-                for id_, facts in self.jobs.items()
-                if all(each.error for each in self.lists.committables.get((facts.job.cluster, id_), {}).values())
+                id_ for id_, facts in self.jobs.items() if all(each.error for each in self.lists.of(facts))
             ]
         return [self.jobs[id_] for id_ in self._without_list if id_ in self.jobs]
 
@@ -296,14 +293,10 @@ class FlinkState:
                 if (restore.of_job or facts.job.job) == job:
                     yield restore
 
-    def checkpoint_rows(self) -> list[tuple[CheckpointFacts, ...]]:
-        """Return the checkpoints of each job as rows of the same kind as Spark's: the very same tuple until one changed."""
-        return [self._rows.of(facts, partial(self.restored_from, job)) for job, facts in self.jobs.items()]
-
     def checkpoint_facts(self) -> Iterator[CheckpointFacts]:
-        """Yield every checkpoint as a row of the same kind as Spark's."""
-        for rows in self.checkpoint_rows():
-            yield from rows
+        """Yield every checkpoint as a row of the same kind as Spark's: the very same one until it changed."""
+        for job, facts in self.jobs.items():
+            yield from self._rows.of(facts, partial(self.restored_from, job))
 
 
 def _newer(known: FlinkJob, seen: FlinkJob) -> FlinkJob:

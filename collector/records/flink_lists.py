@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, Iterator
+from collections.abc import Collection, ItemsView, Iterator
 from dataclasses import dataclass, field, replace
 
 from indoubt.collector.records.facts import HandleIdentity
@@ -91,10 +91,21 @@ class FlinkLists:
                 self._by_cluster.setdefault(of_cluster, []).append(job)
         return self._by_cluster.get(cluster, [])
 
+    def of(self, facts: FlinkJobFacts) -> Collection[FlinkCommittables]:
+        """Return the lists of a job, there or gone, oldest read first."""
+        return self.committables.get((facts.job.cluster, facts.job.job), {}).values()
+
+    def on_disk(self, cluster: str | None = None) -> Iterator[FlinkCommittables]:
+        """Yield every list that is not gone; of one cluster, where it is given."""
+        return (each for each in self._every() if not each.is_gone and cluster in (None, each.cluster))
+
+    def _every(self) -> Iterator[FlinkCommittables]:
+        return (each for of_job in self.committables.values() for each in of_job.values())
+
     def _find_owner(self, prefix: str) -> None:
         """Give a prefix to the job that wrote last of those whose lists are there; where none is, it stays as it was."""
-        every = (each for of_job in self.committables.values() for each in of_job.values() if not each.is_gone)
-        last = max((each for each in every if prefix in each.prefixes), key=lambda each: each.written_ms, default=None)
+        named = (each for each in self.on_disk() if prefix in each.prefixes)
+        last = max(named, key=lambda each: each.written_ms, default=None)
         if last is not None:
             self._prefixes[prefix] = (last.cluster, last.job)
             self._pooled[prefix], self._written_ms[prefix] = prefix in last.pooled, last.written_ms
@@ -128,8 +139,7 @@ class FlinkLists:
 
     def listed_in(self, number: int) -> set[Listed]:
         """Return what the checkpoints of that number list, of whatever job."""
-        of_jobs = (each for of_job in self.committables.values() for each in of_job.values() if each.number == number)
-        return {listed for each in of_jobs for listed in each.committables}
+        return {listed for each in self._every() if each.number == number for listed in each.committables}
 
     def read_on_disk(self, cluster: str, since_ms: int) -> set[str]:
         """Return the jobs of which a ``_metadata`` was read since then (epoch ms)."""
@@ -142,15 +152,14 @@ class FlinkLists:
 
     def names_prefix(self, facts: FlinkJobFacts, prefix: str) -> bool | None:
         """Say whether a job's checkpoints name a transactional id prefix as its sink's; None: none of its lists was read whole."""
-        lists = self.committables.get((facts.job.cluster, facts.job.job), {}).values()
+        lists = self.of(facts)
         if any(prefix in each.prefixes for each in lists):
             return True
         return None if all(each.error for each in lists) else False
 
     def read_whole(self, facts: FlinkJobFacts) -> frozenset[int]:
         """Return the checkpoints of a job whose lists were read whole."""
-        lists = self.committables.get((facts.job.cluster, facts.job.job), {}).values()
-        return frozenset(each.number for each in lists if not each.error)
+        return frozenset(each.number for each in self.of(facts) if not each.error)
 
     def is_pooled(self, prefix: str) -> bool | None:
         """Say whether the ids of a prefix are used again (TransactionNamingStrategy.POOLING); None: no list was read."""
@@ -158,17 +167,11 @@ class FlinkLists:
 
     def listed_counts(self) -> dict[tuple[str, int], int]:
         """Return (job, number) -> how many transactions the checkpoint of that number lists, of those read whole."""
-        return {
-            (seen.job, seen.number): len(seen.committables)
-            for of_job in self.committables.values()
-            for seen in of_job.values()
-            if not seen.error
-        }
+        return {(seen.job, seen.number): len(seen.committables) for seen in self._every() if not seen.error}
 
     def announcing(self) -> Iterator[FlinkCommittables]:
         """Yield those of which is known how many commits each sink announces."""
-        for of_job in self.committables.values():
-            yield from (seen for seen in of_job.values() if seen.sinks)
+        return (seen for seen in self._every() if seen.sinks)
 
     def clusters(self) -> set[str]:
         """Return the clusters of which a list was read."""
@@ -177,36 +180,28 @@ class FlinkLists:
     def files(self, cluster: str) -> dict[str, tuple[PendingFile, int]]:
         """Return each file that a cluster's lists on disk name, by its name, and when the first of them was read (epoch ms)."""
         found: dict[str, tuple[PendingFile, int]] = {}
-        for (of_cluster, _), of_job in self.committables.items():
-            for seen in of_job.values() if of_cluster == cluster else ():
-                for file in seen.files if not seen.is_gone else ():
-                    found.setdefault(file.target, (file, seen.read_ms))
+        for seen in self.on_disk(cluster):
+            for file in seen.files:
+                found.setdefault(file.target, (file, seen.read_ms))
         return found
 
     def of_directory(self, directory: str) -> dict[tuple[str, str], list[FlinkCommittables]]:
         """Return the lists on disk of each (cluster, job) whose file sinks are seen to write to a directory."""
-        there = {job: [one for one in of_job.values() if not one.is_gone] for job, of_job in self.committables.items()}
+        there: dict[tuple[str, str], list[FlinkCommittables]] = {}
+        for each in self.on_disk():
+            there.setdefault((each.cluster, each.job), []).append(each)
         return {job: lists for job, lists in there.items() if any(directory in each.buckets for each in lists)}
 
     def file_directories(self, cluster: str) -> set[str]:
         """Return the directories that the file sinks of a cluster's jobs write to, by its lists on disk."""
-        return {
-            directory
-            for (of_cluster, _), of_job in self.committables.items()
-            if of_cluster == cluster
-            for each in of_job.values()
-            if not each.is_gone
-            for directory in each.buckets
-        }
+        return {directory for each in self.on_disk(cluster) for directory in each.buckets}
 
     def files_named(self) -> set[str]:
         """Return the temporary names and uploads of all files that any list on disk names."""
         found: set[str] = set()
-        for of_job in self.committables.values():
-            for each in of_job.values():
-                if not each.is_gone:
-                    found |= {name for file in each.files for name in (file.temporary, file.upload) if name}
-                    found |= each.in_progress or set()
+        for each in self.on_disk():
+            found |= {name for file in each.files for name in (file.temporary, file.upload) if name}
+            found |= each.in_progress or set()
         return found
 
     def jobs_of_prefixes(self) -> ItemsView[str, tuple[str, str]]:

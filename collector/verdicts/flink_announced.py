@@ -82,7 +82,7 @@ def _last_counting(facts: FlinkJobFacts) -> FlinkCheckpoint | None:
 
 def _list_of(state: FlinkState, facts: FlinkJobFacts, number: int) -> tuple[FlinkCommittables, int] | None:
     """Return the list on disk of a completed checkpoint, and when that ended (epoch ms)."""
-    for each in state.lists.committables.get((facts.job.cluster, facts.job.job), {}).values():
+    for each in state.lists.of(facts):
         ended = facts.ended(each, FlinkStatus.COMPLETED)
         if each.number == number and not each.is_gone and ended is not None:
             return each, ended[1]

@@ -29,7 +29,7 @@ from indoubt.collector.verdicts.flink_line import (
     rivals,
     several_clusters,
 )
-from indoubt.collector.verdicts.flink_rivals import may_share_prefix, rival
+from indoubt.collector.verdicts.flink_prefixes import may_share_prefix, rival
 from indoubt.collector.verdicts.flink_unnamed_files import unnamed_by
 from indoubt.collector.verdicts.flink_unread_lists import (
     owner_by_number,

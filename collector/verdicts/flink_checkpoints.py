@@ -22,8 +22,8 @@ from indoubt.collector.records.formats.flink_records import FlinkStatus
 from indoubt.collector.records.observations import BranchProof
 from indoubt.collector.runtime.time_format import utc
 from indoubt.collector.verdicts import flink_cases
-from indoubt.collector.verdicts.flink_jobs_of_sinks import job_of
 from indoubt.collector.verdicts.flink_known import Answer, FlinkCase
+from indoubt.collector.verdicts.flink_prefixes import job_of
 from indoubt.collector.verdicts.flink_set_backs import set_back, taken_again, taken_again_ms
 
 

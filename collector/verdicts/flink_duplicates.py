@@ -19,8 +19,8 @@ from indoubt.collector.records.formats.flink_records import Committable, FlinkSt
 from indoubt.collector.runtime.time_format import utc
 from indoubt.collector.verdicts import flink_cases
 from indoubt.collector.verdicts.flink_checkpoints import Evidence, Fate
-from indoubt.collector.verdicts.flink_jobs_of_sinks import job_of
 from indoubt.collector.verdicts.flink_known import Answer, FlinkCase
+from indoubt.collector.verdicts.flink_prefixes import job_of
 from indoubt.collector.verdicts.flink_set_backs import set_back, sources
 
 

@@ -17,7 +17,7 @@ from indoubt.collector.records.facts import BrokerTransaction
 from indoubt.collector.records.flink_facts import FlinkState
 from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
 from indoubt.collector.runtime.time_format import utc
-from indoubt.collector.verdicts.flink_jobs_of_sinks import fits
+from indoubt.collector.verdicts.flink_prefixes import fits
 
 
 def taken_again_ms(

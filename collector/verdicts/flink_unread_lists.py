@@ -57,7 +57,7 @@ def unread_list(state: FlinkState, owner: tuple[str, str], id_: FlinkId, start_m
     facts = _ran(state, owner, start_ms)
     if facts is None:
         return None
-    lists = state.lists.committables.get((facts.job.cluster, facts.job.job), {}).values()
+    lists = state.lists.of(facts)
     naming = [each for each in lists if not each.error and id_.prefix in each.prefixes]
     is_pooled = any(id_.prefix in each.pooled for each in naming)
     holding = _holding(facts, None if is_pooled else id_.number, start_ms)
@@ -101,7 +101,7 @@ def _may_hold(seen: FlinkCheckpoint, branch: BranchFacts) -> bool:
 
 def _unread(state: FlinkState, facts: FlinkJobFacts, holding: FlinkCheckpoint) -> UnreadList | None:
     """Return a completed checkpoint as one whose list is not read, or None where it was read whole."""
-    lists = state.lists.committables.get((facts.job.cluster, facts.job.job), {}).values()
+    lists = state.lists.of(facts)
     here = [each for each in lists if each.number == holding.number and _is_of(holding, each)]
     if holding.ended_ms is None or any(not each.error for each in here):
         return None

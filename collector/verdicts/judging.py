@@ -9,13 +9,12 @@ from indoubt.collector.facts import attempts
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.facts import CheckpointFacts, PipelineFacts
-from indoubt.collector.verdicts.application_evidence import part_of_application
 from indoubt.collector.verdicts.flink_cases import flink_case
 from indoubt.collector.verdicts.read_process_write import read_process_write_case
 from indoubt.collector.verdicts.restarts import measured_restarts
-from indoubt.collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory
+from indoubt.collector.verdicts.told_evidence import part_of_application
+from indoubt.collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits, PipelineHistory, young
 from indoubt.collector.verdicts.verdict_rules import judge
-from indoubt.collector.verdicts.young_transactions import young_case
 from indoubt.lifecycle.checkpoints import CheckpointState
 from indoubt.lifecycle.decisions import BatchAttempt
 from indoubt.lifecycle.identity import TransactionalId
@@ -88,12 +87,12 @@ class EvaluationContext:
             read_process_write=read_process_write_case(
                 state, view, driver_silent_ms=self.limits.driver_silent_ms, now_ms=self.now_ms
             ),
-            young=young_case(state, view, foreign_old_ms=self.limits.foreign_old_ms, now_ms=self.now_ms),
+            young=young(state, view, foreign_old_ms=self.limits.foreign_old_ms, now_ms=self.now_ms),
         )
 
     def _history(self, state: State, prefix: str) -> PipelineHistory:
         if prefix not in self.pipelines:
-            found = pipeline_history(state, prefix, self.limits)
+            found = pipeline_histories(state, [prefix], self.limits)[prefix]
             self.pipelines[prefix] = replace(found, heard_ms=self._heard_ms(state, prefix))
         return self.pipelines[prefix]
 
@@ -127,13 +126,11 @@ def _judgement(case: Case) -> Judgement:
     return replace(found, rests_on=(*found.rests_on, *whose)) if whose else found
 
 
-def pipeline_history(state: State, prefix: str, limits: Limits) -> PipelineHistory:
-    """Return what is known of a pipeline. Call it under the state's lock."""
-    return pipeline_histories(state, [prefix], limits)[prefix]
-
-
 def pipeline_histories(state: State, prefixes: Iterable[str], limits: Limits) -> dict[str, PipelineHistory]:
-    """Return the same of several, by their names: checkpoints are gone through once for all of them."""
+    """Return what is known of pipelines, by their names: checkpoints are gone through once for all of them.
+
+    Call it under the state's lock.
+    """
     checkpoints: dict[str, list[CheckpointFacts]] = {prefix: [] for prefix in prefixes}
     for checkpoint in state.checkpoints.values():
         if checkpoint.pipeline in checkpoints:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.facts import PipelineFacts
 from indoubt.collector.records.observer_kind import ObserverKind
@@ -12,9 +13,10 @@ from indoubt.collector.runtime.time_format import seconds
 from indoubt.collector.verdicts.flink_known import FlinkCase
 from indoubt.collector.verdicts.read_process_write import ReadProcessWriteCase
 from indoubt.collector.verdicts.restarts import MeasuredRestarts, restart_under_way
-from indoubt.collector.verdicts.young_transactions import YoungCase
 from indoubt.lifecycle.decisions import BatchAttempt
+from indoubt.lifecycle.durations import duration
 from indoubt.lifecycle.rows.pipelines import RestartUnderWay
+from indoubt.lifecycle.verdicts import Evidence
 
 BROKER, CHECKPOINTS = "transaction coordinator", "checkpoints"
 DECISIONS, EVENTS = ObserverKind.DECISION_LOG.value, ObserverKind.LIFECYCLE_EVENTS.value
@@ -88,13 +90,6 @@ class PipelineHistory:
         run = (self.latest_run_offset or 0, self.latest_run_ms or 0) if known else None
         return restart_under_way(self.facts, run, self.restarts, now_ms)
 
-    @property
-    def is_stopped(self) -> bool:
-        """Say whether its supervisor reported last that it ended: nothing starts the next run by itself."""
-        stopped_ms = self.facts.stopped_ms
-        since = (self.latest_run_ms, self.facts.started_ms, self.facts.restarting_ms)
-        return stopped_ms is not None and all(at_ms is None or at_ms < stopped_ms for at_ms in since)
-
     def silent_after_ms(self, limits: Limits) -> int:
         """Return how long the driver may say nothing: a long batch or interval is no silence."""
         return max(limits.driver_silent_ms, 3 * self.interval_ms, 3 * self.checkpoint_p99_ms)
@@ -118,8 +113,8 @@ class Case:
     """What Flink's checkpoints say of it; None: it belongs to no job that is known."""
     read_process_write: ReadProcessWriteCase | None = None
     """Its owner reads, processes and writes; None: it does not, or is ours."""
-    young: YoungCase | None = None
-    """It is young, and of another application that was seen to commit; None: it is not."""
+    young: Evidence | None = None
+    """Why the owner of another application's counts as alive: it is young; None: it is not."""
 
     @property
     def overdue_ms(self) -> int:
@@ -145,3 +140,21 @@ class Case:
         if self.flink is not None:
             return self.flink.is_gone
         return self.driver_silent_since_ms is not None
+
+
+def is_young(view: TransactionView, foreign_old_ms: int, now_ms: int) -> bool:
+    """Say whether a transaction at a coordinator began less than ``foreign_old_ms`` ago."""
+    return view.broker is not None and now_ms - view.broker.identity.start_ms < foreign_old_ms
+
+
+def young(state: State, view: TransactionView, *, foreign_old_ms: int, now_ms: int) -> Evidence | None:
+    """Return why the owner of an open one counts as alive: it is young, and its application was seen to commit; else None."""
+    if view.managed or view.broker is None or not view.is_running or not is_young(view, foreign_old_ms, now_ms):
+        return None
+    if not state.commits.of_application(view.transaction):
+        return None
+    fact = (
+        f"{view.pipeline} has committed others, and this one is open for less than {duration(foreign_old_ms)}: leave it to "
+        "its owner. Later it counts as foreign"
+    )
+    return Evidence(fact=fact, source=BROKER, at_ms=view.broker.identity.start_ms)

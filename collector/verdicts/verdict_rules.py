@@ -13,7 +13,7 @@ from indoubt.collector.facts.fold import BY_RUN
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.facts import KAFKA
 from indoubt.collector.records.observations import BranchProof
-from indoubt.collector.verdicts import branch_evidence, flink_commits, read_process_write
+from indoubt.collector.verdicts import flink_commits, read_process_write, told_evidence
 from indoubt.collector.verdicts.verdict_case import BROKER, CHECKPOINTS, DECISIONS, EVENTS, Case, DecisionLogStatus
 from indoubt.lifecycle.decisions import Ruling
 from indoubt.lifecycle.durations import duration
@@ -37,7 +37,7 @@ def judge(case: Case) -> Judgement:
         return found
     if t.branch is None or not t.is_listed:
         return replace(found, may_commit=False, may_abort=False)
-    listed = branch_evidence.listed(t.branch, t.branch_detail, t.polled_ms, t.not_asked)
+    listed = told_evidence.listed(t.branch, t.branch_detail, t.polled_ms, t.not_asked)
     is_open = found.verdict is not Verdict.SETTLED
     if not WATCHED[t.resource_manager].abort_sends:
         found = replace(found, may_abort=False)
@@ -50,7 +50,7 @@ def judge(case: Case) -> Judgement:
 def rule_1_settled(case: Case) -> Judgement | None:
     """Committed, or aborted without ever being decided, or a foreign branch that is gone: nothing to do."""
     t = case.transaction
-    gone = (branch_evidence.ended(t.branch),) if t.branch is not None and not t.is_listed else ()
+    gone = (told_evidence.ended(t.branch),) if t.branch is not None and not t.is_listed else ()
     is_assumed = t.outcome is None and t.branch is not None and t.branch.end_is_assumed
     is_missing = t.branch is not None and t.branch.proof is BranchProof.MISSING
     assumes = (Assumption.NOT_TAKEN_AWAY if is_missing else Assumption.SAME_DATABASE,) if is_assumed else ()
@@ -139,12 +139,10 @@ def rules_of_read_process_write(case: Case) -> Judgement | None:
 
 
 def rule_35_young(case: Case) -> Judgement | None:
-    """It is young, and its application was seen to commit others (young_transactions.py): its owner ends it."""
+    """It is young, and its application was seen to commit others: its owner ends it."""
     if case.young is None:
         return None
-    return Judgement(
-        Verdict.IN_PROGRESS, 35, (case.young.evidence,), assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True
-    )
+    return Judgement(Verdict.IN_PROGRESS, 35, (case.young,), assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True)
 
 
 _WHOM_TO_ASK = Evidence(
@@ -203,7 +201,7 @@ def rule_10_end_not_seen(case: Case) -> Judgement | None:
             return Judgement(Verdict.SETTLED, 10, (*_decided(case), later))
         if t.resource_manager != KAFKA:
             fact = f"no {t.resource_manager} that is watched here lists it: its driver, or the pipeline's next start, settles it"
-            unseen = branch_evidence.ended(t.branch) if t.branch else Evidence(fact=fact, source=DECISIONS)
+            unseen = told_evidence.ended(t.branch) if t.branch else Evidence(fact=fact, source=DECISIONS)
             return Judgement(Verdict.UNKNOWN, 10, (*_decided(case), unseen), loses_data=True)
         unseen = Evidence(
             fact="the coordinator's record of its end was not seen; a commit order looks at its marker first",
@@ -347,7 +345,7 @@ def _sign(case: Case) -> tuple[Evidence, ...]:
 
 def _by(t: TransactionView) -> str:
     if t.branch is not None and t.branch.proof in (BranchProof.COMMITTED, BranchProof.TOMBSTONE):
-        return branch_evidence.source_of_proof(t.branch)
+        return told_evidence.source_of_proof(t.branch)
     if t.broker is not None and t.broker.ended_ms is not None:
         return BROKER
     return DECISIONS if t.outcome is not None or t.branch is None else t.branch.listed_by

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from indoubt.collector.verdicts.blocked_readers import Reader, ReaderKind
-from indoubt.collector.verdicts.group_lags import GroupLag, lag_of
 from indoubt.collector.verdicts.partition_state import Blocked, PartitionFindings
+from indoubt.collector.verdicts.reader_waits import GroupLag, lag_of
 from indoubt.lifecycle.rows.groups import ConsumerGroupRow, GroupPartitionRow
 from indoubt.resource_managers.kafka.partitions import Partition
 

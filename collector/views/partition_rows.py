@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indoubt.collector.verdicts.application_evidence import part_of_application
 from indoubt.collector.verdicts.blocked_readers import Reader, ReaderKind
 from indoubt.collector.verdicts.hanging_transactions import Suspect
 from indoubt.collector.verdicts.partition_state import Blocked, PartitionFindings
+from indoubt.collector.verdicts.told_evidence import part_of_application
 from indoubt.lifecycle.application import Application
 from indoubt.lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
 from indoubt.resource_managers.kafka.partitions import Partition

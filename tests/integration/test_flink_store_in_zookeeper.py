@@ -14,8 +14,7 @@ from kazoo.security import make_digest_acl
 from indoubt.collector.config.flink_store import StoreAccess, StoreAddress
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.flink_store import FlinkHighAvailability
-from indoubt.collector.observe.flink_store_in_zookeeper import in_zookeeper, read_store
-from indoubt.collector.observe.zookeeper import ZooKeeper
+from indoubt.collector.observe.flink_store_in_zookeeper import ZooKeeper, in_zookeeper, read_store
 from indoubt.collector.records.flink_stores import FlinkStore
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.verdict_case import Limits

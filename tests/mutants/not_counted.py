@@ -55,7 +55,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         # Each other job of the line makes it doubtful, whatever it rests on.
         NotCounted("_doubts", "Standing.UNKNOWN -> *", SAME),
     ),
-    "collector/verdicts/flink_rivals.py": (
+    "collector/verdicts/flink_prefixes.py": (
         # Jobs whose lists leave the prefix out are not looked at, and neither is the job itself; times are later than 1970.
         NotCounted("rival", "is_named is None and * -> _has_completed*", SAME),
         NotCounted("known_by_lists", "* or job == facts.job.job -> job in flink.jobs", SAME),
@@ -141,10 +141,6 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
             "rule_27_job_runs", "case.listings or not runs or case.job is None -> case.listings or not runs", TYPED
         ),
         NotCounted("rule_23_completed", "*", TEXT, within="if case.is_branch and case.may_run*"),
-    ),
-    "collector/verdicts/young_transactions.py": (
-        # What is young has a broker.
-        NotCounted("young_case", "*view.broker is None* -> view.managed or not*", TYPED),
     ),
     "collector/verdicts/abort_causes.py": (
         NotCounted("_late", "*", "wording: how late it ended"),
@@ -390,6 +386,8 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("*", "* and c.ended_ms is not None -> *", TYPED, within="done_ms = *"),
     ),
     "collector/verdicts/verdict_case.py": (
+        # What is young has a broker.
+        NotCounted("young", "*view.broker is None* -> view.managed or not*", TYPED),
         NotCounted("*", "*", "wording: the source of an evidence", within="DECISIONS, EVENTS = *"),
     ),
     "collector/facts/transaction_view.py": (

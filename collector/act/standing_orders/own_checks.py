@@ -29,7 +29,7 @@ ASKED_FOR_S = 1.0
 
 
 class News(Protocol):
-    """What a Flink cluster tells now (observe/flink_news.py)."""
+    """What a Flink cluster tells now (observe/flink_rest.py)."""
 
     def told(self) -> str:
         """Return what is told and not known yet; empty: nothing. Raises what asking it raises."""

@@ -33,9 +33,9 @@ def findings(situation: Situation) -> list[Finding]:
     unseen = held(situation)
     for rule in RULES.values():
         if rule.number not in unseen:
-            of_rule = [finding for finding in rule.find(situation) if finding.key not in unseen]
-            of_rule.sort(key=lambda finding: finding.subject)
-            found += [replace(finding, for_ms=rule.for_ms) for finding in of_rule[:MAX_FINDINGS]]
+            of_rule = (replace(finding, rule=rule.number, for_ms=rule.for_ms) for finding in rule.find(situation))
+            seen = (finding for finding in of_rule if finding.key not in unseen)
+            found += sorted(seen, key=lambda finding: finding.subject)[:MAX_FINDINGS]
     return found
 
 

@@ -28,7 +28,6 @@ def a17_commits_left(situation: Situation) -> Iterator[Finding]:
         named = " and ".join(f"{counted(sink.commits, 'commit')} of sink {sink.sink}" for sink in found.sinks)
         after = seconds(max(0, found.job_ended_ms - found.completed_ms))
         yield Finding(
-            rule="A17",
             subject=_subject(found),
             group=application_group(found.pipeline),
             severity=Severity.WARNING,

@@ -64,7 +64,6 @@ def a5_repeated_aborts(situation: Situation) -> Iterator[Finding]:
         by_cause = ", ".join(f"{count} by {cause.value}" for cause, count in causes.items() if count)
         newest = max(of_it, key=lambda abort: abort.at_ms)
         yield Finding(
-            rule="A5",
             subject=application,
             group=application_group(application),
             severity=Severity.WARNING,
@@ -98,7 +97,6 @@ def a8_id_leak(situation: Situation) -> Iterator[Finding]:
     """An application takes ever new transactional ids: each stays in its coordinator's memory for days."""
     for leak in situation.read(id_leaks):
         yield Finding(
-            rule="A8",
             subject=leak.prefix,
             group=application_group(leak.prefix),
             severity=Severity.WARNING,

@@ -63,7 +63,6 @@ def a10_one_side_only(situation: Situation) -> Iterator[Finding]:
     for batch in situation.read(one_sided):
         done, missing = ", ".join(batch.done_in), ", ".join(batch.missing_in)
         yield Finding(
-            rule="A10",
             subject=f"{batch.pipeline}|{batch.batch}",
             group=application_group(batch.pipeline),
             severity=Severity.CRITICAL,

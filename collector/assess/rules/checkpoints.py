@@ -127,7 +127,6 @@ def a6_failing_checkpoints(situation: Situation) -> Iterator[Finding]:
             continue
         completed = Evidence(fact="last completed checkpoint", source=CHECKPOINTS, at_ms=checkpoints.completed_ms)
         yield Finding(
-            rule="A6",
             subject=checkpoints.pipeline,
             group=application_group(checkpoints.pipeline),
             severity=Severity.CRITICAL,

@@ -66,7 +66,6 @@ def a3_hanging(situation: Situation) -> Iterator[Finding]:
         producer, epoch = suspect.producer_id, suspect.producer_epoch
         fact = f"producer {producer}, epoch {epoch} holds it open; its coordinator knows no such transaction"
         yield Finding(
-            rule="A3",
             subject=f"{suspect.partition}|{producer}|{epoch}",
             group=application_group(suspect.application),
             severity=Severity.CRITICAL,

@@ -39,7 +39,6 @@ def a18_connect_commits(situation: Situation) -> Iterator[Finding]:
         for group, coordinators in seen.coordinators.items():
             if coordinators > 1:
                 yield Finding(
-                    rule="A18",
                     subject=_subject(topic, group, COORDINATORS),
                     group=application_group(group),
                     severity=Severity.WARNING,
@@ -78,7 +77,6 @@ def _of_writes(topic: str, group: str, table: str, place: Place, every: Sequence
     if coordinators > 1:
         evidence.append(_members(topic, group, coordinators, seen.at_ms))
     return Finding(
-        rule="A18",
         subject=_subject(topic, group, table, place.name),
         group=application_group(group),
         severity=_SEVERITY[place],

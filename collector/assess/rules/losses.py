@@ -58,7 +58,6 @@ def a7_lost(situation: Situation) -> Iterator[Finding]:
         if loss.verdict is LossVerdict.LOST:
             yield _of_loss(
                 loss,
-                "A7",
                 Severity.WARNING if loss.certainty is Certainty.GUESS else Severity.CRITICAL,
                 f"lost the records of transaction {loss.view.transaction} ({loss.certainty.value}). It counts them as written, "
                 "but they were aborted: write them again from its input",
@@ -73,7 +72,6 @@ def a7_lost(situation: Situation) -> Iterator[Finding]:
         rows = f" with {counted(t.handle.rows, 'row')}" if t.handle is not None else ""
         yield of_transaction(
             t,
-            rule="A7",
             severity=Severity.CRITICAL,
             summary=(
                 f"transaction {t.transaction}{rows} was decided and then aborted, and its batch was not written again within "
@@ -90,18 +88,16 @@ def a12_duplicated(situation: Situation) -> Iterator[Finding]:
         if loss.verdict is LossVerdict.DUPLICATED:
             yield _of_loss(
                 loss,
-                "A12",
                 Severity.CRITICAL if loss.certainty is Certainty.CERTAIN else Severity.WARNING,
                 f"writes the records of transaction {loss.view.transaction} a second time ({loss.certainty.value}): it was "
                 "committed, then the job was restored from an older checkpoint",
             )
 
 
-def _of_loss(loss: Loss, rule: str, severity: Severity, what: str) -> Finding:
+def _of_loss(loss: Loss, severity: Severity, what: str) -> Finding:
     """Return what a rule finds of an ended transaction; ``what`` it says of its application."""
     return of_transaction(
         loss.view,
-        rule=rule,
         severity=severity,
         summary=f"{loss.view.pipeline} {what}",
         evidence=(Evidence(fact=loss.why, source=BROKER, at_ms=loss.view.ended_ms),),

@@ -23,7 +23,6 @@ def a9_observer_down(situation: Situation) -> Iterator[Finding]:
         if not _is_silent(observer, situation):
             continue
         yield Finding(
-            rule="A9",
             subject=observer.name,
             group=SOURCES_GROUP,
             severity=_severity(observer),

@@ -82,7 +82,6 @@ def a4_blocked_consumers(situation: Situation) -> Iterator[Finding]:
         records = counted(blocked.hidden, "record") if blocked.hidden is not None else "records"
         hidden = f"{records} {'is' if blocked.hidden == 1 else 'are'} hidden"
         yield Finding(
-            rule="A4",
             subject=blocked.partition,
             group=application_group(holder.view.pipeline)
             if holder is not None

@@ -29,7 +29,6 @@ def a11_finite_log(situation: Situation) -> Iterator[Finding]:
     if settings is None or not settings.wrong:
         return
     yield Finding(
-        rule="A11",
         subject=settings.topic,
         group=SOURCES_GROUP,
         severity=Severity.CRITICAL,
@@ -62,7 +61,6 @@ def a16_clock_off(situation: Situation) -> Iterator[Finding]:
     for clock in situation.read(clocks):
         if clock.is_off:
             yield Finding(
-                rule="A16",
                 subject=clock.owner,
                 group=SOURCES_GROUP,
                 severity=Severity.WARNING,
@@ -126,7 +124,6 @@ def a15_checkpoint_not_read(situation: Situation) -> Iterator[Finding]:
         many = len(newest) > 1
         what = f"{len(newest)} checkpoints" if many else f"checkpoint {newest[0].number}"
         yield Finding(
-            rule="A15",
             subject=f"{found.observer}|{found.directory}",
             group=SOURCES_GROUP,
             severity=Severity.WARNING,

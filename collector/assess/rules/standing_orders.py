@@ -31,7 +31,6 @@ def a13_acted(situation: Situation) -> Iterator[Finding]:
         failed = sum(act.outcome in ("refused", "failed") for act in order.acts)
         not_done = f"; {failed} of {counted(len(order.acts), 'attempt')} did nothing" if failed else ""
         yield Finding(
-            rule="A13",
             subject=order.name,
             group=STANDING_ORDERS_GROUP,
             severity=Severity.WARNING,
@@ -51,7 +50,6 @@ def a14_held_back(situation: Situation) -> Iterator[Finding]:
         if not order.held:
             continue
         yield Finding(
-            rule="A14",
             subject=order.name,
             group=STANDING_ORDERS_GROUP,
             # A commit that comes too late loses rows; an abort only keeps readers waiting.

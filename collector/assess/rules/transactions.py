@@ -60,7 +60,6 @@ def _near(judged: Judged, needs_ms: int, situation: Situation) -> Finding:
     needs = _restart(judged.pipeline, needs_ms) if needs_ms >= person_ms else f"a person needs {seconds(person_ms)}"
     return of_transaction(
         t,
-        rule="A1",
         severity=Severity.CRITICAL if t.listing is not None else Severity.WARNING,
         summary=f"transaction {t.transaction} has {left} and {needs}: {_at_timeout(judged)}",
         evidence=(
@@ -123,7 +122,6 @@ def a2_commit_overdue(situation: Situation) -> Iterator[Finding]:
         fact = f"{decision.who} wrote “commit” for it into its log (entry {offset}), and nothing revoked it"
         yield of_transaction(
             t,
-            rule="A2",
             severity=Severity.CRITICAL,
             summary=(
                 f"transaction {t.transaction} was decided {seconds(late_ms)} ago and is not committed: "
@@ -150,7 +148,6 @@ def _commits_of_flink(situation: Situation) -> Iterator[Finding]:
             checkpoint, ends = "a Flink checkpoint", "Restart its job from that or a later one, which commits it"
         yield of_transaction(
             t,
-            rule="A2",
             severity=Severity.CRITICAL,
             summary=(
                 f"transaction {t.transaction} belongs to {checkpoint} and is not committed: "

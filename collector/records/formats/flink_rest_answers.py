@@ -20,7 +20,7 @@ REASON_CHARACTERS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoints:
-    """One answer of /jobs/:jobid/checkpoints: oldest first, what the job was restored from, how many were triggered."""
+    """One answer of /jobs/:jobid/checkpoints: oldest first, and what the job was restored from."""
 
     checkpoints: tuple[FlinkCheckpoint, ...]
     quarantined: tuple[str, ...]
@@ -28,7 +28,6 @@ class Checkpoints:
     restored_number: int | None
     restored_ms: int | None
     restored_path: str
-    total: int
 
 
 def jobs(cluster: str, answer: Any, at_ms: int = 0) -> list[FlinkJob]:
@@ -82,7 +81,6 @@ def checkpoints(job: FlinkJob, answer: Any) -> Checkpoints:
         restored_number=_number(restored, "id") if restored is not None else None,
         restored_ms=_number(restored, "restore_timestamp") if restored is not None else None,
         restored_path=str(restored.get("external_path") or "") if restored is not None else "",
-        total=_number(answer.get("counts"), "total"),
     )
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
-from indoubt.collector.verdicts.group_lags import GroupLag, group_lags
 from indoubt.collector.verdicts.partition_state import PartitionFindings
+from indoubt.collector.verdicts.reader_waits import GroupLag, group_lags
 from indoubt.collector.views import application_names
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.application import Application

@@ -12,7 +12,7 @@ from indoubt.collector.facts.transaction_join import views
 from indoubt.collector.observe.databases import ends_known, is_new
 from indoubt.collector.records.branches import DatabaseSnapshot, with_listed
 from indoubt.collector.records.observations import BranchListed, BranchProof, Observation
-from indoubt.collector.verdicts import branch_evidence
+from indoubt.collector.verdicts import told_evidence
 from indoubt.collector.verdicts.verdict_rules import judge
 from indoubt.lifecycle.decisions import Settled
 from indoubt.lifecycle.events import EventType
@@ -131,7 +131,7 @@ def test_when_a_branch_counts_as_gone(
 def test_every_end_is_reported(proof: BranchProof | None) -> None:
     branch = only_view(branch_listed(MINE), branch_gone(MINE, proof)).branch
     assert branch is not None
-    told = branch_evidence.ended(branch)
+    told = told_evidence.ended(branch)
     assert told.at_ms == T0 + 3_000
     assert told.fact
 

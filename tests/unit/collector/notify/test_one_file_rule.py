@@ -32,7 +32,7 @@ def decided(situation):
 def a900_decided(situation):
     for view in situation.read(decided):
         evidence = (Evidence(fact="it is listed", source="decision log"),)
-        yield of_transaction(view, rule="A900", severity=Severity.WARNING, summary="it is decided", evidence=evidence)
+        yield of_transaction(view, severity=Severity.WARNING, summary="it is decided", evidence=evidence)
 
 
 A900 = Rule(

@@ -51,29 +51,6 @@ def test_recovery_takes_an_interval_a_checkpoint_and_a_restart_delay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stopped", "run", "started", "restarting", "is_stopped"),
-    [
-        (None, 5, 5, 5, False),
-        (None, None, None, None, False),
-        (10, None, None, None, True),
-        (10, 9, 9, 9, True),
-        (10, 10, 9, 9, False),
-        (10, 9, 10, 9, False),
-        (10, 9, 9, 10, False),
-        (10, 11, None, None, False),
-        (10, None, 11, None, False),
-        (10, None, None, 11, False),
-    ],
-)
-def test_a_pipeline_is_stopped_where_nothing_of_a_run_came_since(
-    stopped: int | None, run: int | None, started: int | None, restarting: int | None, is_stopped: bool
-) -> None:
-    told = facts(stopped_ms=stopped, started_ms=started, restarting_ms=restarting)
-    history = pipeline(facts=told, latest_run_ms=None if run is None else T0 + run)
-    assert history.is_stopped is is_stopped
-
-
-@pytest.mark.parametrize(
     ("limit", "interval", "p99", "silent_after"),
     [
         (30_000, 10_000, 10_000, 30_000),

@@ -18,7 +18,7 @@ from indoubt.collector.records.formats.flink_records import (
     FlinkKind,
     FlinkStatus,
 )
-from indoubt.collector.verdicts.flink_jobs_of_sinks import fits, job_of
+from indoubt.collector.verdicts.flink_prefixes import fits, job_of
 from indoubt.collector.verdicts.flink_set_backs import set_back, sources, taken_again_ms
 from tests.unit.collector.flink_observations import checkpoint, job
 

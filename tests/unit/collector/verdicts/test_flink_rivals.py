@@ -10,7 +10,7 @@ import pytest
 from indoubt.collector.records.flink_facts import FlinkState
 from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFacts, Restore
 from indoubt.collector.records.formats.flink_records import FlinkCheckpoint, FlinkCommittables, FlinkKind, FlinkStatus
-from indoubt.collector.verdicts.flink_rivals import known_by_lists, others_that_ran, ran_at, rival
+from indoubt.collector.verdicts.flink_prefixes import known_by_lists, others_that_ran, ran_at, rival
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.verdicts.case_tables import table
 

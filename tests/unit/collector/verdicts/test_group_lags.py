@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from indoubt.collector.verdicts.blocked_readers import Reader, ReaderKind
-from indoubt.collector.verdicts.group_lags import GroupLag, application_lags, group_lags, lag_of
 from indoubt.collector.verdicts.partition_state import Blocked, PartitionFindings, PartitionTracker
+from indoubt.collector.verdicts.reader_waits import GroupLag, application_lags, group_lags, lag_of
 from indoubt.lifecycle.verdicts import Certainty
 from tests.unit.collector.observations import T0
 from tests.unit.collector.partition_sightings import partition

@@ -19,7 +19,7 @@ from indoubt.collector.verdicts.judging import (
     EvaluationContext,
     judged,
     percentile,
-    pipeline_history,
+    pipeline_histories,
     pipeline_now,
 )
 from indoubt.collector.verdicts.verdict_case import Case, DecisionLogStatus, Limits
@@ -143,7 +143,7 @@ def test_every_verdict_says_whose_it_is_where_the_id_tells() -> None:
 
 
 def test_a_pipeline_that_reports_nothing_has_the_default_times() -> None:
-    history = pipeline_history(folded(), PREFIX, Limits())
+    history = pipeline_histories(folded(), [PREFIX], Limits())[PREFIX]
     assert history.facts == PipelineFacts(pipeline=PREFIX)
     assert (history.latest_run_offset, history.latest_run_ms, history.checkpoint_p99_ms) == (None, None, 0)
     assert (history.interval_ms, history.restart_delay_ms) == (10_000, 10_000)
@@ -153,7 +153,7 @@ def test_a_pipeline_that_reports_nothing_has_the_default_times() -> None:
 def test_a_pipeline_is_known_by_its_settings_and_its_newest_run() -> None:
     settings = {"interval_ms": 2_000, "restart_delay_ms": 3_000}
     state = folded(RUN, run_started(4, at=500, run="run-2"), event(EventType.PIPELINE_STARTED, 600, settings=settings))
-    history, now = pipeline_history(state, PREFIX, Limits()), pipeline_now(state, PREFIX)
+    history, now = pipeline_histories(state, [PREFIX], Limits())[PREFIX], pipeline_now(state, PREFIX)
     assert (history.interval_ms, history.restart_delay_ms) == (2_000, 3_000)
     assert (history.latest_run_offset, history.latest_run_ms) == (4, T0 + 500)
     assert now is not None
@@ -177,7 +177,7 @@ def took(number: int, duration_ms: int, **changes: Any) -> CheckpointFacts:
 def p99_of(checkpoints: Iterable[CheckpointFacts]) -> int:
     state = folded()
     state.checkpoints = {(one.pipeline, one.number): one for one in checkpoints}
-    return pipeline_history(state, PREFIX, Limits()).checkpoint_p99_ms
+    return pipeline_histories(state, [PREFIX], Limits())[PREFIX].checkpoint_p99_ms
 
 
 def test_the_last_two_hundred_checkpoints_of_a_pipeline_tell_how_long_one_takes() -> None:

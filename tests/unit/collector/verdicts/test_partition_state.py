@@ -8,7 +8,7 @@ import pytest
 
 from indoubt.collector.assess.rules.hanging import hanging_transactions
 from indoubt.collector.assess.rules.readers import blocked_partitions
-from indoubt.collector.observe.round_robin import Sweep, share
+from indoubt.collector.observe.pace import Sweep, share
 from indoubt.collector.verdicts.blocked_readers import ReaderKind
 from indoubt.collector.verdicts.hanging_transactions import Remedy
 from indoubt.collector.verdicts.partition_state import Holder, PartitionFindings, PartitionTracker

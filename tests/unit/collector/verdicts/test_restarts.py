@@ -12,7 +12,7 @@ from indoubt.collector.facts.state import State
 from indoubt.collector.records.facts import PipelineFacts
 from indoubt.collector.records.observations import EventSeen, Observation
 from indoubt.collector.records.pipeline_runs import RUNS_KEPT, RunFacts
-from indoubt.collector.verdicts.judging import pipeline_history
+from indoubt.collector.verdicts.judging import pipeline_histories
 from indoubt.collector.verdicts.restarts import MeasuredRestarts, each_restart, measured_restarts
 from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.lifecycle.decisions import Ruling
@@ -53,7 +53,7 @@ def measured(*seen: Observation) -> MeasuredRestarts | None:
     state = State(settled_kept=100, checkpoints_kept=100)
     for observation in seen:
         apply(state, observation)
-    return pipeline_history(state, PREFIX, Limits()).restarts
+    return pipeline_histories(state, [PREFIX], Limits())[PREFIX].restarts
 
 
 def took(*seen: Observation) -> int | None:

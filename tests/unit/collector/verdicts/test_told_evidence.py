@@ -6,8 +6,7 @@ import pytest
 
 from indoubt.collector.facts.transaction_join import views
 from indoubt.collector.records.branches import BranchDetail
-from indoubt.collector.verdicts.application_evidence import part_of_application
-from indoubt.collector.verdicts.branch_evidence import listed
+from indoubt.collector.verdicts.told_evidence import listed, part_of_application
 from indoubt.lifecycle.application import Application, ApplicationKind
 from indoubt.resource_managers.database.session import BranchLocks, HeldLock, WaitingSession
 from tests.unit.collector.observations import T0, branch_listed, database_handle, folded

@@ -9,8 +9,7 @@ from indoubt.collector.facts.transaction_join import views
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import Observation
 from indoubt.collector.verdicts.judging import EvaluationContext, Judged, judged
-from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
-from indoubt.collector.verdicts.young_transactions import is_young, young_case
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits, is_young, young
 from indoubt.lifecycle.verdicts import Verdict
 from tests.unit.collector.flink_observations import job
 from tests.unit.collector.observations import T0, branch_listed, broker_record, database_handle, folded, run_started
@@ -74,10 +73,10 @@ def test_what_is_ours_ended_or_in_a_database_has_no_case() -> None:
     state = folded(COMMITTED, OPEN)
     view = next(view for view in views(state, settled=False) if view.is_running)
     limits = {"foreign_old_ms": OLD_MS, "now_ms": T0 + BEGUN}
-    assert young_case(state, view, **limits) is not None
-    assert young_case(state, replace(view, managed=True), **limits) is None
-    assert young_case(state, replace(view, superseded=True), **limits) is None
-    assert young_case(state, replace(view, broker=None, outcome=object()), **limits) is None
+    assert young(state, view, **limits) is not None
+    assert young(state, replace(view, managed=True), **limits) is None
+    assert young(state, replace(view, superseded=True), **limits) is None
+    assert young(state, replace(view, broker=None, outcome=object()), **limits) is None
     (branch,) = views(folded(branch_listed(database_handle("postgres"), prepared_ms=T0)), settled=False)
     assert not is_young(branch, OLD_MS, T0)
 
