@@ -40,6 +40,12 @@ def transactions_of(rows: Rows, identities: Sequence[BrokerIdentity]) -> list[Br
     return list(transactions(rows(transaction_sql.TRANSACTIONS_OF_IDENTITIES, *values, since_ms=min(starts))))
 
 
+def identities_of(rows: Rows, handles: Iterable[tuple[str, int | None, int | None]]) -> list[BrokerIdentity]:
+    """Return what history has under these handles in Kafka (id, producer id, epoch), in no order. Raises StoreFailed."""
+    columns = [list(column) for column in zip(*handles, strict=True)]
+    return [BrokerIdentity(*row) for row in rows(transaction_sql.IDENTITIES_OF_HANDLES, *columns)] if columns else []
+
+
 def inits(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[str, Init]]:
     """Yield (transactional id, init) of (id, update time, producer id, epoch) rows."""
     for id_, at_ms, producer_id, epoch in rows:

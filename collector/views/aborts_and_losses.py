@@ -22,7 +22,8 @@ from indoubt.collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossVe
 from indoubt.collector.verdicts.loss_cases import LossInputs
 from indoubt.collector.views import application_names, past_of_identities
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.collector.views.past_transactions import AROUND_MS, likely_ms, newest_of_id
+from indoubt.collector.views.past_of_identities import AROUND_MS
+from indoubt.collector.views.past_transactions import likely_ms, newest_of_id
 from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 from indoubt.lifecycle.rows.ends import AbortCount, AbortCounts

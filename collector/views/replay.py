@@ -14,7 +14,7 @@ from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transactional_ids import KnownIds
 from indoubt.collector.history import observation_tables, row_decoding, sql, transaction_sql
 from indoubt.collector.history.store import Store
-from indoubt.collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction
+from indoubt.collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, handle_identity
 from indoubt.collector.records.observations import Observation
 from indoubt.lifecycle.decisions import Decision
 from indoubt.lifecycle.errors import MalformedRecord
@@ -125,13 +125,12 @@ def lost_in_history(store: Store) -> LostInHistory:
     # A later decision of the checkpoint id tells that the batch was replayed: of the same batch, once all of it is committed.
     last = store.rows(transaction_sql.LAST_DECISIONS, prefixes, checkpoint_ids, min(offsets))
     again = [handle for *_, record in last for handle in _handles(record)]
-    of_kafka = [handle for handle in again if handle.resource_manager == KAFKA]
-    rows = store.rows(transaction_sql.IDENTITIES_OF_HANDLES, *_columns(of_kafka)) if of_kafka else []
+    of_kafka = [handle_identity(handle) for handle in again if handle.resource_manager == KAFKA]
     known = [BrokerIdentity(*each) for each in zip(names, producer_ids, starts, strict=True)]
     branches = [name for name, producer_id, _ in known if producer_id == transaction_sql.BRANCH]
     return LostInHistory(
         identities=list(dict.fromkeys([*(each for each in known if each.producer_id != transaction_sql.BRANCH),
-                                       *(BrokerIdentity(*row) for row in rows)])),
+                                       *row_decoding.identities_of(store.rows, of_kafka)])),
         branches=list(dict.fromkeys([*branches, *(h.transaction for h in again if h.resource_manager != KAFKA)])),
         decisions=list(dict.fromkeys([*zip(sources, offsets, strict=True), *((source, at) for source, at, _ in last)])),
     )  # fmt: skip
@@ -140,11 +139,3 @@ def lost_in_history(store: Store) -> LostInHistory:
 def _handles(record: str) -> Sequence[Handle]:
     seen, _ = row_decoding.decision_records([(0, 0, record, True)])
     return [handle for each in seen if isinstance(each.record, Decision) for handle in each.record.handles]
-
-
-def _columns(handles: Sequence[Handle]) -> tuple[list[Any], ...]:
-    return (
-        [handle.transaction for handle in handles],
-        [handle.producer_id for handle in handles],
-        [handle.producer_epoch for handle in handles],
-    )

@@ -18,7 +18,7 @@ from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.flink_cases import flink_xid
 from indoubt.collector.verdicts.flink_restores import End, RestoreOutcome, Written, outcomes
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.collector.views.past_transactions import MOST_RECORDS
+from indoubt.collector.views.past_of_identities import MOST_RECORDS
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.durations import HOUR_MS
 from indoubt.lifecycle.resource_manager_kinds import WATCHED

@@ -20,8 +20,8 @@ from indoubt.collector.verdicts.abort_causes import AbortClues
 from indoubt.collector.verdicts.data_loss import Loss, LossVerdict
 from indoubt.collector.views.aborts_and_losses import of_all_history, with_its_replay
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.collector.views.past_of_identities import pasts_of, views_in
-from indoubt.collector.views.past_transactions import AROUND_MS, MOST_RECORDS, windows_ms
+from indoubt.collector.views.past_of_identities import AROUND_MS, MOST_RECORDS, pasts_of, views_in
+from indoubt.collector.views.past_transactions import windows_ms
 from indoubt.collector.views.search import BUDGET_S, beginnings
 from indoubt.lifecycle.durations import HOUR_MS
 from indoubt.lifecycle.states import ROLLED_BACK

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indoubt.collector.facts import transaction_join
+from indoubt.collector.facts.fold import apply, put_transaction
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.history import row_decoding, sql, transaction_sql
@@ -23,7 +24,7 @@ from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views import search
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.collector.views.past_transactions import joined_past_of, past_of
+from indoubt.collector.views.past_of_identities import joined_past_of
 from indoubt.collector.views.transaction_rows import found_row
 from indoubt.lifecycle.decisions import Ruling, Settled
 from indoubt.lifecycle.events import EventType
@@ -104,6 +105,18 @@ def known(current: CurrentState) -> list[BrokerTransaction]:
     return list(row_decoding.transactions(rows))
 
 
+def whole_of(current: CurrentState, every: Sequence[BrokerTransaction]) -> State:
+    """Return a state of these, with all that their pipeline decided and reported."""
+    whole, rows = State(settled_kept=1_000), current._store.rows
+    for transaction in every:
+        put_transaction(whole, transaction)
+    decisions = row_decoding.decision_records(rows(sql.DECISIONS_OF_PREFIX, "ip-count", 1_000))[0]
+    events = row_decoding.lifecycle_events(rows('select partition, "offset", event from lifecycle_events'))
+    for observation in (*decisions, *events):
+        apply(whole, observation)
+    return whole
+
+
 def seen_in(past: State, transaction: BrokerTransaction) -> TransactionView:
     """Return a transaction but for what was written again: that all of history tells, here nothing of others is read."""
     view = transaction_join.at_coordinator(past, transaction.identity)
@@ -126,7 +139,7 @@ def is_same(part: State, whole: State, transaction: BrokerTransaction) -> None:
 def test_transactions_look_as_with_all_that_their_pipeline_reported(current: CurrentState) -> None:
     every = known(current)
     assert len(every) == BATCHES * SLOTS
-    whole = past_of(current, current._store, every)
+    whole = whole_of(current, every)
     states = set()
     for transaction in every:
         part = joined_past_of(current, current._store, [transaction])
@@ -176,7 +189,7 @@ batches = st.builds(
 def test_however_batches_went_they_look_the_same(how: list[Batch]) -> None:
     with TemporaryDirectory() as directory, current_of(Path(directory), how) as current:
         every = known(current)
-        whole = past_of(current, current._store, every)
+        whole = whole_of(current, every)
         together = joined_past_of(current, current._store, every)
         for each in every:
             is_same(together, whole, each)
