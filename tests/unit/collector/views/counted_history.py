@@ -11,7 +11,7 @@ from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import EventSeen, Observation
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.verdicts.verdict_case import Limits
-from indoubt.collector.views import observed_times
+from indoubt.collector.views import time_buckets
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.durations import DAY_MS, MINUTE_MS
 from indoubt.lifecycle.rows.series import Series
@@ -59,5 +59,5 @@ class History:
 
 
 def always(history: History) -> None:
-    for source in (observed_times.COLLECTOR, LOG, WHERE):
+    for source in (time_buckets.COLLECTOR, LOG, WHERE):
         history.watch(source, (-2 * DAY_MS, NOW - T0))

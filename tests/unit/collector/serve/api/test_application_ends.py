@@ -12,8 +12,7 @@ from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkKind
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import IdExpired, Observation, Observed, Position
-from indoubt.collector.serve.api.application_ends import ApplicationEnds, Ends
-from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.serve.api.application_metrics import ApplicationEnds, Ends, PipelineLabels
 from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.current_state import CurrentState
 from tests.unit.collector.flink_observations import job
