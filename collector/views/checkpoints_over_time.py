@@ -15,8 +15,9 @@ from indoubt.collector.verdicts.checkpoint_gaps import checkpoint_gaps
 from indoubt.collector.verdicts.verdict_case import PipelineHistory
 from indoubt.collector.verdicts.watched_times import Span, covered, uncovered
 from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.time_buckets import bucket_length_ms
 from indoubt.lifecycle.checkpoints import CheckpointState
-from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from indoubt.lifecycle.durations import DAY_MS
 from indoubt.lifecycle.rows.pipelines import CheckpointDurationsRow
 from indoubt.lifecycle.rows.series import CheckpointGapsRow
 
@@ -89,11 +90,6 @@ def _unobserved(cluster: str, watches: Sequence[tuple[str, int, int]], from_ms: 
 
 MOST_BUCKETS = 240
 KEPT = 32
-_LENGTHS_MS = (
-    *(seconds * SECOND_MS for seconds in (1, 2, 5, 10, 15, 30)),
-    *(minutes * MINUTE_MS for minutes in (1, 2, 5, 10, 15, 30)),
-    *(hours * HOUR_MS for hours in (1, 3, 6, 12)),
-)
 _Ended = tuple[int, int]
 """When a checkpoint was completed (epoch ms), and how long it took (ms)."""
 
@@ -130,9 +126,7 @@ def checkpoint_durations(
             ended.setdefault(one.pipeline, []).append((one.completed_ms, one.duration_ms))
     end_ms = now_ms if until_ms is None else until_ms
     begin_ms = max(end_ms - DAY_MS, min(known_from_ms.values(), default=end_ms)) if from_ms is None else from_ms
-    length_ms = max(1, end_ms - begin_ms)
-    bucket_ms = next((one for one in _LENGTHS_MS if length_ms <= one * (MOST_BUCKETS - 1)), 0)
-    bucket_ms = bucket_ms or ceil(length_ms / (MOST_BUCKETS - 1) / DAY_MS) * DAY_MS
+    bucket_ms = bucket_length_ms(end_ms - begin_ms, MOST_BUCKETS)
     begin_ms, end_ms = begin_ms // bucket_ms * bucket_ms, (end_ms // bucket_ms + 1) * bucket_ms
     return [
         _row(name, ended.get(name, []), known_from_ms[name], range(begin_ms, end_ms, bucket_ms))

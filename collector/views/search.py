@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
@@ -80,11 +80,9 @@ class SearchPage:
     next_place: Place | None = None
 
 
-def search(
-    current: CurrentState, store: Store, query: SearchQuery, clock: Callable[[], float] = time.monotonic
-) -> SearchPage:
+def search(current: CurrentState, store: Store, query: SearchQuery) -> SearchPage:
     """Return a page of a search. It may hold less than its limit, or nothing, though more is behind it. Raises StoreFailed."""
-    page, place, ends_s = SearchPage(), query.after, clock() + BUDGET_S
+    page, place, ends_s = SearchPage(), query.after, time.monotonic() + BUDGET_S
     for identities, behind in _chunks(current, store, query, _conditions(current, query)):
         # Most pages are full long before all of these are joined: that reads what was reported and decided of each.
         at_once = _joined_at_once(query)
@@ -99,7 +97,7 @@ def search(
         place = behind
         if place is None:
             return page
-        if len(page.found) == query.limit or clock() > ends_s:
+        if len(page.found) == query.limit or time.monotonic() > ends_s:
             break
     page.next_place = place
     return page

@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from math import ceil
 
 from indoubt.collector.history import sql
 from indoubt.collector.history.rollups import WAITS_PER_TEN_SECONDS_MS
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.verdicts.watched_times import BRIDGED_MS, Span, covered, overlap_ms, uncovered
-from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS, duration
+from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, duration
 from indoubt.lifecycle.rows.series import SeriesGap
 
 
@@ -30,6 +31,20 @@ class Window(IntEnum):
 _BUCKETS = {Window.QUARTER_HOUR: MINUTE_MS, Window.HOUR: MINUTE_MS, Window.SIX_HOURS: 180_000, Window.DAY: 720_000}
 SHORT_BUCKET_MS = 10_000
 """Of a quarter of an hour that has not passed long ago: later only minutes are kept apart."""
+
+
+_LENGTHS_MS = (
+    *(seconds * SECOND_MS for seconds in (1, 2, 5, 10, 15, 30)),
+    *(minutes * MINUTE_MS for minutes in (1, 2, 5, 10, 15, 30)),
+    *(hours * HOUR_MS for hours in (1, 3, 6, 12)),
+)
+
+
+def bucket_length_ms(length_ms: int, most: int, least_ms: int = SECOND_MS) -> int:
+    """Return the length of a bucket by which so long a time, wherever it begins, has no more than ``most`` of them (ms)."""
+    exact_ms = max(1, length_ms) / (most - 1)
+    found = next((one for one in _LENGTHS_MS if one >= max(exact_ms, least_ms)), 0)
+    return found or ceil(exact_ms / DAY_MS) * DAY_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,6 @@ def undone_page(
     *,
     before: EndKey | None,
     limit: int,
-    clock: Callable[[], float] = time.monotonic,
 ) -> UndonePage[Item]:
     """Return a page of a list. It may hold less than its limit though more is behind it.
 
@@ -79,7 +78,7 @@ def undone_page(
     if len(found) == limit:
         return UndonePage(found=found, more=max(1, more), last=end_sort_key(found[-1].view))
     place = end if before is None else min(before, end)
-    room, ends_s = min(limit, AT_ONCE) - len(found), clock() + BUDGET_S
+    room, ends_s = min(limit, AT_ONCE) - len(found), time.monotonic() + BUDGET_S
     if room <= 0:
         # Enough for a screen is there at once: history takes longer.
         return UndonePage(found=found, more=1, last=place)
@@ -95,7 +94,7 @@ def undone_page(
         if bound is None:
             return UndonePage(found=found + older, more=0, last=None)
         place = bound
-        if len(older) == room or clock() > ends_s:
+        if len(older) == room or time.monotonic() > ends_s:
             return UndonePage(found=found + older, more=1, last=place)
 
 
