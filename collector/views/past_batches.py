@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indoubt.collector.facts import transaction_join
-from indoubt.collector.history import row_decoding, transaction_sql
+from indoubt.collector.history import row_coding, transaction_sql
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.facts import KAFKA, BrokerIdentity, handle_identity
 from indoubt.collector.runtime.clock import now_ms
@@ -56,11 +56,11 @@ def _is_whole(batch: Batch) -> bool:
 def _past_batches(current: CurrentState, store: Store, pipeline: str, number: int, at_ms: int) -> list[Batch]:
     store.catch_up()
     rows = store.rows(transaction_sql.DECISIONS_OF_BATCH, pipeline, f'"batch":{number},', number, MOST_DECISIONS)
-    seen, _ = row_decoding.decision_records(rows)
+    seen, _ = row_coding.decision_records(rows)
     handles = [handle for each in seen if isinstance(each.record, Decision) for handle in each.record.handles]
     of_kafka = [handle_identity(handle) for handle in handles if handle.resource_manager == KAFKA]
     branches = [handle.transaction for handle in handles if handle.resource_manager != KAFKA]
-    identities = row_decoding.identities_of(store.rows, of_kafka)
+    identities = row_coding.identities_of(store.rows, of_kafka)
     identities += [BrokerIdentity(name, transaction_sql.BRANCH, 0) for name in branches]
     judged = []
     for past in pasts_of(current, store, identities):

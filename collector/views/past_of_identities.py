@@ -9,8 +9,8 @@ from indoubt.collector.facts import transaction_join
 from indoubt.collector.facts.fold import apply, put_events, put_init, put_transaction
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_view import TransactionView
-from indoubt.collector.history import observation_tables, row_decoding, sql, transaction_sql
-from indoubt.collector.history.row_decoding import Rows
+from indoubt.collector.history import observation_tables, row_coding, sql, transaction_sql
+from indoubt.collector.history.row_coding import Rows
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.application_ids import FlinkId
 from indoubt.collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, HandleIdentity, handle_identity
@@ -50,21 +50,21 @@ def past_of_id(
     stem = transaction if alone or parsed is None else f"{parsed.prefix}-{parsed.subtask}-"
     past = State(settled_kept=MAX_RECORDS, offsets_topics=offsets_topics)
     transactions = sql.TRANSACTIONS_OF_ONE_ID if alone else sql.TRANSACTIONS_OF_IDS
-    for known in row_decoding.transactions(rows(transactions, stem, since_ms, MAX_RECORDS, since_ms=since_ms)):
+    for known in row_coding.transactions(rows(transactions, stem, since_ms, MAX_RECORDS, since_ms=since_ms)):
         put_transaction(past, known)
-    for id_, init in row_decoding.inits(rows(sql.INITS_OF_IDS, stem, MAX_RECORDS)):
+    for id_, init in row_coding.inits(rows(sql.INITS_OF_IDS, stem, MAX_RECORDS)):
         put_init(past, id_, init)
     branch = BranchId.parse(transaction)
     named = parsed if parsed is not None else branch
     if named is not None and named.prefix in prefixes:
         decisions = rows(sql.DECISIONS_OF_PREFIX, named.prefix, MAX_DECISIONS)
         # What cannot be understood was reported when history was loaded, and then the log is not trusted.
-        for observation in row_decoding.decision_records(decisions)[0]:
+        for observation in row_coding.decision_records(decisions)[0]:
             apply(past, observation)
     if branch is not None:
         # A database keeps no log of its own: when a branch of ours ended, its events tell.
         of_it = (branch.prefix, 0, MAX_WHOLE_NUMBER, json.dumps(transaction), MAX_RECORDS)
-        for reported in row_decoding.lifecycle_events(rows(transaction_sql.EVENTS_OF_PERIOD, *of_it)):
+        for reported in row_coding.lifecycle_events(rows(transaction_sql.EVENTS_OF_PERIOD, *of_it)):
             apply(past, reported)
     seen = rows(transaction_sql.BRANCH_RECORDS, transaction, MAX_RECORDS)
     for listed in observation_tables.PREPARED_BRANCHES.observations(seen):
@@ -104,14 +104,14 @@ def views_in(state: State, identities: Sequence[BrokerIdentity]) -> Iterator[tup
 
 
 def _past_of(current: CurrentState, store: Store, identities: Sequence[BrokerIdentity], *, whole: bool) -> State:
-    past = joined_past_of(current, store, row_decoding.transactions_of(store.rows, identities), whole=whole)
+    past = joined_past_of(current, store, row_coding.transactions_of(store.rows, identities), whole=whole)
     aborted = [past.broker[identity] for identity in past.aborted]
     if aborted:
         first_ms = min(transaction.identity.start_ms for transaction in aborted)
         last_ms = max(transaction.ended_ms or 0 for transaction in aborted) + AROUND_MS
         names = sorted({transaction.identity.transaction for transaction in aborted})
         inits = store.rows(transaction_sql.INITS_OF_PERIOD, names, first_ms, last_ms, MOST_RECORDS, since_ms=first_ms)
-        for id_, init in row_decoding.inits(inits):
+        for id_, init in row_coding.inits(inits):
             put_init(past, id_, init)
     return past
 
@@ -135,9 +135,9 @@ def _past_of_branches(current: CurrentState, store: Store, names: Sequence[str])
         decisions = store.rows(transaction_sql.DECISIONS_OF_PERIOD, *period, MOST_RECORDS, **named)
         events = store.rows(transaction_sql.EVENTS_OF_PERIOD, *period, "", MOST_RECORDS, **named)
         # What cannot be understood was reported when history was loaded.
-        for decided in row_decoding.decision_records(decisions)[0]:
+        for decided in row_coding.decision_records(decisions)[0]:
             apply(past, decided)
-        for reported in row_decoding.lifecycle_events(events):
+        for reported in row_coding.lifecycle_events(events):
             apply(past, reported)
     for observation in seen:
         apply(past, observation)
@@ -166,11 +166,11 @@ def joined_past_of(
             names = [list(map(str, column)) for column in zip(*handles, strict=True)]
             rows = store.rows(transaction_sql.DECISIONS_OF_HANDLES, prefix, *period, keys, MOST_RECORDS, **named)
             reported = store.rows(transaction_sql.EVENTS_OF_HANDLES, *names, prefix, *period, MOST_RECORDS, **named)
-            columns, odd = row_decoding.events_in_columns([text.encode() for _, _, text in reported])
+            columns, odd = row_coding.events_in_columns([text.encode() for _, _, text in reported])
             put_events(past, columns)
             for event in odd:
                 apply(past, event)
-            for record in row_decoding.decision_records(rows)[0]:
+            for record in row_coding.decision_records(rows)[0]:
                 records.setdefault(record.offset, record)
         for _, record in sorted(records.items()):
             apply(past, record)
@@ -191,7 +191,7 @@ def _decided_near(
     rows = store.rows(transaction_sql.DECISIONS_NEAR, *near, **_named(first_ms, last_ms))
     seen: list[DecisionSeen] = []
     decided: set[HandleIdentity] = set()
-    for each in row_decoding.decision_records(rows)[0]:
+    for each in row_coding.decision_records(rows)[0]:
         if not isinstance(each.record, Decision):
             seen.append(each)
         elif each.counts and each.record.ruling is Ruling.COMMIT:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from indoubt.collector.facts import transaction_join
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_view import TransactionView
-from indoubt.collector.history import row_decoding, transaction_sql
+from indoubt.collector.history import row_coding, transaction_sql
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.facts import BrokerIdentity
 from indoubt.collector.verdicts import loss_cases
@@ -56,7 +56,7 @@ def _named_by(store: Store, key: str) -> list[BrokerIdentity]:
     if start_ms is not None:
         return [BrokerIdentity(id_, producer_id or 0, start_ms)]
     # The record of its end may have the next epoch.
-    return row_decoding.identities_of(store.rows, [(id_, producer_id, each) for each in (epoch or 0, (epoch or 0) + 1)])
+    return row_coding.identities_of(store.rows, [(id_, producer_id, each) for each in (epoch or 0, (epoch or 0) + 1)])
 
 
 def earlier(
@@ -80,7 +80,7 @@ def earlier(
     # All between them: to leave out the few that are not chosen costs the database as much as to read the others.
     of_id = (id_, max(starts), min(starts), MOST_RECORDS)
     rows = store.rows(transaction_sql.TRANSACTIONS_OF_ID, *of_id, since_ms=min(starts))
-    between = row_decoding.transactions(rows)
+    between = row_coding.transactions(rows)
     past = joined_past_of(current, store, (each for each in between if each.identity[1:] in chosen))
     judged = current.transactions.judged_of_past(past, lambda state: transaction_join.views(state, settled=True))
     views = [each.view for each in judged if each.view.broker is not None]

@@ -11,7 +11,7 @@ from indoubt.collector.facts.fold import put_transaction
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_join import our_id
 from indoubt.collector.facts.transaction_pages import EndKey, end_sort_key
-from indoubt.collector.history import row_decoding, transaction_sql
+from indoubt.collector.history import row_coding, transaction_sql
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.application_ids import FlinkId
 from indoubt.collector.records.facts import BrokerIdentity
@@ -187,5 +187,5 @@ def _put_neighbours(past: State, store: Store, stems: Sequence[str]) -> None:
     period = (min(starts) - AROUND_MS, max(t.ended_ms or t.identity.start_ms for t in past.broker.values()) + AROUND_MS)
     statement = transaction_sql.transactions_of_beginnings(len(stems))
     rows = store.rows(statement, stems, *period, MOST_RECORDS, since_ms=period[0])
-    for transaction in row_decoding.transactions(rows):
+    for transaction in row_coding.transactions(rows):
         put_transaction(past, transaction)

@@ -17,11 +17,10 @@ from indoubt.collector.facts import transaction_join
 from indoubt.collector.facts.fold import apply, put_transaction
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_view import TransactionView
-from indoubt.collector.history import row_decoding, sql, transaction_sql
+from indoubt.collector.history import row_coding, sql, transaction_sql
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.facts import BrokerTransaction
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views import search
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.past_of_identities import joined_past_of
@@ -55,7 +54,7 @@ class Batch:
 def current_of(directory: Path, batches: Sequence[Batch]) -> Iterator[CurrentState]:
     """Give one whose history has these batches, one each second, and whose memory has none."""
     store = Store(directory / "history.duckdb")
-    made = CurrentState(store, settled_kept=0, checkpoints_kept=10, limits=Limits())
+    made = CurrentState(store, settled_kept=0, checkpoints_kept=10)
     numbers, offsets = count(), count(1)
     made.observe([decision_seen(run_started(0))])
     for batch, how in enumerate(batches):
@@ -102,7 +101,7 @@ def current(tmp_path: Path) -> Iterator[CurrentState]:
 
 def known(current: CurrentState) -> list[BrokerTransaction]:
     rows = current._store.rows(sql.TRANSACTIONS_OF_IDS, "ip-count", 0, 1_000)
-    return list(row_decoding.transactions(rows))
+    return list(row_coding.transactions(rows))
 
 
 def whole_of(current: CurrentState, every: Sequence[BrokerTransaction]) -> State:
@@ -110,8 +109,8 @@ def whole_of(current: CurrentState, every: Sequence[BrokerTransaction]) -> State
     whole, rows = State(settled_kept=1_000), current._store.rows
     for transaction in every:
         put_transaction(whole, transaction)
-    decisions = row_decoding.decision_records(rows(sql.DECISIONS_OF_PREFIX, "ip-count", 1_000))[0]
-    events = row_decoding.lifecycle_events(rows('select partition, "offset", event from lifecycle_events'))
+    decisions = row_coding.decision_records(rows(sql.DECISIONS_OF_PREFIX, "ip-count", 1_000))[0]
+    events = row_coding.lifecycle_events(rows('select partition, "offset", event from lifecycle_events'))
     for observation in (*decisions, *events):
         apply(whole, observation)
     return whole

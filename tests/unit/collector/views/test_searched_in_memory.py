@@ -12,7 +12,6 @@ import pytest
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import BranchProof
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.search import SearchQuery, newest_in_memory, search
 from indoubt.lifecycle.identity import Handle
@@ -39,7 +38,7 @@ class Seen:
 
     def made(self) -> CurrentState:
         """Return a memory that knows nothing yet."""
-        return CurrentState(self.store, settled_kept=self.settled_kept, checkpoints_kept=10, limits=Limits())
+        return CurrentState(self.store, settled_kept=self.settled_kept, checkpoints_kept=10)
 
     def opened(self, number: int, id_: str = "") -> None:
         """Have a transaction begin, at a time that it shares with the one after it."""
