@@ -28,8 +28,6 @@ from indoubt.lifecycle.errors import SettingsError
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 HISTORY = "history.duckdb"
-SETTLED_KEPT, CHECKPOINTS_KEPT = 10_000, 2_000
-"""Ended transactions in memory, besides up to as many lost ones that nothing replayed; checkpoints of each pipeline."""
 GC_THRESHOLDS = (50_000, 20, 50)
 """Not at each 700 new objects: to import and to load makes hundreds of thousands."""
 SWITCH_INTERVAL_S = 0.001
@@ -94,8 +92,6 @@ def _current_state(settings: Settings, store: Store) -> CurrentState:
     )
     return CurrentState(
         store,
-        settled_kept=SETTLED_KEPT,
-        checkpoints_kept=CHECKPOINTS_KEPT,
         limits=limits,
         offsets_topics=tunable.offsets_topics,
         flink_writes_here=settings.flink_writes_here,

@@ -38,7 +38,7 @@ MAX_VIEWS = 200
 """Different regions and filters at once; a tab shows two or three."""
 
 
-Client = TypeVar("Client", CollectorClient, AllClusters)
+Client = TypeVar("Client", bound=CollectorClient | AllClusters)
 """What is followed: one collector, or all of them for the page over every cluster."""
 
 

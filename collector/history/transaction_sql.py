@@ -8,12 +8,6 @@ from typing import Any
 from indoubt.collector.history.sql import EACH_TRANSACTION, FOUNDATIONS, OF_NEWEST, SUPERSEDED
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 
-# Bound: id, producer id, from, until (epoch ms, of the start).
-TRANSACTIONS_OF_PRODUCER = EACH_TRANSACTION.format(
-    rows="""past.transaction_records
-    where transaction_id = ? and producer_id = ? and start_ms >= ? and start_ms <= ?""",
-    of_those="",
-)
 # Of one id the newest that began before one and not before a time, newest first. Bound: id, start, producer id, the time, how many.
 OF_ID_BEFORE = """
 select distinct producer_id, start_ms from past.transaction_records

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indoubt.collector.history import rollups, row_encoding, sql
+from indoubt.collector.history import rollups, row_coding, sql
 from indoubt.collector.history.write_queue import Order, Task, Write, WriteQueue
 
 BATCH_ROWS = 50_000
@@ -163,9 +163,7 @@ def insert(
         for name, table in write.tables.items():
             arrived.setdefault(name, []).append(table)
         offsets.update(write.offsets)
-    for name, table in row_encoding.tables_of(
-        observation for write in writes for observation in write.observed
-    ).items():
+    for name, table in row_coding.tables_of(observation for write in writes for observation in write.observed).items():
         arrived.setdefault(name, []).append(table)
     cursor.begin()
     try:

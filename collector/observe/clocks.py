@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.records.observer_kind import ObserverKind
-from indoubt.collector.runtime.clock import CLOCK, TOLERATED_MS
-from indoubt.collector.runtime.clock_offsets import BROKERS, ClockOffsets
+from indoubt.collector.runtime.clock import BROKERS, CLOCK, TOLERATED_MS, ClockOffsets
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.resource_managers.kafka import broker_clocks
 from indoubt.resource_managers.kafka.broker_clocks import ClockNotTold, Witness

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from confluent_kafka import Message
 
-from indoubt.collector.history.row_encoding import events_table
+from indoubt.collector.history.row_coding import events_table
 from indoubt.collector.observe.decision_log import NO_PIPELINE
 from indoubt.collector.observe.topic_reader import Records
 from indoubt.collector.observe.topic_source import HandOver, RecordTopic

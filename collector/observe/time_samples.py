@@ -95,8 +95,8 @@ class TimeSamples:
         """Write what was seen since the last time. Raises StoreFailed."""
         statements: list[Statement] = []
         if self._watched:
-            begins_ms, ends_ms = zip(*self._watched.values(), strict=True)
-            statements.append((sql.KEEP_SOURCE_WATCHES, [list(self._watched), list(begins_ms), list(ends_ms)]))
+            watched = zip(*self._watched.values(), strict=True)
+            statements.append((sql.KEEP_SOURCE_WATCHES, [list(self._watched), *map(list, watched)]))
         rows: dict[str, list[tuple[object, ...]]] = {
             sql.ADD_READER_WAITS: [
                 (*key, wait.waiting, wait.longest_wait_ms, wait.hidden, wait.lag) for key, wait in self._waits.items()

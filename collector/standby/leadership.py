@@ -14,7 +14,7 @@ from indoubt.collector.history.journal import (
     NotLeading,
     Statements,
 )
-from indoubt.collector.history.row_decoding import operator_orders
+from indoubt.collector.history.row_coding import operator_orders
 from indoubt.collector.history.store import Store, StoreFailed
 from indoubt.collector.records.orders import OrderOutcome
 from indoubt.collector.runtime.clock import now_ms, steady_ns

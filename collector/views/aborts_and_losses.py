@@ -22,7 +22,9 @@ from indoubt.collector.verdicts.data_loss import COMMITTED, UNDONE, Loss, LossVe
 from indoubt.collector.verdicts.loss_cases import LossInputs
 from indoubt.collector.views import application_names, past_of_identities
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.collector.views.past_transactions import AROUND_MS, likely_ms, newest_of_id
+from indoubt.collector.views.past_of_identities import AROUND_MS
+from indoubt.collector.views.past_transactions import likely_ms, newest_of_id
+from indoubt.collector.views.time_buckets import bucket_length_ms
 from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 from indoubt.lifecycle.rows.ends import AbortCount, AbortCounts
@@ -40,11 +42,6 @@ OUT_OF_PLACE = 3
 MOST_BUCKETS = 120
 LEAST_MS, USUAL_MS = 30 * MINUTE_MS, 30 * DAY_MS
 """The shortest time; and so far back it goes where no beginning is asked for."""
-_LENGTHS_MS = (
-    *(minutes * MINUTE_MS for minutes in (1, 2, 5, 10, 30)),
-    *(hours * HOUR_MS for hours in (1, 3, 6, 12)),
-    *(days * DAY_MS for days in (1, 7, 30, 365)),
-)
 CLOCKS_DIFFER_MS = 10_000
 """Coordinators' clocks differ by less: an id's transactions end in the order in which they began, but for that."""
 
@@ -264,7 +261,7 @@ def abort_counts(
         ((first_ms,),) = store.rows(sql.FIRST_ABORT)
         from_ms = max(end_ms - USUAL_MS, end_ms if first_ms is None else first_ms)
     from_ms = max(0, min(from_ms, end_ms - LEAST_MS))
-    bucket_ms = next((one for one in _LENGTHS_MS if end_ms - from_ms <= one * (MOST_BUCKETS - 1)), _LENGTHS_MS[-1])
+    bucket_ms = bucket_length_ms(end_ms - from_ms, MOST_BUCKETS, least_ms=MINUTE_MS)
     from_ms = from_ms // bucket_ms * bucket_ms
     count = (end_ms - from_ms) // bucket_ms + 1
     rows = store.rows(sql.ABORTS_BY_CAUSE, from_ms, bucket_ms, from_ms, from_ms + count * bucket_ms)

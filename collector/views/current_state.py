@@ -16,7 +16,7 @@ import pyarrow as pa
 from indoubt.collector.facts import branch_view, eviction, transactions_of_batches
 from indoubt.collector.facts.fold import apply, put_events, put_records
 from indoubt.collector.facts.state import NO_FORM, State
-from indoubt.collector.history import row_encoding
+from indoubt.collector.history import row_coding
 from indoubt.collector.history.store import HistoryDamaged, Store
 from indoubt.collector.history.write_queue import Offsets
 from indoubt.collector.records.branches import BranchFacts, DatabaseSnapshot
@@ -33,8 +33,7 @@ from indoubt.collector.records.formats.lifecycle_event_batch import EventColumns
 from indoubt.collector.records.iceberg_connect import ConnectSeen
 from indoubt.collector.records.log_settings import LogSettings
 from indoubt.collector.records.observations import BrokerRecord, Observed, OperatorOrder, Quarantined
-from indoubt.collector.runtime.clock import CLOCK, now_ms
-from indoubt.collector.runtime.clock_offsets import ClockOffsets
+from indoubt.collector.runtime.clock import CLOCK, ClockOffsets, now_ms
 from indoubt.collector.verdicts import judging
 from indoubt.collector.verdicts.judging import EvaluationContext, PipelineNow
 from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits, PipelineHistory
@@ -47,6 +46,10 @@ from indoubt.lifecycle.errors import MalformedRecord
 from indoubt.lifecycle.offsets_topics import CONNECT_OFFSETS, CONSUMER_OFFSETS
 from indoubt.resource_managers.kafka.group_members import GroupMembers, HeldOffsets
 
+SETTLED_KEPT, CHECKPOINTS_KEPT = 10_000, 2_000
+"""Ended transactions in memory, besides up to as many lost ones that nothing replayed; checkpoints of each pipeline."""
+USUAL_LIMITS = Limits()
+
 
 class CurrentState:
     """Thread-safe: ``observe`` is called by observers, everything else by readers. ``transactions`` and ``flink`` are its parts."""
@@ -55,9 +58,9 @@ class CurrentState:
         self,
         store: Store,
         *,
-        settled_kept: int,
-        checkpoints_kept: int,
-        limits: Limits,
+        settled_kept: int = SETTLED_KEPT,
+        checkpoints_kept: int = CHECKPOINTS_KEPT,
+        limits: Limits = USUAL_LIMITS,
         offsets_topics: tuple[str, ...] = (CONSUMER_OFFSETS, CONNECT_OFFSETS),
         flink_writes_here: Mapping[str, bool] | None = None,
     ) -> None:
@@ -120,7 +123,7 @@ class CurrentState:
             kept = self._folded(others)
             put_records(self._state, records)
         self.changed()
-        self._store.append(kept, {"transaction_records": row_encoding.records_table(records)}, offsets)
+        self._store.append(kept, {"transaction_records": row_coding.records_table(records)}, offsets)
 
     def observe_events(
         self, events: EventColumns, table: pa.Table, others: Sequence[Observed], offsets: Offsets

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from indoubt.collector.facts import transaction_join
-from indoubt.collector.history import row_decoding, transaction_sql
+from indoubt.collector.history import row_coding, transaction_sql
 from indoubt.collector.history.store import Store
-from indoubt.collector.records.facts import KAFKA, BrokerIdentity
+from indoubt.collector.records.facts import KAFKA, BrokerIdentity, handle_identity
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.runtime.timed_cache import TtlCache
 from indoubt.collector.views.batches import Batch, batches, current_batches
@@ -56,14 +56,11 @@ def _is_whole(batch: Batch) -> bool:
 def _past_batches(current: CurrentState, store: Store, pipeline: str, number: int, at_ms: int) -> list[Batch]:
     store.catch_up()
     rows = store.rows(transaction_sql.DECISIONS_OF_BATCH, pipeline, f'"batch":{number},', number, MOST_DECISIONS)
-    seen, _ = row_decoding.decision_records(rows)
+    seen, _ = row_coding.decision_records(rows)
     handles = [handle for each in seen if isinstance(each.record, Decision) for handle in each.record.handles]
-    of_kafka = [handle for handle in handles if handle.resource_manager == KAFKA]
-    columns = [[handle.transaction for handle in of_kafka], [handle.producer_id for handle in of_kafka],
-               [handle.producer_epoch for handle in of_kafka]]  # fmt: skip
-    found = store.rows(transaction_sql.IDENTITIES_OF_HANDLES, *columns) if of_kafka else []
-    identities = [BrokerIdentity(*each) for each in found]
+    of_kafka = [handle_identity(handle) for handle in handles if handle.resource_manager == KAFKA]
     branches = [handle.transaction for handle in handles if handle.resource_manager != KAFKA]
+    identities = row_coding.identities_of(store.rows, of_kafka)
     identities += [BrokerIdentity(name, transaction_sql.BRANCH, 0) for name in branches]
     judged = []
     for past in pasts_of(current, store, identities):

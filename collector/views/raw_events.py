@@ -9,7 +9,7 @@ from typing import Any
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.history import transaction_sql
 from indoubt.collector.history.store import Store
-from indoubt.collector.views.past_transactions import AROUND_MS, MOST_RECORDS
+from indoubt.collector.views.past_of_identities import AROUND_MS, MOST_RECORDS
 from indoubt.lifecycle.decisions import BatchAttempt
 from indoubt.lifecycle.events import TYPE_PREFIX
 from indoubt.lifecycle.rows.events import EventKind, RawEventRow

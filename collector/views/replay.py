@@ -12,9 +12,9 @@ from indoubt.collector.facts.eviction import trim
 from indoubt.collector.facts.fold import apply, put_events, put_init, put_transaction
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transactional_ids import KnownIds
-from indoubt.collector.history import observation_tables, row_decoding, sql, transaction_sql
+from indoubt.collector.history import observation_tables, row_coding, sql, transaction_sql
 from indoubt.collector.history.store import Store
-from indoubt.collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction
+from indoubt.collector.records.facts import KAFKA, BrokerIdentity, BrokerTransaction, handle_identity
 from indoubt.collector.records.observations import Observation
 from indoubt.lifecycle.decisions import Decision
 from indoubt.lifecycle.errors import MalformedRecord
@@ -39,26 +39,26 @@ def load(store: Store, state: State) -> None:
     lost = lost_in_history(store)
     # What makes one of them lost, or its batch replayed, is folded after it: until then nothing leaves.
     state.ended.kept += len(lost.identities) + len(lost.branches)
-    _put_transactions(state, row_decoding.transactions(rows(sql.TRANSACTIONS_OF_CURRENT_STATE, kept)))
-    for transaction in row_decoding.transactions_of(rows, lost.identities):
+    _put_transactions(state, row_coding.transactions(rows(sql.TRANSACTIONS_OF_CURRENT_STATE, kept)))
+    for transaction in row_coding.transactions_of(rows, lost.identities):
         put_transaction(state, transaction)
-    for transaction_id, init in row_decoding.inits(rows(sql.INITS_OF_CURRENT_STATE, kept)):
+    for transaction_id, init in row_coding.inits(rows(sql.INITS_OF_CURRENT_STATE, kept)):
         put_init(state, transaction_id, init)
     found = rows(sql.EVENTS_OF_CURRENT_STATE, EVENTS_LOADED * kept) + rows(sql.CHECKPOINT_EVENTS, checkpoints)
-    reported, odd = row_decoding.events_in_columns([text.encode() for _, _, text in found])
+    reported, odd = row_coding.events_in_columns([text.encode() for _, _, text in found])
     put_events(state, reported)
     topics, offsets = [source for source, _ in lost.decisions], [offset for _, offset in lost.decisions]
-    decided, state.newer_decision = row_decoding.decision_records(
+    decided, state.newer_decision = row_coding.decision_records(
         rows(sql.DECISIONS_OF_CURRENT_STATE, DECISIONS_LOADED, DECISIONS_OF_EACH, topics, offsets)
     )
     sources: tuple[Iterable[Observation], ...] = (
         odd,
-        row_decoding.lifecycle_events(rows(sql.PIPELINE_EVENTS)),
+        row_coding.lifecycle_events(rows(sql.PIPELINE_EVENTS)),
         # Before the decisions about them, so that they are known to be lost.
         observation_tables.PREPARED_BRANCHES.observations(_rows_of_branches(store, kept, lost.branches)),
         decided,
         observation_tables.CHECKPOINT_FILES.observations(rows(sql.CHECKPOINT_FILES, checkpoints)),
-        row_decoding.operator_orders(rows(sql.ORDERS_CARRIED_OUT, kept)),
+        row_coding.operator_orders(rows(sql.ORDERS_CARRIED_OUT, kept)),
         observation_tables.FLINK_CHECKPOINTS.observations(rows(sql.FLINK_CHECKPOINTS, checkpoints)),
         observation_tables.FLINK_JOBS.observations(rows(sql.FLINK_JOBS, checkpoints)),
         observation_tables.TRANSACTION_OFFSETS.observations(rows(sql.OFFSETS_OF_TRANSACTIONS, kept)),
@@ -125,26 +125,17 @@ def lost_in_history(store: Store) -> LostInHistory:
     # A later decision of the checkpoint id tells that the batch was replayed: of the same batch, once all of it is committed.
     last = store.rows(transaction_sql.LAST_DECISIONS, prefixes, checkpoint_ids, min(offsets))
     again = [handle for *_, record in last for handle in _handles(record)]
-    of_kafka = [handle for handle in again if handle.resource_manager == KAFKA]
-    rows = store.rows(transaction_sql.IDENTITIES_OF_HANDLES, *_columns(of_kafka)) if of_kafka else []
+    of_kafka = [handle_identity(handle) for handle in again if handle.resource_manager == KAFKA]
     known = [BrokerIdentity(*each) for each in zip(names, producer_ids, starts, strict=True)]
     branches = [name for name, producer_id, _ in known if producer_id == transaction_sql.BRANCH]
     return LostInHistory(
         identities=list(dict.fromkeys([*(each for each in known if each.producer_id != transaction_sql.BRANCH),
-                                       *(BrokerIdentity(*row) for row in rows)])),
+                                       *row_coding.identities_of(store.rows, of_kafka)])),
         branches=list(dict.fromkeys([*branches, *(h.transaction for h in again if h.resource_manager != KAFKA)])),
         decisions=list(dict.fromkeys([*zip(sources, offsets, strict=True), *((source, at) for source, at, _ in last)])),
     )  # fmt: skip
 
 
 def _handles(record: str) -> Sequence[Handle]:
-    seen, _ = row_decoding.decision_records([(0, 0, record, True)])
+    seen, _ = row_coding.decision_records([(0, 0, record, True)])
     return [handle for each in seen if isinstance(each.record, Decision) for handle in each.record.handles]
-
-
-def _columns(handles: Sequence[Handle]) -> tuple[list[Any], ...]:
-    return (
-        [handle.transaction for handle in handles],
-        [handle.producer_id for handle in handles],
-        [handle.producer_epoch for handle in handles],
-    )

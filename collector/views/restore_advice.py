@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from indoubt.collector.facts.state import State
-from indoubt.collector.history import row_decoding, transaction_sql
+from indoubt.collector.history import row_coding, transaction_sql
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.application_ids import FlinkId
 from indoubt.collector.records.branches import BranchFacts
@@ -18,7 +18,7 @@ from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.flink_cases import flink_xid
 from indoubt.collector.verdicts.flink_restores import End, RestoreOutcome, Written, outcomes
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.collector.views.past_transactions import MOST_RECORDS
+from indoubt.collector.views.past_of_identities import MOST_RECORDS
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.durations import HOUR_MS
 from indoubt.lifecycle.resource_manager_kinds import WATCHED
@@ -70,7 +70,7 @@ def _past(store: Store, prefixes: frozenset[str], since_ms: int) -> tuple[list[B
     wanted = (stems, since_ms, now_ms(), MOST_RECORDS)
     ((records,),) = store.rows(transaction_sql.records_of_beginnings(len(stems)), *wanted[:3], since_ms=since_ms)
     rows = store.rows(transaction_sql.transactions_of_beginnings(len(stems)), *wanted, since_ms=since_ms)
-    return list(row_decoding.transactions(rows)), records <= MOST_RECORDS
+    return list(row_coding.transactions(rows)), records <= MOST_RECORDS
 
 
 def _written(

@@ -14,8 +14,16 @@ from indoubt.collector.runtime.timed_cache import TtlCache
 from indoubt.collector.views import application_names
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.marks import Losses, losses, marks
-from indoubt.collector.views.observed_times import COLLECTOR, PARTITIONS, TRANSACTIONS, gaps, values, watches
-from indoubt.collector.views.time_buckets import Buckets, Window
+from indoubt.collector.views.time_buckets import (
+    COLLECTOR,
+    PARTITIONS,
+    TRANSACTIONS,
+    Buckets,
+    Window,
+    gaps,
+    values,
+    watches,
+)
 from indoubt.collector.views.timeouts import open_now
 from indoubt.lifecycle.checkpoints import CheckpointState
 from indoubt.lifecycle.durations import MINUTE_MS

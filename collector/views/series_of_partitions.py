@@ -13,8 +13,7 @@ from indoubt.collector.history.store import Store
 from indoubt.collector.records.facts import BrokerTransaction
 from indoubt.collector.runtime.timed_cache import TtlCache
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.collector.views.observed_times import PARTITIONS, gaps, values, watches
-from indoubt.collector.views.time_buckets import Buckets, Window
+from indoubt.collector.views.time_buckets import PARTITIONS, Buckets, Window, gaps, values, watches
 from indoubt.lifecycle.rows.groups import GroupSeries, HolderSpan, PartitionSeries, SeriesOfGroups
 
 GROUPS_RECOUNT_MS, RECOUNT_MS = 10_000, 2_000

@@ -96,18 +96,8 @@ def _branch_view(view: TransactionView) -> dict[str, Any] | None:
         "gone_at_ms": branch.gone_ms,
         "marker": branch.proof.value if branch.proof is not None else None,
         "transaction_age": detail.transaction_age,
-        "locks": [{"relation": lock.relation, "mode": lock.mode} for lock in detail.locks.held],
-        "waiting": [
-            {
-                "process": lock.process,
-                "user": lock.user,
-                "application": lock.application,
-                "relation": lock.relation or None,
-                "mode": lock.mode,
-                "since_ms": lock.since_ms,
-            }
-            for lock in detail.locks.waiting
-        ],
+        "locks": [fields_of(lock) for lock in detail.locks.held],
+        "waiting": [fields_of(lock) | {"relation": lock.relation or None} for lock in detail.locks.waiting],
     }
 
 

@@ -101,22 +101,21 @@ def count_rows(judged: Iterable[Judged]) -> list[TransactionCountRow]:
 
 def abort_row(clues: AbortClues) -> AbortRow:
     """Return a row of GET /aborts."""
-    view = clues.view
+    ended = ended_row(clues.view)
     cause, certainty = abort_causes.infer(clues)
-    ended, opened = view.ended_ms, view.opened_ms
     return AbortRow(
-        at_ms=ended,
-        key=view.key,
-        transaction=view.transaction,
-        pipeline=view.pipeline,
-        batch=view.batch_attempt.batch if view.batch_attempt is not None else None,
-        slot=view.slot,
-        verdict=view.state,
+        at_ms=ended.ended_at_ms,
+        key=ended.key,
+        transaction=ended.transaction,
+        pipeline=ended.pipeline,
+        batch=ended.batch,
+        slot=ended.slot,
+        verdict=ended.state,
         cause=cause,
         certainty=certainty.value,
-        open_ms=max(0, ended - opened) if ended is not None and opened is not None else None,
-        written_again_at_ms=view.written_again_ms,
-        rows=view.handle.rows if view.handle is not None else None,
+        open_ms=ended.open_ms,
+        written_again_at_ms=ended.written_again_at_ms,
+        rows=ended.rows,
     )
 
 

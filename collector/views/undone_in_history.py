@@ -11,7 +11,7 @@ from indoubt.collector.facts.fold import put_transaction
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_join import our_id
 from indoubt.collector.facts.transaction_pages import EndKey, end_sort_key
-from indoubt.collector.history import row_decoding, transaction_sql
+from indoubt.collector.history import row_coding, transaction_sql
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.application_ids import FlinkId
 from indoubt.collector.records.facts import BrokerIdentity
@@ -20,8 +20,8 @@ from indoubt.collector.verdicts.abort_causes import AbortClues
 from indoubt.collector.verdicts.data_loss import Loss, LossVerdict
 from indoubt.collector.views.aborts_and_losses import of_all_history, with_its_replay
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.collector.views.past_of_identities import pasts_of, views_in
-from indoubt.collector.views.past_transactions import AROUND_MS, MOST_RECORDS, windows_ms
+from indoubt.collector.views.past_of_identities import AROUND_MS, MOST_RECORDS, pasts_of, views_in
+from indoubt.collector.views.past_transactions import windows_ms
 from indoubt.collector.views.search import BUDGET_S, beginnings
 from indoubt.lifecycle.durations import HOUR_MS
 from indoubt.lifecycle.states import ROLLED_BACK
@@ -62,7 +62,6 @@ def undone_page(
     *,
     before: EndKey | None,
     limit: int,
-    clock: Callable[[], float] = time.monotonic,
 ) -> UndonePage[Item]:
     """Return a page of a list. It may hold less than its limit though more is behind it.
 
@@ -79,7 +78,7 @@ def undone_page(
     if len(found) == limit:
         return UndonePage(found=found, more=max(1, more), last=end_sort_key(found[-1].view))
     place = end if before is None else min(before, end)
-    room, ends_s = min(limit, AT_ONCE) - len(found), clock() + BUDGET_S
+    room, ends_s = min(limit, AT_ONCE) - len(found), time.monotonic() + BUDGET_S
     if room <= 0:
         # Enough for a screen is there at once: history takes longer.
         return UndonePage(found=found, more=1, last=place)
@@ -95,7 +94,7 @@ def undone_page(
         if bound is None:
             return UndonePage(found=found + older, more=0, last=None)
         place = bound
-        if len(older) == room or clock() > ends_s:
+        if len(older) == room or time.monotonic() > ends_s:
             return UndonePage(found=found + older, more=1, last=place)
 
 
@@ -188,5 +187,5 @@ def _put_neighbours(past: State, store: Store, stems: Sequence[str]) -> None:
     period = (min(starts) - AROUND_MS, max(t.ended_ms or t.identity.start_ms for t in past.broker.values()) + AROUND_MS)
     statement = transaction_sql.transactions_of_beginnings(len(stems))
     rows = store.rows(statement, stems, *period, MOST_RECORDS, since_ms=period[0])
-    for transaction in row_decoding.transactions(rows):
+    for transaction in row_coding.transactions(rows):
         put_transaction(past, transaction)

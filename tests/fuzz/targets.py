@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from indoubt.collector.facts.fold import apply
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_join import find, views
-from indoubt.collector.history import row_encoding
+from indoubt.collector.history import row_coding
 from indoubt.collector.observe.transaction_state_log import TOPIC, record_of
 from indoubt.collector.records.formats import iceberg_events, lifecycle_event_batch
 from indoubt.collector.records.formats.flink_metadata.big_endian import BigEndianReader
@@ -250,8 +250,8 @@ def _is_taken(observation: Observation, raw: str) -> None:
     except MalformedRecord:
         return  # the collector keeps such an event aside
     observed = Observed(position=Position(source="s", partition=0, offset=0), observation=observation, raw=raw)
-    name, row = row_encoding.row(observed)
-    row_encoding.arrow_table(name, [row])
+    name, row = row_coding.row(observed)
+    row_coding.arrow_table(name, [row])
     judged = [_judged(view) for view in views(state, settled=True)]
     rows = [transaction_row(one) for one in judged]
     checkpoints = [checkpoint_row(one, None) for one in state.checkpoints.values()]

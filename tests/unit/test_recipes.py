@@ -63,7 +63,7 @@ VERDICT_RULE = Recipe(
     if not case.transaction.transaction.startswith("marked-"):
         return None
     mark = Evidence(fact="it is marked", source=BROKER)
-    return _judgement(Verdict.FOREIGN, 0, mark, assumes=(Assumption.MARKS_ARE_TRUE,), may_abort=True)
+    return Judgement(Verdict.FOREIGN, 0, mark, assumes=(Assumption.MARKS_ARE_TRUE,), may_abort=True)
 
 
 def rule_1_settled(''',

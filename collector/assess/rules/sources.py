@@ -12,7 +12,7 @@ from indoubt.collector.observe.source import ObserverState
 from indoubt.collector.records.formats.flink_records import UnreadCheckpoint
 from indoubt.collector.records.log_settings import LogSettings
 from indoubt.collector.records.observer_kind import ObserverKind
-from indoubt.collector.runtime.clock_offsets import ClockOffset
+from indoubt.collector.runtime.clock import ClockOffset
 from indoubt.collector.verdicts.verdict_case import DECISIONS
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.verdicts import Evidence

@@ -22,12 +22,16 @@ from indoubt.collector.records.standing_orders import NO_STANDING_ORDERS, Standi
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.serve.api import metrics
 from indoubt.collector.serve.api.answers import Table, row_answer, table_answer
-from indoubt.collector.serve.api.application_ends import ApplicationEnds
+from indoubt.collector.serve.api.application_metrics import ApplicationEnds, PipelineLabels
 from indoubt.collector.serve.api.auth.authentication import Caller
-from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller, admitted, caller_of_request
+from indoubt.collector.serve.api.dependencies import (
+    ApiDependencies,
+    KnownCaller,
+    admitted,
+    caller_of_request,
+    json_object,
+)
 from indoubt.collector.serve.api.paging import Page, SortKey, first, page, place_of
-from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
-from indoubt.collector.serve.api.request_body import json_object
 from indoubt.collector.serve.api.table_routes import After, Limit
 from indoubt.lifecycle.orders import Role
 from indoubt.lifecycle.rows.alerts import AlertRow, ReceiverRow, SilenceRow

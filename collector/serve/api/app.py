@@ -26,13 +26,12 @@ from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.serve.api import object_routes, search_routes, series_routes, table_routes
 from indoubt.collector.serve.api.answers import Table, row_answer, table_answer
 from indoubt.collector.serve.api.auth.authentication import Caller
-from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller, OrderingCaller
+from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller, OrderingCaller, json_object
 from indoubt.collector.serve.api.errors import handle_errors
 from indoubt.collector.serve.api.middleware import RequestGuard
 from indoubt.collector.serve.api.openapi import document
 from indoubt.collector.serve.api.overview import cached_counts, overview
 from indoubt.collector.serve.api.paging import first
-from indoubt.collector.serve.api.request_body import json_object
 from indoubt.collector.serve.api.table_routes import MAX_LIMIT, Limit
 from indoubt.collector.serve.api.to_leader import ToLeader
 from indoubt.lifecycle.orders import Role

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -24,10 +24,11 @@ from indoubt.collector.serve.api.answers import CLUSTER_NAME
 from indoubt.collector.serve.api.auth.authentication import Caller, KnownTokens, MayNotSpeakForPersons
 from indoubt.collector.serve.api.auth.rate_limits import RequestLimits
 from indoubt.collector.serve.api.event_stream import Changes
-from indoubt.collector.serve.api.request_body import json_object
 from indoubt.collector.standby.leadership import Leadership
 from indoubt.collector.verdicts.partition_state import PartitionFindings
 from indoubt.collector.views.current_state import CurrentState
+from indoubt.lifecycle.errors import MalformedRecord
+from indoubt.lifecycle.json_record import read_object
 from indoubt.lifecycle.page_paths import CLUSTER_HEADER
 from indoubt.lifecycle.persons import NAME_HEADER, ROLE_HEADER, InvalidPerson, person
 
@@ -129,3 +130,11 @@ async def caller_of_order(
 
 KnownCaller = Annotated[Caller, Depends(caller_of_request)]
 OrderingCaller = Annotated[Caller, Depends(caller_of_order)]
+
+
+async def json_object(request: Request, what: str) -> dict[str, Any]:
+    """Return a request's body; ``what`` is what it should be ("an order"). Raises HTTPException 400 when it is no JSON object."""
+    try:
+        return read_object(await request.body(), "the body")
+    except MalformedRecord as error:
+        raise HTTPException(400, f"{error}: send {what} as docs/api.md describes it") from None

@@ -29,12 +29,10 @@ from indoubt.collector.observe.source import ObserverState, ObserverStatus
 from indoubt.collector.records.facts import CheckpointFacts
 from indoubt.collector.records.log_settings import LogSettings
 from indoubt.collector.records.standing_orders import StandingReport
-from indoubt.collector.serve.api import application_ends, branch_metrics, partition_metrics
-from indoubt.collector.serve.api.application_ends import ApplicationEnds, Ends
-from indoubt.collector.serve.api.branch_metrics import SeenDatabase
+from indoubt.collector.serve.api import application_metrics, partition_metrics
+from indoubt.collector.serve.api.application_metrics import ApplicationEnds, Ends, PipelineLabels
 from indoubt.collector.serve.api.dependencies import ApiDependencies
-from indoubt.collector.serve.api.partition_metrics import SeenPartitions
-from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.serve.api.partition_metrics import SeenDatabase, SeenPartitions
 from indoubt.collector.verdicts.judging import Judged, percentile
 from indoubt.lifecycle.states import FINAL, TransactionState
 from indoubt.lifecycle.verdicts import Verdict
@@ -94,7 +92,7 @@ def see(
         history_error=dependencies.store.error,
         log_settings=dependencies.current.log_settings,
         partitions=partition_metrics.see(dependencies.current, dependencies.partitions()),
-        databases=branch_metrics.see(dependencies.current),
+        databases=partition_metrics.see_databases(dependencies.current),
         standing=standing,
         leads=None if dependencies.leadership is None else dependencies.leadership.leads,
     )
@@ -114,10 +112,10 @@ def families(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     """Yield every metric, those without a value too where their labels are known."""
     yield InfoMetricFamily("indoubt_build", "What runs.", {"version": VERSION, "python": platform.python_version()})
     yield from _transactions(seen, labels)
-    yield from application_ends.families(seen.ends_of_applications)
+    yield from application_metrics.families(seen.ends_of_applications)
     yield from partition_metrics.families(seen.partitions, seen.now_ms, labels)
     yield from partition_metrics.of_groups(seen.partitions.findings, labels)
-    yield from branch_metrics.families(seen.databases, seen.now_ms)
+    yield from partition_metrics.of_databases(seen.databases, seen.now_ms)
     yield from _checkpoints(seen, labels)
     yield from _observers(seen)
     yield from _decision_log(seen)

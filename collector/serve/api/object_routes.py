@@ -15,6 +15,7 @@ from indoubt.collector.serve.api.answers import Table, row_answer, table_answer
 from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
 from indoubt.collector.serve.api.paging import Page, behind, place_of
 from indoubt.collector.serve.api.table_routes import After, Limit
+from indoubt.collector.verdicts.data_loss import Loss
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.views import aborts_and_losses, past_transactions
 from indoubt.collector.views.application_names import applications_of_hanging, applications_of_holders
@@ -86,27 +87,21 @@ def _serve_transaction(app: FastAPI, dependencies: ApiDependencies) -> None:
         judged = dependencies.current.transactions.find(key)
         if judged is not None:
             return row_answer(_detail(dependencies, judged))
-        found = past_transactions.find(dependencies.current, dependencies.store, key)
-        if found is None:
-            raise _unknown(key)
-        judged, loss, siblings = found
+        judged, loss, siblings = _past(dependencies, key)
         return row_answer(detail_row(judged, dependencies.current.orders(judged.view.key), siblings, loss))
 
 
 def _judged(dependencies: ApiDependencies, key: str) -> Judged:
-    judged = dependencies.current.transactions.find(key)
-    if judged is not None:
-        return judged
+    return dependencies.current.transactions.find(key) or _past(dependencies, key)[0]
+
+
+def _past(dependencies: ApiDependencies, key: str) -> tuple[Judged, Loss | None, list[str]]:
     found = past_transactions.find(dependencies.current, dependencies.store, key)
     if found is None:
-        raise _unknown(key)
-    return found[0]
-
-
-def _unknown(key: str) -> HTTPException:
-    return HTTPException(
-        404, f"transaction {key} is neither in memory nor in history: it never was seen, or left history"
-    )
+        raise HTTPException(
+            404, f"transaction {key} is neither in memory nor in history: it never was seen, or left history"
+        )
+    return found
 
 
 def _detail(dependencies: ApiDependencies, judged: Judged) -> TransactionDetailRow:

@@ -1,13 +1,13 @@
-"""What is held back on partitions, in all and by the holder's application, and what groups have not read of them, as metrics."""
+"""As metrics: what is held back on partitions, what groups have not read of them, and which branches databases have prepared."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.serve.api.application_metrics import PipelineLabels
 from indoubt.collector.verdicts.partition_state import PartitionFindings
 from indoubt.collector.verdicts.reader_waits import GroupLag, group_lags
 from indoubt.collector.views import application_names
@@ -114,3 +114,54 @@ def of_groups(findings: PartitionFindings, labels: PipelineLabels) -> Iterator[M
         hidden.add_metric((label,), lag.hidden)
     yield readable
     yield hidden
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenDatabase:
+    """What a database listed last: ``since_ms`` of its oldest branch (epoch ms), ``xmin_age`` in transactions; None: unknown."""
+
+    instance: str
+    prepared: int
+    since_ms: int | None
+    xmin_age: int | None
+
+
+def see_databases(current: CurrentState) -> tuple[SeenDatabase, ...]:
+    """Return what each database listed last; one that never answered, or whose list another one reads, is left out."""
+    with current.reading() as state:
+        found = []
+        for instance, snapshot in state.database_snapshots.items():
+            if snapshot.at_ms is None:
+                continue
+            branches = [branch for key in snapshot.details if (branch := state.branches.get(key)) is not None]
+            since = [branch.since_ms for branch in branches if branch.since_ms is not None]
+            ages = [age for detail in snapshot.details.values() if (age := detail.transaction_age) is not None]
+            found.append(
+                SeenDatabase(
+                    instance=instance,
+                    prepared=len(snapshot.details),
+                    since_ms=min(since, default=None),
+                    xmin_age=max(ages, default=None),
+                )
+            )
+        return tuple(found)
+
+
+def of_databases(seen: Sequence[SeenDatabase], now_ms: int) -> Iterator[Metric]:
+    """Yield every metric about databases. Without a prepared branch nothing has an age."""
+    prepared = GaugeMetricFamily("indoubt_prepared_branches", "Branches that are prepared now.", labels=("database",))
+    oldest = GaugeMetricFamily(
+        "indoubt_oldest_prepared_branch_seconds", "For how long the oldest of them is.", labels=("database",)
+    )
+    xmin = GaugeMetricFamily(
+        "indoubt_prepared_branch_xmin_age",
+        "Transactions that PostgreSQL began since the oldest of them: vacuum removes nothing that died meanwhile.",
+        labels=("database",),
+    )
+    for one in seen:
+        prepared.add_metric((one.instance,), one.prepared)
+        if one.since_ms is not None:
+            oldest.add_metric((one.instance,), max(0, now_ms - one.since_ms) / 1000)
+        if one.xmin_age is not None:
+            xmin.add_metric((one.instance,), one.xmin_age)
+    yield from (prepared, oldest, xmin)

@@ -16,9 +16,8 @@ from indoubt.collector.serve.api.object_routes import MAX_PARTITION
 from indoubt.collector.serve.api.paging import first, page, place_of
 from indoubt.collector.serve.api.table_routes import After, Limit, Until
 from indoubt.collector.views.aborts_and_losses import abort_counts
-from indoubt.collector.views.checkpoint_durations import cached_checkpoint_durations
-from indoubt.collector.views.gaps_of_checkpoints import cached_checkpoint_gaps
-from indoubt.collector.views.group_rows import group_rows
+from indoubt.collector.views.checkpoints_over_time import cached_checkpoint_durations, cached_checkpoint_gaps
+from indoubt.collector.views.partition_rows import group_rows
 from indoubt.collector.views.series import cached_series, of_pipeline
 from indoubt.collector.views.series_of_partitions import cached_groups, cached_partitions, of_groups
 from indoubt.collector.views.time_buckets import Window

@@ -13,9 +13,8 @@ from indoubt.collector.config.standing_orders import StandingOrder, StandingOrde
 from indoubt.collector.records.standing_orders import OrderReport, StandingReport
 from indoubt.collector.serve.api.answers import Table, row_answer, table_answer
 from indoubt.collector.serve.api.auth.authentication import Caller
-from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller, caller_of_request
+from indoubt.collector.serve.api.dependencies import ApiDependencies, KnownCaller, caller_of_request, json_object
 from indoubt.collector.serve.api.paging import first
-from indoubt.collector.serve.api.request_body import json_object
 from indoubt.collector.serve.api.table_routes import Limit
 from indoubt.lifecycle.orders import Action, Role
 from indoubt.lifecycle.rows.order_request import read_body

@@ -54,14 +54,7 @@ _HELP = {
     "severity": "only this one: warning, critical",
     "since": "only since then: 90s, 15m, 2h, 7d ago, or a time such as 2026-11-21T14:00",
 }
-_FILTERS = {
-    "pipeline": str,
-    "verdict": str,
-    "certainty": str,
-    "resource_manager": str,
-    "transaction_prefix": str,
-    "open_for": str,
-}
+_FILTERS = ("pipeline", "verdict", "certainty", "resource_manager", "transaction_prefix", "open_for")
 
 
 def parser() -> argparse.ArgumentParser:

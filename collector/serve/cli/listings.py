@@ -25,24 +25,13 @@ class Listing:
         return f"/api/v1/{self.name}"
 
 
-PARAMETERS = {
-    "pipeline": "pipeline",
-    "verdict": "verdict",
-    "certainty": "certainty",
-    "resource-manager": "resource_manager",
-    "transaction": "transaction",
-    "transaction-part": "transaction",
-    "topic": "topic",
-    "group": "group",
-    "outcome": "outcome",
-    "until": "until_ms",
-    "cause": "cause",
-    "state": "state",
-    "severity": "severity",
-    "since": "since_ms",
-    "all": "all",
-}
-"""The API's parameter of each option."""
+_OTHER_NAMES = {"transaction-part": "transaction", "since": "since_ms", "until": "until_ms"}
+
+
+def parameter(option: str) -> str:
+    """Return the API's parameter of an option."""
+    return _OTHER_NAMES.get(option, option.replace("-", "_"))
+
 
 LISTINGS = (
     Listing(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from indoubt.collector.serve.cli import advise, orders, overview, standing_orders
 from indoubt.collector.serve.cli.arguments import ORDERS, QUESTIONS, moment_ms, parser
 from indoubt.collector.serve.cli.client import Client, Refused, Unanswered
-from indoubt.collector.serve.cli.listings import LISTINGS, PARAMETERS, Listing
+from indoubt.collector.serve.cli.listings import LISTINGS, Listing, parameter
 from indoubt.collector.serve.cli.order_answers import DONE, NOT_DONE, WRONG_USE
 from indoubt.collector.serve.cli.text_table import lines, table
 from indoubt.lifecycle import settings_file
@@ -67,7 +67,7 @@ def _list(client: Client, given: argparse.Namespace, listing: Listing) -> int:
         if name in ("since", "until") and value:
             value = moment_ms(value, now_ms())
         if value:
-            wanted[PARAMETERS[name]] = "true" if value is True else actual(str(value))
+            wanted[parameter(name)] = "true" if value is True else actual(str(value))
     if listing.has_pages and given.after:
         wanted["after"] = given.after
     answer = client.get(listing.path, **wanted)

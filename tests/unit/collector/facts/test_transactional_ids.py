@@ -12,7 +12,6 @@ from indoubt.collector.history.store import Store
 from indoubt.collector.records.application_ids import name_by_id
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import IdExpired, Observation, Observed, Position
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views import aborts_and_losses
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.durations import HOUR_MS
@@ -172,11 +171,11 @@ def test_history_is_counted_at_start(tmp_path: Path) -> None:
         seen += [broker_record(BrokerStatus.EMPTY, 5, transaction=f"app-0-{n}", start=None) for n in range(40)]
         seen += [IdExpired(transaction=f"app-0-{n}") for n in range(10)]
         seen += [run_started(0)]
-        current = CurrentState(store, settled_kept=5, checkpoints_kept=5, limits=Limits())
+        current = CurrentState(store, settled_kept=5, checkpoints_kept=5)
         positions = [Position(source="test", partition=0, offset=number) for number in range(len(seen))]
         current.observe([Observed(position=at, observation=one) for at, one in zip(positions, seen, strict=True)][:-1])
         store.flushed()
-        again = CurrentState(store, settled_kept=5, checkpoints_kept=5, limits=Limits())
+        again = CurrentState(store, settled_kept=5, checkpoints_kept=5)
         again.load()
         for state in (current, again):
             (report,) = aborts_and_losses.id_reports(state)

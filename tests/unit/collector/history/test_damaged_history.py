@@ -19,7 +19,6 @@ from indoubt.collector.history.store import Store, StoreFailed
 from indoubt.collector.notify.evaluator import AlertEvaluator
 from indoubt.collector.notify.silences import Silence
 from indoubt.collector.notify.store import AlertStore
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.current_state import CurrentState
 from tests.unit.collector.observations import told
 
@@ -48,7 +47,7 @@ def history(undamaged: Path, tmp_path: Path) -> Path:
 
 
 def state_of(store: Store) -> CurrentState:
-    return CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+    return CurrentState(store)
 
 
 def garbage(content: bytes) -> bytes:

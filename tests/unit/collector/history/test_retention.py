@@ -28,7 +28,6 @@ from indoubt.collector.records.observations import (
     OffsetsSeen,
     Position,
 )
-from indoubt.collector.verdicts.verdict_case import Limits as VerdictLimits
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from indoubt.lifecycle.events import EventType, encode
@@ -122,7 +121,7 @@ def test_old_rows_leave_and_their_counts_and_open_transactions_stay(store: Store
         history.transaction(f"old-{n % 3}", OLD + n, *COMMITTED)
     history.transaction("old-open", OLD)
     history.transaction("new-1", NOW - DAY_MS, *ABORTED)
-    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=VerdictLimits())
+    current = CurrentState(store, settled_kept=10, checkpoints_kept=10)
     store.flushed()
     maintain(store)
     left = store.rows("select transaction_id, count(*) from transaction_records group by all order by all")

@@ -19,7 +19,7 @@ from indoubt.collector.observe.source import ObserverState, ObserverStatus
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.log_settings import LogSettings
 from indoubt.collector.records.observations import Observation
-from indoubt.collector.runtime.clock_offsets import ClockOffset
+from indoubt.collector.runtime.clock import ClockOffset
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.lifecycle.events import EventType
 from indoubt.lifecycle.verdicts import AbortCause, Evidence, Judgement, Verdict

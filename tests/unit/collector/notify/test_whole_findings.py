@@ -21,7 +21,7 @@ from indoubt.collector.records.facts import CheckpointFacts
 from indoubt.collector.records.formats.flink_records import SinkCommits, UnreadCheckpoint
 from indoubt.collector.records.log_settings import LogSettings
 from indoubt.collector.records.standing_orders import HeldBack, OrderReport, StandingAct
-from indoubt.collector.runtime.clock_offsets import ClockOffset
+from indoubt.collector.runtime.clock import ClockOffset
 from indoubt.collector.verdicts.data_loss import Loss, LossVerdict
 from indoubt.collector.verdicts.driver_state import DriverCondition
 from indoubt.collector.verdicts.flink_announced import CommitsInDoubt

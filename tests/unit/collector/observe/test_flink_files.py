@@ -21,7 +21,7 @@ from indoubt.collector.records.formats.flink_records import FlinkCommittables, F
 from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing
 from indoubt.collector.records.observations import Observed, Position
 from indoubt.collector.runtime.clock import now_ms
-from indoubt.collector.serve.api import branch_metrics
+from indoubt.collector.serve.api import partition_metrics
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.current_state import CurrentState
@@ -91,7 +91,7 @@ def test_a_file_that_stays_hidden_is_told_of_and_one_that_is_made_visible_at_onc
     (row,) = watched.current.flink.commits_of_sinks()[JOB, 3]
     assert (row.commits, row.visible, row.hidden, row.missing) == (2, 1, 1, 0)
     assert watched.files.status.records == 1, "it is told of once"
-    (metrics,) = branch_metrics.see(watched.current)
+    (metrics,) = partition_metrics.see_databases(watched.current)
     assert (metrics.instance, metrics.prepared) == (f"{CLUSTER}-file_sink", 1)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from indoubt.collector.history import row_encoding
+from indoubt.collector.history import row_coding
 from indoubt.collector.records.flink_facts import FlinkState
 from indoubt.collector.records.formats import flink_rest_answers
 from indoubt.collector.records.formats.flink_records import FlinkJob, FlinkKind, FlinkStatus
@@ -132,8 +132,8 @@ def test_whatever_an_answer_holds_is_refused_or_can_be_kept_and_shown() -> None:
         for seen in told.checkpoints:
             state.see_checkpoint(seen)
             position = Position(source="flink", partition=0, offset=0)
-            name, row = row_encoding.row(Observed(position=position, observation=seen))
-            row_encoding.arrow_table(name, [row])
+            name, row = row_coding.row(Observed(position=position, observation=seen))
+            row_coding.arrow_table(name, [row])
         rows = [checkpoint_row(facts, None) for facts in state.checkpoint_facts()]
         json.dumps(
             [*map(row_to_json, rows), *(row_to_json(job_row(facts)) for facts in state.jobs.values())],

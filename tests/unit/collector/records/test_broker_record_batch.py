@@ -10,7 +10,7 @@ import pytest
 
 from indoubt.collector.facts.fold import apply, put_records
 from indoubt.collector.facts.state import State
-from indoubt.collector.history import row_encoding
+from indoubt.collector.history import row_coding
 from indoubt.collector.observe.transaction_state_log import record_of
 from indoubt.collector.records.broker_record_batch import BrokerRecords, records_of
 from indoubt.collector.records.formats.transaction_state import BrokerStatus, decode_key, decode_value
@@ -85,9 +85,9 @@ def test_settled_transactions_leave_memory_and_open_ones_stay(kept: int) -> None
 
 def test_history_is_the_same() -> None:
     one_by_one, records = both(3, 200)
-    rows = [row_encoding.row(observed)[1] for observed in one_by_one]
+    rows = [row_coding.row(observed)[1] for observed in one_by_one]
     assert all(isinstance(observed.observation, BrokerRecord) for observed in one_by_one)
-    assert row_encoding.records_table(records).equals(row_encoding.arrow_table("transaction_records", rows))
+    assert row_coding.records_table(records).equals(row_coding.arrow_table("transaction_records", rows))
 
 
 def test_no_states_are_no_rows() -> None:
@@ -95,4 +95,4 @@ def test_no_states_are_no_rows() -> None:
     records = records_of(SOURCE, np.array([], np.int64), np.array([], np.int64), states)
     state = State()
     put_records(state, records)
-    assert (state, row_encoding.records_table(records).num_rows) == (State(), 0)
+    assert (state, row_coding.records_table(records).num_rows) == (State(), 0)

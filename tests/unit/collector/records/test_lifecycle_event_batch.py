@@ -11,7 +11,7 @@ import pytest
 
 from indoubt.collector.facts.fold import apply, put_events
 from indoubt.collector.facts.state import State
-from indoubt.collector.history import row_encoding
+from indoubt.collector.history import row_coding
 from indoubt.collector.records import event_reports
 from indoubt.collector.records.formats import lifecycle_event_batch
 from indoubt.collector.records.observations import EventSeen, Observed, Position
@@ -77,11 +77,11 @@ def check(values: Sequence[bytes | None]) -> list[int]:
         apply(expected, EventSeen(event=event))
         position = Position(source="topic", partition=number % 3, offset=number)
         raw = (values[number] or b"").decode()
-        rows.append(row_encoding.row(Observed(position=position, observation=EventSeen(event=event), raw=raw))[1])
+        rows.append(row_coding.row(Observed(position=position, observation=EventSeen(event=event), raw=raw))[1])
     put_events(found, columns)
     assert found == expected
-    table = row_encoding.events_table("topic", numbers % 3, numbers, columns)
-    assert table.equals(row_encoding.arrow_table("lifecycle_events", rows)) if rows else table.num_rows == 0
+    table = row_coding.events_table("topic", numbers % 3, numbers, columns)
+    assert table.equals(row_coding.arrow_table("lifecycle_events", rows)) if rows else table.num_rows == 0
     return [int(number) for number in numbers]
 
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indoubt.collector.observe.clocks import WIDTH_MS, narrowed
-from indoubt.collector.runtime.clock import Clock
-from indoubt.collector.runtime.clock_offsets import BROKERS, KEPT_MS, MOST_MS, NOT_MEASURED, ClockOffset, ClockOffsets
+from indoubt.collector.runtime.clock import BROKERS, KEPT_MS, MOST_MS, NOT_MEASURED, Clock, ClockOffset, ClockOffsets
 from tests.unit.collector.observations import T0
 
 MINUTE_MS = 60_000

@@ -10,8 +10,7 @@ import pytest
 from mcp.server.mcpserver.exceptions import ToolError
 
 from indoubt.collector.serve.cli.client import Client
-from indoubt.collector.serve.mcp_server.main import DEFAULT_PAGES, parser
-from indoubt.collector.serve.mcp_server.questions import Questions
+from indoubt.collector.serve.mcp_server.main import DEFAULT_PAGES, Questions, parser
 from indoubt.lifecycle.verdicts import Verdict
 from tests.unit import settings_page
 from tests.unit.collector.serve.api.served_api import VIEWER, Api

@@ -10,8 +10,7 @@ from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import EventSeen, Observation
 from indoubt.collector.records.observer_kind import ObserverKind
-from indoubt.collector.verdicts.verdict_case import Limits
-from indoubt.collector.views import observed_times
+from indoubt.collector.views import time_buckets
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.durations import DAY_MS, MINUTE_MS
 from indoubt.lifecycle.rows.series import Series
@@ -31,7 +30,7 @@ class History:
 
     def __init__(self, directory: Path) -> None:
         self.store = Store(directory / "history.duckdb")
-        self.current = CurrentState(self.store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+        self.current = CurrentState(self.store)
         self._offset = 0
 
     def observe(self, *observations: Observation) -> None:
@@ -59,5 +58,5 @@ class History:
 
 
 def always(history: History) -> None:
-    for source in (observed_times.COLLECTOR, LOG, WHERE):
+    for source in (time_buckets.COLLECTOR, LOG, WHERE):
         history.watch(source, (-2 * DAY_MS, NOW - T0))

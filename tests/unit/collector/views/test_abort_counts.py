@@ -8,7 +8,6 @@ import duckdb
 import pytest
 
 from indoubt.collector.history.store import Store
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.aborts_and_losses import LEAST_MS, MOST_BUCKETS, USUAL_MS, abort_counts
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
@@ -42,7 +41,7 @@ def store(tmp_path: Path):
 def counted(
     store: Store, pipeline: str | None = None, from_ms: int | None = None, until_ms: int | None = None
 ) -> AbortCounts:
-    current = CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())
+    current = CurrentState(store, settled_kept=10, checkpoints_kept=10)
     return abort_counts(current, store, pipeline, from_ms, until_ms, NOW)
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views import past_transactions
 from indoubt.collector.views.aborts_and_losses import abort_clues
 from indoubt.collector.views.current_state import CurrentState
@@ -37,7 +36,7 @@ def history(tmp_path: Path) -> Iterator[History]:
 
 
 def loaded(history: History) -> CurrentState:
-    current = CurrentState(history.store, settled_kept=1, checkpoints_kept=1, limits=Limits())
+    current = CurrentState(history.store, settled_kept=1, checkpoints_kept=1)
     current.load()
     return current
 

@@ -13,7 +13,7 @@ from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import BranchProof, Observation, Observed, Position
 from indoubt.collector.verdicts.judging import Judged
-from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
 from indoubt.collector.verdicts.verdict_rules import judge
 from indoubt.collector.views.batches import (
     Batch,
@@ -165,7 +165,7 @@ def test_of_equal_batches_the_newest_comes_first_then_the_name() -> None:
 @pytest.fixture
 def current(tmp_path: Path) -> Iterator[CurrentState]:
     store = Store(tmp_path / "history.duckdb")
-    made = CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+    made = CurrentState(store)
     made.see_decision_log(DecisionLogStatus.READABLE)
     yield made
     store.close()

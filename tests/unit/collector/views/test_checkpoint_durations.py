@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indoubt.collector.records.facts import CheckpointFacts
-from indoubt.collector.views.checkpoint_durations import MOST_BUCKETS, checkpoint_durations
+from indoubt.collector.views.checkpoints_over_time import MOST_BUCKETS, checkpoint_durations
 from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
 from tests.unit.collector.observations import PREFIX, T0
 

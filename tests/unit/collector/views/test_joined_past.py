@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indoubt.collector.facts import transaction_join
+from indoubt.collector.facts.fold import apply, put_transaction
 from indoubt.collector.facts.state import State
 from indoubt.collector.facts.transaction_view import TransactionView
-from indoubt.collector.history import row_decoding, sql, transaction_sql
+from indoubt.collector.history import row_coding, sql, transaction_sql
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.facts import BrokerTransaction
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views import search
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.collector.views.past_transactions import joined_past_of, past_of
+from indoubt.collector.views.past_of_identities import joined_past_of
 from indoubt.collector.views.transaction_rows import found_row
 from indoubt.lifecycle.decisions import Ruling, Settled
 from indoubt.lifecycle.events import EventType
@@ -54,7 +54,7 @@ class Batch:
 def current_of(directory: Path, batches: Sequence[Batch]) -> Iterator[CurrentState]:
     """Give one whose history has these batches, one each second, and whose memory has none."""
     store = Store(directory / "history.duckdb")
-    made = CurrentState(store, settled_kept=0, checkpoints_kept=10, limits=Limits())
+    made = CurrentState(store, settled_kept=0, checkpoints_kept=10)
     numbers, offsets = count(), count(1)
     made.observe([decision_seen(run_started(0))])
     for batch, how in enumerate(batches):
@@ -101,7 +101,19 @@ def current(tmp_path: Path) -> Iterator[CurrentState]:
 
 def known(current: CurrentState) -> list[BrokerTransaction]:
     rows = current._store.rows(sql.TRANSACTIONS_OF_IDS, "ip-count", 0, 1_000)
-    return list(row_decoding.transactions(rows))
+    return list(row_coding.transactions(rows))
+
+
+def whole_of(current: CurrentState, every: Sequence[BrokerTransaction]) -> State:
+    """Return a state of these, with all that their pipeline decided and reported."""
+    whole, rows = State(settled_kept=1_000), current._store.rows
+    for transaction in every:
+        put_transaction(whole, transaction)
+    decisions = row_coding.decision_records(rows(sql.DECISIONS_OF_PREFIX, "ip-count", 1_000))[0]
+    events = row_coding.lifecycle_events(rows('select partition, "offset", event from lifecycle_events'))
+    for observation in (*decisions, *events):
+        apply(whole, observation)
+    return whole
 
 
 def seen_in(past: State, transaction: BrokerTransaction) -> TransactionView:
@@ -126,7 +138,7 @@ def is_same(part: State, whole: State, transaction: BrokerTransaction) -> None:
 def test_transactions_look_as_with_all_that_their_pipeline_reported(current: CurrentState) -> None:
     every = known(current)
     assert len(every) == BATCHES * SLOTS
-    whole = past_of(current, current._store, every)
+    whole = whole_of(current, every)
     states = set()
     for transaction in every:
         part = joined_past_of(current, current._store, [transaction])
@@ -176,7 +188,7 @@ batches = st.builds(
 def test_however_batches_went_they_look_the_same(how: list[Batch]) -> None:
     with TemporaryDirectory() as directory, current_of(Path(directory), how) as current:
         every = known(current)
-        whole = past_of(current, current._store, every)
+        whole = whole_of(current, every)
         together = joined_past_of(current, current._store, every)
         for each in every:
             is_same(together, whole, each)

@@ -10,7 +10,6 @@ import duckdb
 import pytest
 
 from indoubt.collector.history.store import Store, StoreFailed
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.loading import Loading, Part
 
@@ -31,7 +30,7 @@ def begun(store: Store, running: Sequence[Part] | None) -> tuple[Loading, bool, 
         given_up.set()
         over.set()
 
-    with Loading(CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits())) as loading:
+    with Loading(CurrentState(store, settled_kept=10, checkpoints_kept=10)) as loading:
         loading.go_on(ready, parts, over.set, give_up)
         assert over.wait(LIMIT_S), f"neither ready nor given up within {LIMIT_S:.0f} s"
     return loading, ready.is_set(), given_up.is_set()

@@ -11,7 +11,7 @@ import pytest
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import BranchProof, DecisionSeen, Observation, Observed, Position
-from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
 from indoubt.collector.views import replay
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.replay import lost_in_history
@@ -62,7 +62,7 @@ def path(tmp_path: Path) -> Path:
 
 def kept(path: Path, seen: Sequence[Observation]) -> None:
     store, offsets = Store(path), itertools.count()
-    CurrentState(store, settled_kept=5, checkpoints_kept=5, limits=Limits()).observe([of(one, offsets) for one in seen])
+    CurrentState(store, settled_kept=5, checkpoints_kept=5).observe([of(one, offsets) for one in seen])
     store.close()
 
 
@@ -76,7 +76,7 @@ def of(seen: Observation, offsets: Iterator[int]) -> Observed:
 def lost_after_restart(path: Path) -> list[str]:
     store = Store(path)
     try:
-        current = CurrentState(store, settled_kept=5, checkpoints_kept=5, limits=Limits())
+        current = CurrentState(store, settled_kept=5, checkpoints_kept=5)
         current.load()
         current.see_decision_log(DecisionLogStatus.READABLE)
         return [

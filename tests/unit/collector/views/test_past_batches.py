@@ -14,7 +14,7 @@ from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import BranchProof, Observed
 from indoubt.collector.serve.api import listings
 from indoubt.collector.serve.api.listings import ListQuery
-from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.past_batches import MOST_KEPT, Attempts
 from indoubt.lifecycle.decisions import Ruling, Settled
@@ -77,7 +77,7 @@ def attempts(directory: Path, kept: int, number: int, query: ListQuery) -> tuple
     """Return the rows of a batch, and how many of its transactions memory has."""
     directory.mkdir()
     with closing(Store(directory / "history.duckdb")) as store:
-        current = CurrentState(store, settled_kept=kept, checkpoints_kept=100, limits=Limits())
+        current = CurrentState(store, settled_kept=kept, checkpoints_kept=100)
         current.see_decision_log(DecisionLogStatus.READABLE)
         current.observe(story())
         store.flushed()
@@ -108,7 +108,7 @@ def test_filters_hold_for_old_batches(tmp_path: Path) -> None:
 
 def test_history_is_asked_once_about_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(Store(tmp_path / "history.duckdb")) as store:
-        current = CurrentState(store, settled_kept=4, checkpoints_kept=100, limits=Limits())
+        current = CurrentState(store, settled_kept=4, checkpoints_kept=100)
         current.observe(story())
         known = Attempts(current, store)
         [first] = known.at(PIPELINE, 0)

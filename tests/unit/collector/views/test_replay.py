@@ -6,7 +6,6 @@ from pathlib import Path
 
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.observations import EventSeen, Observed, Position
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.events import EventType, encode
 from tests.unit.collector.observations import event
@@ -24,7 +23,7 @@ def test_a_start_keeps_no_more_checkpoints_than_are_kept(tmp_path: Path) -> None
     store = Store(tmp_path / "history.duckdb")
     store.append([completed(number) for number in range(50)])
     store.flushed(20)
-    current = CurrentState(store, settled_kept=100, checkpoints_kept=KEPT, limits=Limits())
+    current = CurrentState(store, settled_kept=100, checkpoints_kept=KEPT)
     current.load()
     assert sorted(checkpoint.number for checkpoint in current.checkpoints()) == list(range(45, 50))
     store.close()

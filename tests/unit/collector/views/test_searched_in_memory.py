@@ -12,11 +12,8 @@ import pytest
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import BranchProof
-from indoubt.collector.verdicts.verdict_case import Limits
-from indoubt.collector.views import searched_in_memory
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.collector.views.search import SearchQuery, search
-from indoubt.collector.views.searched_in_memory import newest_in_memory
+from indoubt.collector.views.search import SearchQuery, newest_in_memory, search
 from indoubt.lifecycle.identity import Handle
 from indoubt.lifecycle.json_record import MAX_WHOLE_NUMBER
 from indoubt.lifecycle.rows.search import SearchOutcome
@@ -41,7 +38,7 @@ class Seen:
 
     def made(self) -> CurrentState:
         """Return a memory that knows nothing yet."""
-        return CurrentState(self.store, settled_kept=self.settled_kept, checkpoints_kept=10, limits=Limits())
+        return CurrentState(self.store, settled_kept=self.settled_kept, checkpoints_kept=10)
 
     def opened(self, number: int, id_: str = "") -> None:
         """Have a transaction begin, at a time that it shares with the one after it."""
@@ -185,7 +182,7 @@ def test_where_very_many_are_in_memory_history_finds_the_newest(
     }
     assert len(newest_in_memory(current, store, {}, **whole)[0]) == 3
     expected = pages(made["restarted"], 7)
-    monkeypatch.setattr(searched_in_memory, "MOST_LOOKED_AT", 5)
+    monkeypatch.setattr("indoubt.collector.views.search.MOST_LOOKED_AT", 5)
     assert newest_in_memory(current, store, {}, **whole)[0] == []
     assert pages(made["all"], 7) == expected
 

@@ -10,7 +10,7 @@ from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import CheckpointFile, CheckpointFileKind
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.verdicts.partition_state import PartitionFindings, PartitionTracker
-from indoubt.collector.views import application_names, observed_times, series
+from indoubt.collector.views import application_names, series, time_buckets
 from indoubt.collector.views.series import cached_series
 from indoubt.collector.views.time_buckets import Buckets, Window
 from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS
@@ -118,7 +118,7 @@ def test_where_nobody_looked_there_is_null_and_no_zero(history: History, ask: As
     minutes = [n * MINUTE_MS - T0 % MINUTE_MS for n in range(11)]
     history.observe(run_started())
     # The collector was away from minute 2 to 5; partitions could not be asked in minute 6 and 7 either.
-    history.watch(observed_times.COLLECTOR, (-DAY_MS, minutes[2]), (minutes[5], NOW - T0))
+    history.watch(time_buckets.COLLECTOR, (-DAY_MS, minutes[2]), (minutes[5], NOW - T0))
     history.watch(LOG, (-DAY_MS, minutes[2]), (minutes[5], NOW - T0))
     history.watch(WHERE, (-DAY_MS, minutes[2]), (minutes[5], minutes[6]), (minutes[8], NOW - T0))
     history.commit(minutes[3] + 5)  # read later, from the coordinator's log
@@ -137,7 +137,7 @@ def test_where_nobody_looked_there_is_null_and_no_zero(history: History, ask: As
 
 
 def test_before_the_first_note_nothing_is_claimed(history: History, ask: Ask) -> None:
-    for source in (observed_times.COLLECTOR, LOG, WHERE):
+    for source in (time_buckets.COLLECTOR, LOG, WHERE):
         history.watch(source, (0, NOW - T0))
     (gap,) = ask(Window.QUARTER_HOUR).gaps
     assert gap.text.endswith("the collector had not run yet")

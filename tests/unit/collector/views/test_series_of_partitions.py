@@ -10,8 +10,8 @@ import pytest
 from indoubt.collector.history import sql
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.verdicts.partition_state import PartitionFindings, SeenGroup
-from indoubt.collector.views import observed_times
-from indoubt.collector.views.group_rows import group_rows
+from indoubt.collector.views import time_buckets
+from indoubt.collector.views.partition_rows import group_rows
 from indoubt.collector.views.series_of_partitions import cached_groups, cached_partitions
 from indoubt.collector.views.time_buckets import Window
 from indoubt.lifecycle.durations import MINUTE_MS
@@ -46,7 +46,7 @@ def test_where_a_partition_stands_still_its_end_stays(history: History) -> None:
 
 
 def test_where_nobody_looked_no_end_is_claimed(history: History) -> None:
-    history.watch(observed_times.COLLECTOR, (-MINUTE_MS, MINUTES[3]), (MINUTES[6], NOW - T0))
+    history.watch(time_buckets.COLLECTOR, (-MINUTE_MS, MINUTES[3]), (MINUTES[6], NOW - T0))
     history.watch("partitions", (-MINUTE_MS, MINUTES[3]), (MINUTES[6], NOW - T0))
     end(history, MINUTES[1], 100)
     found = cached_partitions(history.current, history.store).at(NOW, "sink", 0, Window.HOUR)

@@ -7,7 +7,6 @@ from pathlib import Path
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.runtime.clock import now_ms
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.collector.views.timeouts import cached_lengths
 from tests.unit.collector.observations import T0, broker_record
@@ -67,7 +66,7 @@ def test_the_api_has_each_application_with_what_is_open_of_it(tmp_path: Path) ->
 
 def knowing_nothing(store: Store) -> CurrentState:
     """Return a state that knows of no pipeline and no Flink: applications go by their ids alone."""
-    return CurrentState(store, settled_kept=1, checkpoints_kept=1, limits=Limits())
+    return CurrentState(store, settled_kept=1, checkpoints_kept=1)
 
 
 def filled(directory: Path, *ended: tuple[str, BrokerStatus, int]) -> Store:

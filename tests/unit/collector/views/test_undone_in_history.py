@@ -17,7 +17,7 @@ from indoubt.collector.records.observations import BranchProof, Observation, Obs
 from indoubt.collector.serve.api import listings
 from indoubt.collector.serve.api.listings import ListQuery
 from indoubt.collector.serve.api.paging import Page
-from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
 from indoubt.collector.views import undone_in_history
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.decisions import Ruling, Settled
@@ -108,12 +108,12 @@ def story() -> list[Observed]:
 def collector(directory: Path, kept: int, *, is_restarted: bool = False) -> Iterator[tuple[CurrentState, Store]]:
     directory.mkdir(exist_ok=True)
     with closing(Store(directory / "history.duckdb")) as store:
-        current = CurrentState(store, settled_kept=kept, checkpoints_kept=100, limits=Limits())
+        current = CurrentState(store, settled_kept=kept, checkpoints_kept=100)
         current.see_decision_log(DecisionLogStatus.READABLE)
         current.observe(story())
         store.flushed()
         if is_restarted:
-            current = CurrentState(store, settled_kept=kept, checkpoints_kept=100, limits=Limits())
+            current = CurrentState(store, settled_kept=kept, checkpoints_kept=100)
             current.load()
             current.see_decision_log(DecisionLogStatus.READABLE)
         yield current, store

@@ -13,7 +13,7 @@ from indoubt.collector.act.orders.audit import AuditRow, Intent, KeyReused, Orde
 from indoubt.collector.act.orders.idempotency_locks import KeyLocks
 from indoubt.collector.act.orders.outcome_resolver import CUT_SHORT, OutcomeResolver
 from indoubt.collector.act.orders.plan import ActionResult, PlannedAction
-from indoubt.collector.history import row_decoding, sql
+from indoubt.collector.history import row_coding, sql
 from indoubt.collector.history.store import Store
 from indoubt.collector.records import orders
 from indoubt.collector.records.orders import Order, OrderOutcome, OrderResult, Step, StepOutcome
@@ -164,7 +164,7 @@ def test_only_what_ended_as_ordered_counts_as_the_operators_deed(history: Histor
     for outcome in (OrderOutcome.PENDING, OrderOutcome.REFUSED):
         history.orders.audit(row(outcome, detail))
     history.orders.audit(row(OrderOutcome.FAILED, "Unreachable: no broker"))
-    found = list(row_decoding.operator_orders(history.store.rows(sql.ORDERS_CARRIED_OUT, 10)))
+    found = list(row_coding.operator_orders(history.store.rows(sql.ORDERS_CARRIED_OUT, 10)))
     assert [(one.key, one.action, one.audit) for one in found] == [("k1", "commit", 1)]
 
 

@@ -26,7 +26,7 @@ from indoubt.collector.serve.api.auth.authentication import KnownTokens
 from indoubt.collector.serve.api.auth.rate_limits import RequestLimits
 from indoubt.collector.serve.api.dependencies import ApiDependencies
 from indoubt.collector.serve.api.event_stream import Changes
-from indoubt.collector.verdicts.verdict_case import DecisionLogStatus, Limits
+from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle import decisions
 from indoubt.lifecycle.events import EventType, encode
@@ -87,7 +87,7 @@ class Api:
 
     def __init__(self, directory: Path, *, read_only: bool = False) -> None:
         self.store = Store(directory / "history.duckdb")
-        self.current = CurrentState(self.store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+        self.current = CurrentState(self.store)
         self.current.see_decision_log(DecisionLogStatus.READABLE)
         self.current.observe(story())
         self.ready = True

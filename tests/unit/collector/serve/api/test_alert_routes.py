@@ -29,8 +29,8 @@ from indoubt.collector.records.observations import Observation
 from indoubt.collector.runtime.clock import CLOCK
 from indoubt.collector.serve.api import alert_routes, standing_order_routes
 from indoubt.collector.serve.api.app import application
+from indoubt.collector.serve.api.application_metrics import PipelineLabels
 from indoubt.collector.serve.api.dependencies import ApiDependencies
-from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
 from indoubt.collector.verdicts.blocked_readers import Tail, judge_reader
 from indoubt.collector.verdicts.partition_state import NOTHING_SEEN, Blocked, PartitionFindings
 from indoubt.lifecycle.events import EventType

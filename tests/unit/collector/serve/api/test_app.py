@@ -14,7 +14,6 @@ from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.serve.api.overview import cached_counts
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.page_paths import CLUSTER_HEADER
 from tests.unit.collector.assessments import assessor_of
@@ -174,7 +173,7 @@ def test_all_is_well_since_nothing_needed_attention(fresh_api: Api) -> None:
         records=0,
     )
     seen = [status]
-    fresh_api.current = CurrentState(fresh_api.store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+    fresh_api.current = CurrentState(fresh_api.store)
     assessor = assessor_of(fresh_api.current, observers=lambda: seen)
     first = assessor.now()
     assert first.all_well_since_ms is None, "an observer that has not seen its source yet"
@@ -214,7 +213,7 @@ def test_state_is_the_same_after_a_restart(tmp_path: Path) -> None:
     rows = before.rows("transactions?all=true")
     before.store.close()
     store = Store(tmp_path / "history.duckdb")
-    again = CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+    again = CurrentState(store)
     again.load()
     assert again.counts() == (9, 1)
     assert {j.view.key: j.view.revision for j in again.transactions.judged(settled=True)} == {

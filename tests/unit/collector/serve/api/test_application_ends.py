@@ -12,9 +12,7 @@ from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, FlinkKind
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import IdExpired, Observation, Observed, Position
-from indoubt.collector.serve.api.application_ends import ApplicationEnds, Ends
-from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
-from indoubt.collector.verdicts.verdict_case import Limits
+from indoubt.collector.serve.api.application_metrics import ApplicationEnds, Ends, PipelineLabels
 from indoubt.collector.views.current_state import CurrentState
 from tests.unit.collector.flink_observations import job
 from tests.unit.collector.observations import PREFIX, T0, broker_record, run_started
@@ -52,7 +50,7 @@ class Counted:
 @pytest.fixture
 def counted(tmp_path: Path) -> Iterator[Counted]:
     store = Store(tmp_path / "history.duckdb")
-    yield Counted(CurrentState(store, settled_kept=2, checkpoints_kept=10, limits=Limits()))
+    yield Counted(CurrentState(store, settled_kept=2, checkpoints_kept=10))
     store.close()
 
 
@@ -111,7 +109,7 @@ def test_a_name_that_is_known_later_moves_nothing_that_was_counted(counted: Coun
 
 def test_only_the_first_applications_have_names(tmp_path: Path) -> None:
     store = Store(tmp_path / "history.duckdb")
-    counted = Counted(CurrentState(store, settled_kept=10, checkpoints_kept=10, limits=Limits()), most=2)
+    counted = Counted(CurrentState(store, settled_kept=10, checkpoints_kept=10), most=2)
     for name in ("appa", "appb", "appc", "appd"):
         counted.ended(f"{name}-1")
     counted.see(run_started())

@@ -25,7 +25,7 @@ from indoubt.collector.records.formats.flink_records import (
 )
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.runtime.clock import now_ms
-from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.serve.api.application_metrics import PipelineLabels
 from indoubt.collector.verdicts.partition_state import PartitionFindings
 from indoubt.collector.views import application_names
 from indoubt.lifecycle.application import ApplicationKind

@@ -16,7 +16,7 @@ from indoubt.collector.records.formats.flink_records import FlinkCommittables, F
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import BranchListed
 from indoubt.collector.runtime.clock import now_ms
-from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.serve.api.application_metrics import PipelineLabels
 from indoubt.collector.views import application_names
 from indoubt.lifecycle.orders import Action
 from indoubt.resource_managers.mysql.xa_xid import XaXid

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.core import Metric
 
 from indoubt.collector.records.branches import BranchDetail, DatabaseSnapshot, branch_key
-from indoubt.collector.serve.api import branch_metrics, partition_metrics
-from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.serve.api import partition_metrics
+from indoubt.collector.serve.api.application_metrics import PipelineLabels
 from indoubt.collector.verdicts.partition_state import PartitionFindings, PartitionTracker
 from tests.unit.collector.observations import T0, branch_listed, database_handle
 from tests.unit.collector.partition_sightings import PARTITION, partition_findings
@@ -76,7 +76,7 @@ def test_a_database_tells_how_many_branches_are_prepared_how_old_and_what_vacuum
     api.current.see_branches(seen[0].instance, DatabaseSnapshot(at_ms=T0, details=details))
     api.current.see_branches("mysql", DatabaseSnapshot(at_ms=T0))
     api.current.see_branches("away", DatabaseSnapshot(at_ms=None, error="no answer"))
-    shown = told(branch_metrics.families(branch_metrics.see(api.current), T0 + 11_000))
+    shown = told(partition_metrics.of_databases(partition_metrics.see_databases(api.current), T0 + 11_000))
     database = seen[0].instance
     assert shown == {
         "prepared_branches": {database: 2, "mysql": 0},

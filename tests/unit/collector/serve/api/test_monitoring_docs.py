@@ -27,10 +27,9 @@ from indoubt.collector.records.log_settings import LogSettings
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.records.standing_orders import OrderReport, StandingReport
 from indoubt.collector.serve.api import metrics
-from indoubt.collector.serve.api.branch_metrics import SeenDatabase
+from indoubt.collector.serve.api.application_metrics import PipelineLabels
 from indoubt.collector.serve.api.metrics import Seen
-from indoubt.collector.serve.api.partition_metrics import SeenPartitions
-from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
+from indoubt.collector.serve.api.partition_metrics import SeenDatabase, SeenPartitions
 from indoubt.collector.verdicts.judging import Judged
 from indoubt.collector.verdicts.verdict_rules import judge
 from indoubt.lifecycle.orders import Action

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from indoubt.collector.serve.api import partition_metrics
+from indoubt.collector.serve.api.application_metrics import PipelineLabels
 from indoubt.collector.serve.api.partition_metrics import SeenPartitions
-from indoubt.collector.serve.api.pipeline_labels import PipelineLabels
 from indoubt.collector.verdicts.partition_state import NOTHING_SEEN, PartitionFindings
 from tests.unit.collector.observations import PREFIX, T0
 from tests.unit.collector.partition_sightings import hanging, partition_findings

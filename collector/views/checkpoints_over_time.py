@@ -1,8 +1,9 @@
-"""What is wrong with each pipeline's checkpoints over time, by memory and by when their source was observed."""
+"""The checkpoints in memory over time, by pipeline: what is wrong with them, and how long they took, for a plot of thousands."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from math import ceil
 
 from indoubt.collector.history import sql
 from indoubt.collector.history.store import Store
@@ -14,6 +15,10 @@ from indoubt.collector.verdicts.checkpoint_gaps import checkpoint_gaps
 from indoubt.collector.verdicts.verdict_case import PipelineHistory
 from indoubt.collector.verdicts.watched_times import Span, covered, uncovered
 from indoubt.collector.views.current_state import CurrentState
+from indoubt.collector.views.time_buckets import bucket_length_ms
+from indoubt.lifecycle.checkpoints import CheckpointState
+from indoubt.lifecycle.durations import DAY_MS
+from indoubt.lifecycle.rows.pipelines import CheckpointDurationsRow
 from indoubt.lifecycle.rows.series import CheckpointGapsRow
 
 RECOUNT_MS = 2_000
@@ -81,3 +86,78 @@ def _unobserved(cluster: str, watches: Sequence[tuple[str, int, int]], from_ms: 
     name = f"{ObserverKind.FLINK.value} {cluster}"
     spans = covered([(begin, end) for source, begin, end in watches if source == name], until_ms)
     return uncovered(spans, from_ms, until_ms)
+
+
+MOST_BUCKETS = 240
+KEPT = 32
+_Ended = tuple[int, int]
+"""When a checkpoint was completed (epoch ms), and how long it took (ms)."""
+
+
+def cached_checkpoint_durations(
+    current: CurrentState,
+) -> TtlCache[Sequence[CheckpointDurationsRow], str | None, int | None, int | None]:
+    """Return the rows of a pipeline (None: of all) from then until then, as ``checkpoint_durations`` does, at most 2 s old."""
+
+    def found(
+        at_ms: int, pipeline: str | None, from_ms: int | None, until_ms: int | None
+    ) -> Sequence[CheckpointDurationsRow]:
+        chosen = [c for c in current.checkpoints() if c.kind == "checkpoint" and pipeline in (None, c.pipeline)]
+        return checkpoint_durations(chosen, at_ms, from_ms, until_ms)
+
+    return TtlCache(found, RECOUNT_MS, most=KEPT)
+
+
+def checkpoint_durations(
+    checkpoints: Iterable[CheckpointFacts], now_ms: int, from_ms: int | None, until_ms: int | None
+) -> list[CheckpointDurationsRow]:
+    """Return a row for each of their pipelines, by name, all of the same time.
+
+    ``from_ms``: None: since the first of them began, a day at most. ``until_ms``: None: until now.
+    """
+    known_from_ms: dict[str, int] = {}
+    ended: dict[str, list[_Ended]] = {}
+    for one in checkpoints:
+        begun_ms = one.begun_ms if one.begun_ms is not None else one.ended_ms
+        if begun_ms is None:
+            continue
+        known_from_ms[one.pipeline] = min(begun_ms, known_from_ms.get(one.pipeline, begun_ms))
+        if one.completed_ms is not None and one.state is CheckpointState.COMPLETED and one.duration_ms is not None:
+            ended.setdefault(one.pipeline, []).append((one.completed_ms, one.duration_ms))
+    end_ms = now_ms if until_ms is None else until_ms
+    begin_ms = max(end_ms - DAY_MS, min(known_from_ms.values(), default=end_ms)) if from_ms is None else from_ms
+    bucket_ms = bucket_length_ms(end_ms - begin_ms, MOST_BUCKETS)
+    begin_ms, end_ms = begin_ms // bucket_ms * bucket_ms, (end_ms // bucket_ms + 1) * bucket_ms
+    return [
+        _row(name, ended.get(name, []), known_from_ms[name], range(begin_ms, end_ms, bucket_ms))
+        for name in sorted(known_from_ms)
+    ]
+
+
+def _row(pipeline: str, ended: Sequence[_Ended], known_from_ms: int, buckets: range) -> CheckpointDurationsRow:
+    of_each: list[list[int]] = [[] for _ in buckets]
+    for at_ms, took_ms in ended:
+        if buckets.start <= at_ms < buckets.stop:
+            of_each[(at_ms - buckets.start) // buckets.step].append(took_ms)
+    for lengths in of_each:
+        lengths.sort()
+    together = sorted(took_ms for lengths in of_each for took_ms in lengths)
+    return CheckpointDurationsRow(
+        pipeline=pipeline,
+        from_ms=buckets.start,
+        until_ms=buckets.stop,
+        bucket_ms=buckets.step,
+        known_from_ms=known_from_ms,
+        completed=len(together),
+        p50_ms=_percentile(together, 50),
+        p99_ms=_percentile(together, 99),
+        longest_ms=_percentile(together, 100),
+        bucket_completed=tuple(len(lengths) for lengths in of_each),
+        bucket_p50_ms=tuple(_percentile(lengths, 50) for lengths in of_each),
+        bucket_longest_ms=tuple(_percentile(lengths, 100) for lengths in of_each),
+    )
+
+
+def _percentile(lengths: Sequence[int], percent: int) -> int | None:
+    """Return the value that so many of a hundred do not exceed, of values in order; None without any."""
+    return lengths[ceil(len(lengths) * percent / 100) - 1] if lengths else None

@@ -1,10 +1,14 @@
-"""The labels ``pipeline`` and ``group`` of metrics: they have bounded sets of values."""
+"""The labels ``pipeline`` and ``group`` of metrics, with bounded sets of values, and how each application's transactions ended."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client.core import CounterMetricFamily, Metric
 
 from indoubt.collector.facts.transaction_view import TransactionView
+from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.application import Application, ApplicationKind
 
 FOREIGN, OTHER = "foreign", "other"
@@ -67,3 +71,44 @@ class PipelineLabels:
         if name not in known and len(known) < self._most:
             known.add(name)
         return name if name in known else OTHER
+
+
+Ends = Mapping[tuple[str, str], tuple[int, int]]
+"""(kind, label of the application) -> how many of its transactions were committed and aborted."""
+
+
+class ApplicationEnds:
+    """Adds up what the state has counted since the last scrape.
+
+    An end is counted once, under the name that the application has then: what becomes known of a job later moves nothing.
+    """
+
+    def __init__(self, labels: PipelineLabels) -> None:
+        self._labels = labels
+        self._ends: dict[tuple[str, str], tuple[int, int]] = {}
+        self._lock = threading.Lock()
+
+    def now(self, current: CurrentState) -> Ends:
+        """Return the ends of each application since the process began."""
+        with self._lock:
+            for application, committed, aborted in current.take_ends():
+                kind = ApplicationKind.OTHER if application is None else application.kind
+                of = (kind.value, OTHER if application is None else self._labels.name_of(application))
+                before = self._ends.get(of, (0, 0))
+                self._ends[of] = (before[0] + committed, before[1] + aborted)
+            return dict(self._ends)
+
+
+def families(ends: Ends) -> Iterator[Metric]:
+    """Yield the two counters."""
+    commits = CounterMetricFamily(
+        "indoubt_pipeline_commits", "Its transactions seen to be committed.", labels=("kind", "pipeline")
+    )
+    aborts = CounterMetricFamily(
+        "indoubt_pipeline_aborts", "Its transactions seen to be aborted.", labels=("kind", "pipeline")
+    )
+    for of, (committed, aborted) in ends.items():
+        commits.add_metric(of, committed)
+        aborts.add_metric(of, aborted)
+    yield commits
+    yield aborts
