@@ -107,11 +107,10 @@ class Standby(PostgresServer):
         done = subprocess.run(
             [*command, "-R", "-X", "stream", "-c", "fast"],
             env={"PGPASSWORD": as_.password, "PATH": os.environ["PATH"]},
-            cwd="/",
             capture_output=True,
             text=True,
             timeout=LIMIT_S,
-            **self._as_server_user(),
+            **self._as_whom(),
         )
         assert done.returncode == 0, done.stderr
 
@@ -142,11 +141,11 @@ def pooled(server: PostgresServer, mode: str, size: int = 3) -> Iterator[Databas
         f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = scram-sha-256\n"
         f"auth_file = {users}\npool_mode = {mode}\ndefault_pool_size = {size}\nlogfile = {home}/pgbouncer.log\n"
     )
-    as_user = server._as_server_user()
+    as_whom = server._as_whom()
     for path in (home, users, settings):
-        if as_user:
-            os.chown(path, as_user["user"], as_user["group"])
-    process = subprocess.Popen([program, "-q", str(settings)], cwd="/", preexec_fn=die_with_parent, **as_user)
+        if "user" in as_whom:
+            os.chown(path, as_whom["user"], as_whom["group"])
+    process = subprocess.Popen([program, "-q", str(settings)], preexec_fn=die_with_parent, **as_whom)
     through = DatabaseConnection(
         kind="postgres", host="127.0.0.1", port=port, user=to.user, password=to.password, database=to.database
     )
