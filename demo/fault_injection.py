@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from demo import topics
-from demo.faults import DESCRIPTIONS, Fault
+from demo.faults import DESCRIPTIONS, STEPS, Fault
 from demo.prerequisites import ROOT
 from demo.run import DemoRun
 from demo.server import process_state
-from demo.tour import STEPS
 from indoubt.lifecycle.clock import now_ms
 
 ABANDON_LIMIT_S = 60.0

@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from indoubt.collector.config import files, named_locations, receivers, standing_orders, tokens, variables
-from indoubt.collector.config.databases import OPTION, read_databases
+from indoubt.collector.config import named_locations, receivers, standing_orders, tokens, variables
+from indoubt.collector.config.databases import FILES_OPTION, OPTION, read_databases, read_files
 from indoubt.collector.config.flink_access import OPTION as FLINK_OPTION
 from indoubt.collector.config.flink_access import FlinkAccess, is_loopback, read_flink_access
 from indoubt.collector.config.flink_store import OPTION as STORE_OPTION
@@ -141,7 +141,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
         flink_writes_here=named_locations.flink_kafka(given.flink_kafka, {*flink, *checkpoints_of_flink}, namespaces),
         flink_kubernetes=namespaces,
         databases=read_databases(given.database_properties, environment),
-        files=files.read_files(given.files),
+        files=read_files(given.files),
         read_only=given.read_only,
         tunable=_with_archive(_with_standby(variables.read(environment, origins), given)),
         tls=_tls(given),
@@ -268,7 +268,7 @@ def command_line() -> argparse.ArgumentParser:
         "where Flink's Kubernetes operator says which Flink clusters there are; *: in all namespaces",
     )
     parser.many(OPTION, "[NAME=]FILE", "databases to watch")
-    parser.many(files.OPTION, "[NAME=]DIR", "directory of a files sink to watch, path or URI")
+    parser.many(FILES_OPTION, "[NAME=]DIR", "directory of a files sink to watch, path or URI")
     _add_tls(parser)
     parser.add_argument(
         standing_orders.OPTION, default="", metavar="FILE", help="TOML file: what may be done without a person"

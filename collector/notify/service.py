@@ -11,10 +11,8 @@ from indoubt.collector.config.receivers import Notifier, ReceiverSettings
 from indoubt.collector.config.variables import TunableSettings
 from indoubt.collector.history.store import Store
 from indoubt.collector.notify.evaluator import AlertEvaluator
-from indoubt.collector.notify.notifiers.alertmanager import Alertmanager
 from indoubt.collector.notify.notifiers.delivery import NotificationDispatcher, RetryPolicy
-from indoubt.collector.notify.notifiers.slack import Slack
-from indoubt.collector.notify.notifiers.webhook import Webhook
+from indoubt.collector.notify.notifiers.rendering import Alertmanager, Slack, Webhook
 from indoubt.collector.notify.store import AlertStore, ReceiverStatus
 from indoubt.collector.views.current_state import CurrentState
 

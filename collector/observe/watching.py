@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from queue import Empty, SimpleQueue
 
-from indoubt.collector.config import files
+from indoubt.collector.config import databases
 from indoubt.collector.config.settings import Settings, taken_over
 from indoubt.collector.history.store import Store, StoreFailed
 from indoubt.collector.observe.source import Observer
@@ -132,7 +132,7 @@ class Watching:
             for name, where in settings.files.items()
             if name not in self._managers or before.files.get(name) != where
         }
-        made |= files.managers(new_files)
+        made |= databases.file_managers(new_files)
         self._managers = {
             name: made.get(name) or self._managers[name] for name in (*settings.databases, *settings.files)
         }

@@ -17,13 +17,14 @@ from indoubt.lifecycle.identity import Handle, Marker
 from indoubt.lifecycle.outcomes import CommitOutcome, RollbackOutcome
 from indoubt.lifecycle.resource_manager_kinds import FILES
 from indoubt.resource_managers.checkpoint_location import CheckpointLocation
+from indoubt.resource_managers.database.branches import BranchListing
 from indoubt.resource_managers.database.markers import MarkerState
+from indoubt.resource_managers.database.session import PreparedBranch
 from indoubt.resource_managers.database.settlement import each, retry_later, still_open
 from indoubt.resource_managers.files import formats, names, settlement
 from indoubt.resource_managers.files.access import FilesAccess
 from indoubt.resource_managers.files.directory import FoundBranch, SinkDirectory, newest_committed
 from indoubt.resource_managers.files.transaction import PATIENCE_S, FilesOpenTransaction, PlainFiles, UncheckedFiles
-from indoubt.resource_managers.files.watch import FilesWatch, server_of
 from indoubt.resource_managers.protocol import OpenTransactionView, PlainWriter, Readiness, SlotAttempt, listed
 from indoubt.resource_managers.storage import Storage, open_storage, patiently
 
@@ -46,7 +47,7 @@ class FilesResourceManager:
         self._server = ""
 
     def at(self, server: str) -> Self:
-        """Return one that settles branches in this very directory (watch.server_of); empty: in whichever is there."""
+        """Return one that settles branches in this very directory (server_of); empty: in whichever is there."""
         bound = copy.copy(self)
         bound._server = server
         return bound
@@ -179,6 +180,50 @@ class FilesResourceManager:
     def list_transactions(self) -> list[OpenTransactionView]:
         """Return every branch of the directory, prepared or open."""
         return [_view(name, found) for name, found in self._open().branches().items()]
+
+
+class FilesWatch:
+    """Reads what is prepared, again and again, and changes nothing.
+
+    The questions that are asked of a database's BranchWatch, answered by what stands below a directory.
+    """
+
+    def __init__(self, open_directory: Callable[[], SinkDirectory]) -> None:
+        self._open_directory = open_directory
+
+    def list_branches(self) -> BranchListing:
+        """Return what is prepared now. Raises Unreachable, SettingsError, ResourceManagerError."""
+        server, branches = self.listing()
+        return BranchListing(server=server, branches=tuple(branches))
+
+    def listing(self) -> tuple[str, list[PreparedBranch]]:
+        """Return which directory it is, and what is prepared there. Raises as ``list_branches`` does."""
+        directory = self._open_directory()
+        server = server_of(directory)
+        branches = [
+            PreparedBranch(transaction=name, prepared_at_ms=found.prepared_ms, database=directory.where)
+            for name, found in directory.branches().items()
+            if found.prepared_ms is not None
+        ]
+        return server, branches
+
+    def clock_ms(self) -> None:
+        """Return None: a storage tells its time by what is written to it."""
+        return None
+
+    def proofs(self, transactions: Sequence[str]) -> dict[str, MarkerState]:
+        """Return what the markers say of these branches, by name; nothing for one that has none."""
+        directory = self._open_directory()
+        found = {name: directory.state(branch) for name in transactions if (branch := BranchId.parse(name)) is not None}
+        return {name: state for name, state in found.items() if state is not None}
+
+    def close(self) -> None:
+        """Do nothing: no connection is kept."""
+
+
+def server_of(directory: SinkDirectory) -> str:
+    """Return what the directory goes by where a database would name its server (database/servers.py)."""
+    return f"directory {directory.id()}"
 
 
 @functools.lru_cache(32)

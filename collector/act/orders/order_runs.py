@@ -16,9 +16,8 @@ from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-from indoubt.collector.act.orders.audit import AuditRow, OrderHistory
+from indoubt.collector.act.orders.audit import AuditRow, KeyLocks, OrderHistory
 from indoubt.collector.act.orders.bulk_selection import Previewed, Previews, parts_of
-from indoubt.collector.act.orders.idempotency_locks import KeyLocks
 from indoubt.collector.act.orders.run_progress import Run, after_part, all_refused
 from indoubt.collector.act.orders.service import Actions
 from indoubt.collector.assess.situation import RunUnderWay

@@ -12,12 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from indoubt.collector.act.orders.abort import plan_abort
-from indoubt.collector.act.orders.audit import AuditRow, Intent, KeyReused, OrderHistory
+from indoubt.collector.act.orders.audit import AuditRow, Intent, KeyLocks, KeyReused, OrderHistory
 from indoubt.collector.act.orders.commit import plan_commit
 from indoubt.collector.act.orders.confirmation import confirmation_text, require_beginning
 from indoubt.collector.act.orders.flink_commit import commit_confirmation
 from indoubt.collector.act.orders.hanging import HangingOrders, confirmation_text_of_suspects
-from indoubt.collector.act.orders.idempotency_locks import KeyLocks
 from indoubt.collector.act.orders.outcome_resolver import OutcomeResolver, tell_executed
 from indoubt.collector.act.orders.participants import Participants
 from indoubt.collector.act.orders.pipelines import PipelineOrders, prefix_of

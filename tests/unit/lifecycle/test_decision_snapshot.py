@@ -13,7 +13,6 @@ from indoubt.lifecycle.decisions import (
     BatchAttempt,
     CheckpointTakenOver,
     Decision,
-    Kept,
     Ruling,
     RunStarted,
     Settled,
@@ -145,19 +144,6 @@ def test_who_starts_at_a_snapshot_decides_as_who_read_all(log, cut):
             assert len(set(counts)) == 1, f"{record} at {offset}: {counts}"
     assert answers(whole) == answers(started) == answers(past)
     assert snapshot_of(started).kept == snapshot_of(whole).kept, "a snapshot of a snapshot says as much"
-
-
-def test_a_snapshot_leaves_out_what_is_settled_and_keeps_what_is_not():
-    done, open_, last = (
-        decision(0, batch=batch, handles=(replace(HANDLE, producer_epoch=batch),)) for batch in range(3)
-    )
-    open_ = replace(open_, handles=(replace(HANDLE, producer_epoch=8), replace(HANDLE, producer_epoch=9)))
-    half = outcome(open_, Settled.COMMITTED, open_.handles[0])
-    log = [run(), done, outcome(done, Settled.COMMITTED, *done.handles), open_, half, last, run(name="new")]
-    kept = fold(enumerate(log)).kept()
-    assert kept == tuple(Kept(offset=offset, counts=True, record=log[offset]) for offset in (0, 3, 4, 5, 6)), (
-        "the run of what is kept, the unsettled batch with its outcome, the last batch, the newest run"
-    )
 
 
 def test_who_reads_past_a_snapshot_stays_as_small_as_who_starts_there():

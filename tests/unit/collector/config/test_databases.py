@@ -1,4 +1,4 @@
-"""How the databases that the collector looks into are named and read."""
+"""How the databases, and directories of files sinks, that the collector looks into are named and read."""
 
 from __future__ import annotations
 
@@ -54,3 +54,29 @@ def test_a_wrong_database_is_named(given: list[str], says: str, tmp_path: Path) 
     files = {"a": properties(tmp_path, "a", mysql="a"), "b": properties(tmp_path, "b", mysql="b")}
     with pytest.raises(SettingsError, match=re.escape(says)):
         databases.read_databases([text.format(**files) for text in given], {})
+
+
+def test_directories_are_called_files_or_by_name() -> None:
+    found = databases.read_files(["/data/orders", "shop=s3://bucket/orders?region=eu-west-1", "old=file:///data/old"])
+    assert found == {
+        "files": "/data/orders",
+        "shop-files": "s3://bucket/orders?region=eu-west-1",
+        "old-files": "file:///data/old",
+    }
+    assert databases.file_managers(found).keys() == found.keys()
+    assert {manager.name for manager in databases.file_managers(found).values()} == {"files"}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["/a", "/b"], "there is a directory 'files' already; write NAME=DIR"),
+        (["x=/a", "x=/b"], "there is a directory 'x-files' already"),
+        (["/a", "x=file:///a"], "file:///a is 'files' already"),
+        (["s3://bucket/a", "x=s3a://bucket//a/"], "s3://bucket/a is 'files' already"),
+        (["ftp://host/a"], "--files directory 'ftp://host/a' is not understood"),
+    ],
+)
+def test_wrong_options_of_files_are_refused_by_name(given: list[str], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        databases.read_files(given)

@@ -14,8 +14,7 @@ from indoubt.collector.config.alerts import AlertSettings
 from indoubt.collector.config.receivers import Notifier
 from indoubt.collector.history.store import Store
 from indoubt.collector.notify.notifiers.delivery import NotificationDispatcher, Outcome, RetryPolicy
-from indoubt.collector.notify.notifiers.slack import Slack
-from indoubt.collector.notify.notifiers.webhook import Webhook
+from indoubt.collector.notify.notifiers.rendering import Slack, Webhook
 from indoubt.collector.notify.state_machine import AlertStates, step
 from indoubt.collector.notify.store import AlertStore, ReceiverStatus
 from indoubt.collector.runtime.clock import now_ms

@@ -12,11 +12,9 @@ import pytest
 
 from indoubt.collector.config import receivers
 from indoubt.collector.config.receivers import NAMES, Post, ReceiverSettings
-from indoubt.collector.notify.notifiers import slack
-from indoubt.collector.notify.notifiers.alertmanager import Alertmanager
+from indoubt.collector.notify.notifiers import rendering
 from indoubt.collector.notify.notifiers.delivery import linked
-from indoubt.collector.notify.notifiers.slack import Slack
-from indoubt.collector.notify.notifiers.webhook import Webhook
+from indoubt.collector.notify.notifiers.rendering import Alertmanager, Slack, Webhook
 from indoubt.collector.notify.service import notifiers
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.errors import SettingsError
@@ -96,11 +94,11 @@ def test_slack_gets_firing_and_resolved_in_one_message() -> None:
 
 def test_slack_gets_no_links_no_mentions_and_no_more_than_it_takes() -> None:
     evil = alert(summary="<!channel> & <http://evil|click> " + "x" * 5_000)
-    sent = slack.message(notification([evil] * 40))
+    sent = rendering.message(notification([evil] * 40))
     for block in sent["blocks"][:2]:
         assert "<" not in block["text"]["text"]
         assert len(block["text"]["text"]) <= 3_000
-    many = slack.message(notification([alert(n) for n in range(40)]))["blocks"][1]["text"]["text"]
+    many = rendering.message(notification([alert(n) for n in range(40)]))["blocks"][1]["text"]["text"]
     assert many.endswith("• and 30 more")
 
 
@@ -112,7 +110,7 @@ def test_each_receiver_gets_a_link_to_what_the_alert_is_about() -> None:
 
     (of_webhook,) = json.loads(Webhook("http://h/", SECRET).post(sent, NOW).content)["firing"]
     assert of_webhook["url"] == address
-    _, first, last, _ = slack.message(sent)["blocks"]
+    _, first, last, _ = rendering.message(sent)["blocks"]
     # Slack reads an address with its three characters escaped, and ends it at the bar.
     assert first["text"]["text"] == f"• transaction t-1 has 12 s left <{address.replace('&', '&amp;')}|Open>"
     assert last["text"]["text"].endswith(" <https://ops.example/indoubt/alerts|Open>")
@@ -125,7 +123,7 @@ def test_each_receiver_is_told_of_which_cluster_it_is() -> None:
     of_webhook = json.loads(Webhook("http://h/", SECRET).post(sent, NOW).content)
     assert (of_webhook["cluster"], of_webhook["firing"][0]["labels"]["cluster"]) == ("eu", "eu")
     assert of_webhook["firing"][0]["url"] == "https://ops.example/alerts?cluster=eu"
-    assert ": eu: " in slack.message(sent)["text"]
+    assert ": eu: " in rendering.message(sent)["text"]
     assert {one["labels"]["cluster"] for one in Alertmanager("http://h", "", 3_600_000).alerts(sent)} == {"eu"}
     assert "cluster" not in linked(notification([{**alert(), "path": page_paths.ALERTS}]), "")
 
@@ -133,18 +131,18 @@ def test_each_receiver_is_told_of_which_cluster_it_is() -> None:
 def test_without_an_address_of_the_app_there_is_no_link() -> None:
     sent = linked(notification([{**alert(), "path": "/alerts"}]), "")
     assert sent["firing"][0]["url"] is None
-    assert "<" not in json.dumps(slack.message(sent))
+    assert "<" not in json.dumps(rendering.message(sent))
     assert all("generatorURL" not in one for one in Alertmanager("http://h", "", 3_600_000).alerts(sent))
 
 
 def test_a_link_is_sent_to_slack_whole_or_not_at_all() -> None:
     longest = {**alert(summary="&" * 5_000), "path": page_paths.transaction("t" * 900)}
-    words = slack.message(linked(notification([longest] * 10), "https://ops.example"))["blocks"][1]["text"]["text"]
+    words = rendering.message(linked(notification([longest] * 10), "https://ops.example"))["blocks"][1]["text"]["text"]
     assert len(words) <= 3_000
     assert words.count("<https://") == words.count("|Open>") == 1
     assert words.endswith("|Open>\n• and 9 more")
     endless = {**alert(), "path": page_paths.transaction("t" * 5_000)}
-    assert "<" not in json.dumps(slack.message(linked(notification([endless]), "https://ops.example")))
+    assert "<" not in json.dumps(rendering.message(linked(notification([endless]), "https://ops.example")))
 
 
 def test_alertmanager_gets_every_alert_with_labels_and_times() -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from indoubt.collector.act.orders.audit import AuditRow, Intent, KeyReused, OrderHistory
-from indoubt.collector.act.orders.idempotency_locks import KeyLocks
+from indoubt.collector.act.orders.audit import AuditRow, Intent, KeyLocks, KeyReused, OrderHistory
 from indoubt.collector.act.orders.outcome_resolver import CUT_SHORT, OutcomeResolver
 from indoubt.collector.act.orders.plan import ActionResult, PlannedAction
 from indoubt.collector.history import row_coding, sql
