@@ -14,13 +14,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.answering_app import answering_app
 from tests.browser.shown_page import SHOWN_LIMIT_MS, open_whole, wait_whole
 from tests.browser.test_filter_orders_in_browser import LIMIT_S, NUMBER, abort_all, hook
-from tests.integration.app_process import running_app
 from tests.unit.app.contract_answers import Answers
-from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_rows import batch, foreign
-from tests.unit.app.contract_server import ContractServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 PROXY = ("--trusted-proxy", "127.0.0.1", "--operator-group", "oncall")
@@ -35,11 +33,8 @@ def answers() -> Answers:
 @pytest.fixture
 def app(answers: Answers, tmp_path: Path) -> Iterator[str]:
     """Return the address of an app that believes a proxy on this machine."""
-    with (
-        ContractServer(answers) as server,
-        running_app(tmp_path, *PROXY, INDOUBT_TOKEN=TOKEN, INDOUBT_COLLECTOR_URL=server.url) as port,
-    ):
-        yield f"http://127.0.0.1:{port}"
+    with answering_app(answers, tmp_path, *PROXY) as url:
+        yield url
 
 
 @pytest.fixture

@@ -99,6 +99,11 @@ def button(page: AppTest, label: str) -> Any:
     return found
 
 
+def press(page: AppTest, label: str) -> AppTest:
+    """Press the one button of that label, and return the page after it."""
+    return button(page, label).click().run()
+
+
 def labels(page: AppTest) -> list[str]:
     """Return what stands on the page's buttons."""
     return [one.label for one in page.button]
