@@ -83,7 +83,7 @@ def test_a_reload_in_the_middle_leads_back_to_the_order_and_its_result(page: Pag
 
     page.reload()
     wait_whole(page)
-    line = hook(page, "filter-runs")
+    line = hook(page, "sent-orders")
     expect(line).to_contain_text(f"Abort of {NUMBER} transactions: 0 done · {NUMBER} to go")
     expect(line.get_by_role("button", name="Dismiss")).to_have_count(0)
     assert violations(page) == []

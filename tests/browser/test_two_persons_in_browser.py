@@ -61,7 +61,7 @@ def test_an_order_by_filter_is_only_for_the_person_who_gave_it(
     assert answers.runs.came.wait(LIMIT_S)
 
     open_whole(dora, f"{app}/transactions?verdict=foreign")
-    expect(hook(dora, "filter-runs")).to_have_count(0)
+    expect(hook(dora, "sent-orders")).to_have_count(0)
     expect(dora.get_by_text("Abort of")).to_have_count(0)
     dora.get_by_role("button", name=f"Abort all {NUMBER} …").first.click(timeout=SHOWN_LIMIT_MS)
     expect(hook(dora, "filter-order-go")).to_be_visible(timeout=SHOWN_LIMIT_MS)
@@ -70,13 +70,13 @@ def test_an_order_by_filter_is_only_for_the_person_who_gave_it(
 
     carla.reload()
     wait_whole(carla)
-    expect(hook(carla, "filter-runs")).to_contain_text(f"Abort of {NUMBER} transactions: 0 done")
+    expect(hook(carla, "sent-orders")).to_contain_text(f"Abort of {NUMBER} transactions: 0 done")
     answers.may_answer.set()
-    expect(hook(carla, "filter-runs")).to_contain_text(f"{NUMBER} done", timeout=SHOWN_LIMIT_MS)
+    expect(hook(carla, "sent-orders")).to_contain_text(f"{NUMBER} done", timeout=SHOWN_LIMIT_MS)
 
     dora.reload()
     wait_whole(dora)
-    expect(hook(dora, "filter-runs")).to_have_count(0)
+    expect(hook(dora, "sent-orders")).to_have_count(0)
     assert [run["who"] for run in answers.runs.rows.values()] == ["carla"]
 
 
