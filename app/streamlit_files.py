@@ -17,7 +17,7 @@ import asyncio
 import gzip
 import mimetypes
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -130,7 +130,7 @@ class IndexPage(BaseHTTPMiddleware):
         answer = cast(StreamingResponse, await call_next(request))
         if answer.status_code != 200 or not answer.headers.get("content-type", "").startswith("text/html"):
             return answer
-        text = b"".join([bytes(part) async for part in answer.body_iterator])
+        text = b"".join([part async for part in cast(AsyncIterable[bytes], answer.body_iterator)])
         text = text.replace(_BEFORE, _WHERE + _BEFORE, 1)
         links = b"".join(link for name, link in self._links.items() if name not in text)
         told = Response(text.replace(_END, links + _END, 1))
