@@ -15,7 +15,7 @@ from indoubt.app.components import bar, shown_cluster
 from indoubt.app.components.bar import ALL
 from indoubt.app.components.markup import el, join
 from indoubt.app.components.time_text import UTC_NAME
-from indoubt.app.dialogs import button_clicks, order_form, run_lines, transactions_dialog
+from indoubt.app.dialogs import button_clicks, filter_order_dialog, order_form, run_lines, transactions_dialog
 from indoubt.app.screens import (
     aborts,
     alerts,
@@ -129,7 +129,7 @@ def main() -> None:
         if of_all:
             clusters.ask_which()
     else:
-        run_lines.show()
+        run_lines.show(filter_order_dialog.DIALOG.open_again)
         transactions_dialog.DIALOG.show_last_result()
         page.run()
     live.write(_KEYS)

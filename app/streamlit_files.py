@@ -17,14 +17,17 @@ import asyncio
 import gzip
 import mimetypes
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.datastructures import Headers
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 from streamlit import file_util
 
 from indoubt.app.sign_in.settings import is_loopback
@@ -48,6 +51,7 @@ _LINK = b'<link rel="modulepreload" crossorigin href="./static/js/%s">'
 _BEFORE, _END = b"<script", b"</head>"
 _UNWANTED = (b"accept-encoding", b"if-none-match", b"if-modified-since")
 """Of a request: the text must come whole and as it is."""
+_OF_THE_FILE = (b"etag", b"last-modified", b"content-length")
 
 
 class StreamlitFiles:
@@ -107,60 +111,29 @@ def _directory() -> Path:
     return Path(file_util.get_static_dir())
 
 
-class IndexPage:
-    """ASGI middleware that tells each HTML page which a browser opens all this; all else passes as it is.
+class IndexPage(BaseHTTPMiddleware):
+    """Middleware that tells each HTML page which a browser opens all this; all else passes as it is.
 
     ``scripts``: the names of those of Streamlit's scripts that every page needs. ``opened`` is called for each page.
     """
 
     def __init__(self, app: ASGIApp, scripts: Sequence[str] = (), opened: Callable[[], None] = lambda: None) -> None:
-        self._app, self._links = app, {name.encode(): _LINK % name.encode() for name in scripts}
-        self._opened = opened
+        super().__init__(app)
+        self._links, self._opened = {name.encode(): _LINK % name.encode() for name in scripts}, opened
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         """Answer one request."""
-        if (
-            scope["type"] != "http"
-            or scope["method"] != "GET"
-            or "text/html" not in Headers(scope=scope).get("accept", "")
-        ):
-            await self._app(scope, receive, send)
-            return
+        if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+            return await call_next(request)
         self._opened()
-        asked = {**scope, "headers": [(name, value) for name, value in scope["headers"] if name not in _UNWANTED]}
-        await self._app(asked, receive, _PageAnswer(send, self._links).send)
-
-
-class _PageAnswer:
-    def __init__(self, send: Send, links: Mapping[bytes, bytes]) -> None:
-        self._send, self._links = send, links
-        self._start: Message | None = None
-        """The start of an HTML answer, until all of its text is there."""
-        self._text = b""
-
-    async def send(self, message: Message) -> None:
-        if message["type"] == "http.response.start" and _is_html(message):
-            self._start = message
-        elif message["type"] == "http.response.body" and self._start is not None:
-            self._text += message.get("body", b"")
-            if not message.get("more_body"):
-                await self._send_whole(self._start)
-        else:
-            await self._send(message)
-
-    async def _send_whole(self, start: Message) -> None:
-        text = self._text.replace(_BEFORE, _WHERE + _BEFORE, 1)
+        request.scope["headers"] = [(name, value) for name, value in request.scope["headers"] if name not in _UNWANTED]
+        answer = cast(StreamingResponse, await call_next(request))
+        if answer.status_code != 200 or not answer.headers.get("content-type", "").startswith("text/html"):
+            return answer
+        text = b"".join([part async for part in cast(AsyncIterable[bytes], answer.body_iterator)])
+        text = text.replace(_BEFORE, _WHERE + _BEFORE, 1)
         links = b"".join(link for name, link in self._links.items() if name not in text)
-        text = text.replace(_END, links + _END, 1)
-        headers = MutableHeaders(raw=list(start["headers"]))
-        headers["content-length"] = str(len(text))
-        # These name the file, not what was made of it.
-        for name in ("etag", "last-modified"):
-            del headers[name]
-        await self._send({**start, "headers": headers.raw})
-        await self._send({"type": "http.response.body", "body": text})
-
-
-def _is_html(start: Message) -> bool:
-    headers = Headers(raw=list(start["headers"]))
-    return start["status"] == 200 and headers.get("content-type", "").startswith("text/html")
+        told = Response(text.replace(_END, links + _END, 1))
+        # The others name the file, not what was made of it.
+        told.raw_headers += [(name, value) for name, value in answer.raw_headers if name not in _OF_THE_FILE]
+        return told

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import add
 
+from indoubt.app.components.duration_plot import gap_name
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.small_plots import SIGNS, Bars, bar_plot, combined, marks_of, most, newest, total
@@ -13,7 +14,6 @@ from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.durations import MINUTE_MS, SECOND_MS
 from indoubt.lifecycle.rows.series import (
     ApplicationSeries,
-    CheckpointGap,
     CheckpointGapsRow,
     MarkKind,
     Series,
@@ -93,20 +93,12 @@ def _checkpoints(
         [gap for gap in gaps.gaps if gap.until_ms > series.from_ms and gap.from_ms < series.until_ms] if gaps else []
     )
     spans = [(gap.from_ms, gap.until_ms, URGENT if gap.ongoing else "") for gap in shown]
-    below = [_gap_name(gap) for gap in shown[-1:]] + (_failed(gaps, series) if gaps is not None else [])
+    below = [gap_name(gap) for gap in shown[-1:]] + (_failed(gaps, series) if gaps is not None else [])
     says = f"p50 {duration(row.checkpoint_p50_ms)}" if row.checkpoint_p50_ms is not None else "–"
     bars = [Bars(values=row.checkpoint_ms)]
     return bar_plot(
         series, "checkpoints", says, bars, text=_longest, kind="second", spans=spans, marks=marks, below=below
     )
-
-
-def _gap_name(gap: CheckpointGap) -> Html:
-    """Return what a gap is called; one that is over says when it was, and is no warning any more."""
-    why = f" ({gap.why})" if gap.why else ""
-    if gap.ongoing:
-        return el("small", gap.name, why, class_="gap-name ongoing")
-    return el("small", at(gap.from_ms), ": ", gap.name, why, class_="gap-name")
 
 
 def _failed(gaps: CheckpointGapsRow, series: Series) -> list[Html]:

@@ -134,13 +134,16 @@ def _span(axis: PlotAxis, from_ms: int, until_ms: int, kind: str, name: str, why
 def _names(gaps: Iterable[CheckpointGap]) -> list[Html]:
     """Return the newest gaps in words, each in a line of its own; one that is over is no warning."""
     newest = sorted(gaps, key=lambda gap: -gap.from_ms)
-    names = [
-        el("small", at(gap.from_ms), f": {gap.name}", f" ({gap.why})" if gap.why else "",
-           class_="gap-name ongoing" if gap.ongoing and gap.observed else "gap-name")
-        for gap in newest[:MOST_NAMES]
-    ]  # fmt: skip
+    names = [gap_name(gap) for gap in newest[:MOST_NAMES]]
     more = len(newest) - len(names)
     return [*names, *([el("small", f"and {counted(more, 'earlier gap')}", class_="gap-name")] if more else [])]
+
+
+def gap_name(gap: CheckpointGap) -> Html:
+    """Return what a gap is called, and when it began; one that is over, or was not observed, is no warning."""
+    why = f" ({gap.why})" if gap.why else ""
+    kind = "gap-name ongoing" if gap.ongoing and gap.observed else "gap-name"
+    return el("small", at(gap.from_ms), f": {gap.name}{why}", class_=kind)
 
 
 def _marks(sign: str, kind: str, moments: Iterable[tuple[int, str]], axis: PlotAxis) -> list[Html]:

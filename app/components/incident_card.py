@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from indoubt.app.components.attention_card import (
     badge_of,
     consequence_of,
@@ -15,7 +17,7 @@ from indoubt.app.components.attention_card import (
 )
 from indoubt.app.components.links_and_buttons import card_with_buttons, link
 from indoubt.app.components.markup import Html, el
-from indoubt.app.components.time_text import at, duration, since
+from indoubt.app.components.time_text import at, duration, since, time_left
 from indoubt.app.components.verdict_signs import Tone, badge
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
@@ -60,6 +62,24 @@ def incident_tone(one: Incident) -> Tone:
     if one.state is IncidentState.WAIT:
         return Tone.WARNING
     return Tone.URGENT if one.severity == "critical" else Tone.WARNING
+
+
+def first_deadline_ms(incidents: Iterable[Incident]) -> int | None:
+    """Return the earliest deadline of those that need a person; None: none of them has one."""
+    acting = (one.deadline_ms for one in incidents if one.state is IncidentState.ACT)
+    return min((deadline_ms for deadline_ms in acting if deadline_ms is not None), default=None)
+
+
+def need_you(number: int, deadline_ms: int | None, where: str = "") -> Html:
+    """Return how many incidents need a person, and the first deadline."""
+    first = ["first deadline ", time_left(deadline_ms), " (", at(deadline_ms), ")"] if deadline_ms is not None else []
+    return el(
+        "h2",
+        el("span", "✖ ", aria_hidden="true"),
+        f"{counted(number, 'incident')}{where} {'needs' if number == 1 else 'need'} you",
+        el("span", *first, class_="split"),
+        class_="headline",
+    )
 
 
 def order_buttons(one: Incident) -> list[Html]:

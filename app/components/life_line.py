@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import cut
+from indoubt.app.components.plot_axis import PlotAxis
 from indoubt.app.components.time_text import ago, at, duration, since
 from indoubt.lifecycle.rows.attention import WaitingGroup
 from indoubt.lifecycle.rows.transactions import TransactionDetailRow
@@ -23,8 +24,9 @@ def life_line(detail: TransactionDetailRow, waits: Sequence[WaitingGroup]) -> Ht
     last_ms = max([start_ms, *(step.at_ms for step in detail.timeline)])
     edge_ms = _edge(detail, start_ms, last_ms)
     end_ms = max(last_ms, edge_ms or 0, start_ms + 1)
+    axis = PlotAxis(from_ms=start_ms, until_ms=end_ms)
     ticks = [
-        el("i", class_="mark", style=f"left:{_share(step.at_ms, start_ms, end_ms):.2f}%", title=_in_words(step.what))
+        el("i", class_="mark", style=f"left:{axis.place(step.at_ms):.2f}%", title=_in_words(step.what))
         for step in detail.timeline
     ]
     now = not detail.state.is_final and el(
@@ -33,7 +35,7 @@ def life_line(detail: TransactionDetailRow, waits: Sequence[WaitingGroup]) -> Ht
     edge = edge_ms is not None and el("i", class_="edge", title="the timeout")
     ends = el("div", el("span", at(start_ms)), _end(detail, edge_ms, last_ms), class_="ruler-ends")
     ruler = el("div", *ticks, now, edge, class_="ruler", aria_hidden="true")
-    bars = [_driver(detail, start_ms, end_ms), *(_reader(group, start_ms, end_ms) for group in waits)]
+    bars = [_driver(detail, axis), *(_reader(group, axis) for group in waits)]
     return el("div", ruler, ends, _steps(detail, start_ms), el("div", *bars, class_="lanes"), class_="life")
 
 
@@ -71,28 +73,24 @@ def _in_words(what: str) -> str:
     return what.removeprefix("transaction.")
 
 
-def _driver(detail: TransactionDetailRow, start_ms: int, end_ms: int) -> Html | None:
+def _driver(detail: TransactionDetailRow, axis: PlotAxis) -> Html | None:
     if not detail.managed or detail.last_seen_ms is None:
         return None
-    seen = _share(detail.last_seen_ms, start_ms, end_ms)
+    seen = axis.place(detail.last_seen_ms)
     says = el("small", "last sign of life ", at(detail.last_seen_ms))
     if not detail.state.is_final:
         says = el("small", "last sign of life ", ago(detail.last_seen_ms))
     return _lane("driver", 0.0, seen, "good", says)
 
 
-def _reader(group: WaitingGroup, start_ms: int, end_ms: int) -> Html:
-    since_ms = group.since_ms or start_ms
-    begins = _share(since_ms, start_ms, end_ms)
+def _reader(group: WaitingGroup, axis: PlotAxis) -> Html:
+    since_ms = group.since_ms or axis.from_ms
+    begins = axis.place(since_ms)
     # It hides what is later than now: the browser knows when that is.
-    rest = el("i", class_="rest", data_now_from=start_ms, data_now_until=end_ms)
+    rest = el("i", class_="rest", data_now_from=axis.from_ms, data_now_until=axis.until_ms)
     return _lane(group.group, begins, 100.0 - begins, "wait", el("small", "waits for ", since(since_ms)), rest)
 
 
 def _lane(name: str, left: float, width: float, tone: str, says: Html, rest: Html | None = None) -> Html:
     bar = el("i", class_=tone, style=f"left:{left:.2f}%;width:{max(0.5, width):.2f}%")
     return el("div", cut(name, "span"), says, el("div", bar, rest, class_="lane", aria_hidden="true"))
-
-
-def _share(at_ms: int, start_ms: int, end_ms: int) -> float:
-    return 100 * min(1.0, max(0.0, (at_ms - start_ms) / max(1, end_ms - start_ms)))

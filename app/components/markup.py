@@ -49,6 +49,13 @@ def _escaped(child: Child) -> str:
     return str(child) if isinstance(child, Html) else html.escape(visible(child))
 
 
+def compared(text: object, part: int, most: int, level: str | None) -> Html:
+    """Return a number in words, with a bar that compares it with the largest of its kind; ``level``: its colour (style.css)."""
+    width = 100 * part / most if most else 0
+    bar = el("span", el("i", data_level=level, style=f"width:{width:.0f}%"), class_="bar", aria_hidden="true")
+    return el("div", text, bar, class_="hidden-part")
+
+
 def plain_label(text: object) -> str:
     """Return text for a Streamlit label, with every character escaped that Markdown or Streamlit interprets."""
     return _MARKDOWN.sub(r"\\\1", visible(text))

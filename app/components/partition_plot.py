@@ -7,8 +7,8 @@ from math import ceil
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.object_names import cut
-from indoubt.app.components.small_plots import buckets, hatched, place
-from indoubt.app.components.time_text import amount, at, duration, since
+from indoubt.app.components.small_plots import axis_times, buckets, hatched, place
+from indoubt.app.components.time_text import amount, duration, since
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.rows.groups import HolderSpan, PartitionSeries
@@ -71,8 +71,7 @@ def partition_plot(series: PartitionSeries) -> Html:
         [" ", el("i", class_="swatch held long"), f"for {duration(LONG_MS)} or longer"] if long else "",
         el("span", class_="at-cross", aria_hidden="true"),
     )  # fmt: skip
-    times = [at(moment_ms) for moment_ms in (series.from_ms, (series.from_ms + series.until_ms) // 2, series.until_ms)]
-    figure = el("figure", caption, area, el("div", *times, class_="axis"), class_="plot offsets")
+    figure = el("figure", caption, area, axis_times(series), class_="plot offsets")
     return el("div", figure, _lanes(series))
 
 

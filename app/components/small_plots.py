@@ -94,11 +94,13 @@ def bar_plot(
 
 def axis_line(axis: TimeAxis, columns: int) -> Html:
     """Return the times of the axis, once under each column of plots."""
-    middle_ms = (axis.from_ms + axis.until_ms) // 2
-    times = [at(moment_ms) for moment_ms in (axis.from_ms, middle_ms, axis.until_ms)]
-    return el(
-        "div", *[el("div", *times, class_="axis") for _ in range(columns)], class_="series axes", aria_hidden="true"
-    )
+    return el("div", *[axis_times(axis)] * columns, class_="series axes", aria_hidden="true")
+
+
+def axis_times(axis: TimeAxis) -> Html:
+    """Return the times at which the axis begins and ends, and between them its middle."""
+    times = [at(moment_ms) for moment_ms in (axis.from_ms, (axis.from_ms + axis.until_ms) // 2, axis.until_ms)]
+    return el("div", *times, class_="axis", aria_hidden="true")
 
 
 def hatched(values: Values) -> list[Html]:

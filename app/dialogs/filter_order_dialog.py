@@ -19,14 +19,14 @@ from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components.markup import el
 from indoubt.app.dialogs import order_form, run_lines
 from indoubt.app.dialogs.dialog import Dialog
-from indoubt.app.dialogs.filter_order_text import how_far, in_condition, in_one_line, known, result
+from indoubt.app.dialogs.filter_order_text import how_far, in_condition, known, result
 from indoubt.app.dialogs.order_text import DONE, question
 from indoubt.lifecycle.counted_nouns import counted
 from indoubt.lifecycle.orders import Action
 from indoubt.lifecycle.rows.order_request import in_words
 from indoubt.lifecycle.rows.orders import OrderPreview, OrderRun, PreviewedCondition
 
-KEY, LINES_KEY = "filter-order", "filter-runs"
+KEY = "filter-order"
 LOOK_S = 0.5
 """How often the dialog looks how far the order is."""
 
@@ -60,17 +60,13 @@ class FilterOrderDialog(Dialog[AskedFilterOrder]):
         self.open(AskedFilterOrder(action=action, filter=wanted, preview=preview, condition=only))
         return True
 
-    def show_lines(self) -> None:
-        """Write a line for each order by filter that this person gave and has not seen the end of."""
-        run_lines.show_lines(LINES_KEY, lambda run: bool(run.filter), in_one_line, self._open_again)
-
     def title(self, asked: AskedFilterOrder) -> str:
         """Return ``Abort 620 transactions?``."""
         number = asked.run.transactions if asked.run is not None else len(asked.preview.keys) if asked.preview else 0
         return f"{asked.action.value.capitalize()} {counted(number, 'transaction')}?"
 
     def put_away(self) -> None:
-        """Close the dialog. The run goes on without it; the page Transactions leads back to it until its end was seen."""
+        """Close the dialog. The run goes on without it; a line on each page leads back to it until its end was seen."""
         asked = self.asked()
         super().put_away()
         run_lines.put_away()
@@ -100,7 +96,8 @@ class FilterOrderDialog(Dialog[AskedFilterOrder]):
             order_form.write_complaint(str(error))
             return run
 
-    def _open_again(self, run: OrderRun) -> None:
+    def open_again(self, run: OrderRun) -> None:
+        """Open the dialog on an order that was given before."""
         self.open(AskedFilterOrder(action=run.action, filter=run.filter, run=run))
         run_lines.show_in_dialog(run)
 
@@ -201,7 +198,7 @@ class FilterOrderDialog(Dialog[AskedFilterOrder]):
                 live.write(
                     el(
                         "p",
-                        "Closing this hides it: the collector goes on, and the page Transactions shows it.",
+                        "Closing this hides it: the collector goes on, and each page has a line with its result.",
                         class_="more",
                     )
                 )

@@ -11,8 +11,10 @@ from indoubt.app import live
 from indoubt.app.client.collector_errors import CollectorError
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.time_text import since
+from indoubt.app.dialogs.filter_order_text import in_one_line
 from indoubt.lifecycle.rows.orders import OrderRun
 
+KEY = "sent-orders"
 _SHOWN = "run_shown"
 LISTED_S = 3600.0
 """So long the collector lists a run that is over."""
@@ -38,39 +40,33 @@ def dismiss(run: OrderRun) -> None:
     _dismissed[run.run] = now_s
 
 
-def show() -> None:
-    """Write the lines of orders by their keys, which stand on every page."""
-    show_lines("sent-orders", lambda run: not run.filter and run.run != st.session_state.get(_SHOWN), _in_one_line)
+def show(open_again: Callable[[OrderRun], None]) -> None:
+    """Write a line for each order, on every page; they refresh themselves while one of the orders goes on.
 
-
-def show_lines(
-    key: str,
-    is_wanted: Callable[[OrderRun], bool],
-    in_one_line: Callable[[OrderRun], Html],
-    open_again: Callable[[OrderRun], None] | None = None,
-) -> None:
-    """Write a line for each run that is wanted; they refresh themselves while one of the runs goes on."""
+    ``open_again`` opens the dialog of an order by filter.
+    """
 
     def to_show() -> Sequence[OrderRun]:
         try:
-            return [run for run in live.collector().runs() if run.run not in _dismissed and is_wanted(run)]
+            runs = live.collector().runs()
         except CollectorError:
             # The top of the page says so.
             return []
+        return [run for run in runs if run.run not in _dismissed and run.run != st.session_state.get(_SHOWN)]
 
     if not (first := to_show()):
         return
     is_followed = any(not run.is_over for run in first) and _SHOWN not in st.session_state
     of_page = [first]
 
-    @st.fragment(run_every=live.LIVE_EVERY_S if is_followed else None, key=f"{key}-lines")
+    @st.fragment(run_every=live.LIVE_EVERY_S if is_followed else None, key=f"{KEY}-lines")
     def lines() -> None:
         # The page has just asked; each run after that asks anew.
         now = of_page.pop() if of_page else to_show()
         if now:
-            with st.container(key=key):
+            with st.container(key=KEY):
                 for run in now:
-                    _line(key, run, in_one_line(run), open_again)
+                    _line(run, open_again)
         if is_followed and all(run.is_over for run in now):
             # The page is written once more, and this not again by itself.
             st.rerun()
@@ -78,16 +74,16 @@ def show_lines(
     lines()
 
 
-def _line(key: str, run: OrderRun, said: Html, open_again: Callable[[OrderRun], None] | None) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", key=f"{key}-{run.run}"):
+def _line(run: OrderRun, open_again: Callable[[OrderRun], None]) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", key=f"{KEY}-{run.run}"):
         with st.container():
-            live.write(said)
-        if open_again is not None and st.button("Open", key=f"{key}-open-{run.run}"):
+            live.write(in_one_line(run) if run.filter else _in_one_line(run))
+        if run.filter and st.button("Open", key=f"{KEY}-open-{run.run}"):
             open_again(run)
             # A dialog is opened by the page, not by a part of it.
             st.rerun()
         if run.is_over:
-            name = f"{key}-dismiss-{run.run}"
+            name = f"{KEY}-dismiss-{run.run}"
             st.button("Dismiss", key=name, type="tertiary", on_click=dismiss, args=(run,))
 
 

@@ -67,7 +67,8 @@ class RegionServer(Generic[Client]):
     """
 
     def __init__(self, client: Client, regions: Mapping[str, Callable[[Client, Query], RegionContent]]) -> None:
-        self._client, self._regions = client, dict(regions)
+        self._client: Client = client
+        self._regions: Mapping[str, Callable[[Client, Query], RegionContent]] = regions
         self._views: dict[tuple[str, frozenset[tuple[str, str]]], _View] = {}
         self._changed = asyncio.Condition()
         self._watched, self._woken = asyncio.Event(), asyncio.Event()

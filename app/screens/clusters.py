@@ -11,16 +11,16 @@ from indoubt.app import live
 from indoubt.app.client.all_clusters import MOST_INCIDENTS, AllClusters, Look
 from indoubt.app.components import shown_cluster
 from indoubt.app.components.bar import switch
-from indoubt.app.components.incident_card import incident_card
+from indoubt.app.components.incident_card import first_deadline_ms, incident_card, need_you
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, widget_token
 from indoubt.app.components.paging import address_beside
-from indoubt.app.components.time_text import at, since, time_left
+from indoubt.app.components.time_text import at, since
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
-from indoubt.lifecycle.rows.incidents import Incident, IncidentState, place
+from indoubt.lifecycle.rows.incidents import Incident, place
 
 
 def show() -> None:
@@ -84,22 +84,12 @@ def _headline(looks: Mapping[str, Look]) -> Html:
             return el("div", el("b", f"✔ {text}."), class_="quiet", role="status")
         # A driver may be silent, or a source down: the clusters' lines say which.
         return el("div", el("b", f"△ {text} now, but not all is well."), class_="awaited", role="status")
-    number = sum(needing.values())
-    deadline_ms = _first_deadline_ms(looks)
-    first = ["first deadline ", time_left(deadline_ms), " (", at(deadline_ms), ")"] if deadline_ms else []
     where = next(iter(needing)) if len(needing) == 1 else counted(len(needing), "cluster")
-    return el(
-        "h2",
-        el("span", "✖ ", aria_hidden="true"),
-        f"{counted(number, 'incident')} in {where} {'needs' if number == 1 else 'need'} you",
-        el("span", *first, class_="split"),
-        class_="headline",
-    )
+    return need_you(sum(needing.values()), _first_deadline_ms(looks), f" in {where}")
 
 
 def _first_deadline_ms(looks: Mapping[str, Look]) -> int | None:
-    acting = (one for _, one in _by_urgency(looks) if one.state is IncidentState.ACT)
-    return min((one.deadline_ms for one in acting if one.deadline_ms is not None), default=None)
+    return first_deadline_ms(one for _, one in _by_urgency(looks))
 
 
 def _lost(name: str, look: Look) -> Html:

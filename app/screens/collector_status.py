@@ -29,7 +29,8 @@ def show() -> None:
     """Write the page."""
     with st.container(key="collector"):
         show_region("collector")
-    live.auto_refresh(_rights, every_s=None)
+    # Of this session: a live region is the same for all who look.
+    live.write(st.session_state.get("rights") or el("span"))
     live.auto_refresh(standing_orders.show, every_s=live.LIVE_EVERY_S)
     live.auto_refresh(_quarantined, every_s=None)
 
@@ -42,20 +43,6 @@ def render(client: CollectorClient, query: Query) -> RegionContent:
         "facts": el("section", el("h3", "Collector"), _facts(status)),
         "observers": el("section", el("h3", "Observers", el("small", why)), _observers(status.observers)),
     }
-
-
-def _rights() -> None:
-    # Of this session: a live region is the same for all who look.
-    status = live.collector().status()
-    why_not = live.why_no_orders(status)
-    if live.asking_person() is not None:
-        who = f"You are signed in as {status.name} ({status.role.value})."
-        said = f"{who} {why_not or f'{status.name} may give orders.'}"
-    else:
-        # Without a sign-in the audit cannot tell persons apart.
-        who = f"the audit has {status.name} ({status.role.value}) for every order from here"
-        said = why_not or f"These pages have no sign-in: {who}. {status.name} may give orders."
-    live.write(el("p", said, class_="more"))
 
 
 def _facts(status: Status) -> Html:

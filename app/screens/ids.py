@@ -12,10 +12,10 @@ from indoubt.app.client.collector_connection import Rows
 from indoubt.app.components import list_menu
 from indoubt.app.components.markup import Html, el
 from indoubt.app.components.paging import choose_page, page_of
-from indoubt.app.components.small_plots import Bars, bar_plot
+from indoubt.app.components.small_plots import Bars, axis_times, bar_plot
 from indoubt.app.components.sorting import Sorting
 from indoubt.app.components.tables import table
-from indoubt.app.components.time_text import ago, amount, at
+from indoubt.app.components.time_text import ago, amount
 from indoubt.app.components.verdict_signs import Tone, badge
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
@@ -79,9 +79,6 @@ def _picture(prefixes: Sequence[IdsRow]) -> Html:
     at_ms = now_ms()
     until_ms = (at_ms // HOUR_MS + 1) * HOUR_MS
     axis = TimeAxis(now_ms=at_ms, from_ms=until_ms - hours * HOUR_MS, until_ms=until_ms, bucket_ms=HOUR_MS)
-    times = el(
-        "div", at(axis.from_ms), at((axis.from_ms + until_ms) // 2), at(until_ms), class_="axis", aria_hidden="true"
-    )
     plots = [
         bar_plot(
             axis,
@@ -89,7 +86,7 @@ def _picture(prefixes: Sequence[IdsRow]) -> Html:
             counted(prefix.ids, "id"),
             [Bars(values=prefix.ids_by_hour, tone="warning" if prefix.leaks else "")],
             text=lambda number: counted(number, "id"),
-            below=[times],
+            below=[axis_times(axis)],
         )
         for prefix in prefixes[:MOST_PLOTS]
     ]

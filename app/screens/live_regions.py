@@ -9,6 +9,7 @@ from indoubt.app.client.all_clusters import AllClusters
 from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components import shown_cluster
 from indoubt.app.components.bar import switch
+from indoubt.app.components.incident_card import first_deadline_ms
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el
 from indoubt.app.regions.region_content import Query, RegionContent, Render, kept_for
@@ -30,7 +31,6 @@ from indoubt.app.screens import (
 )
 from indoubt.app.screens import clusters as all_clusters
 from indoubt.app.screens.objects import alert, batch, partition, pipeline, transaction
-from indoubt.lifecycle.rows.incidents import IncidentState
 from indoubt.lifecycle.rows.overview import Overview
 from indoubt.lifecycle.rows.status import Status
 
@@ -64,14 +64,12 @@ def _trouble(sign: str, count: object, what: str, tone: str) -> Html:
 
 
 def _tab(now: Overview) -> Html:
-    acting = [one for one in now.incidents if one.state is IncidentState.ACT]
-    deadlines = [one.deadline_ms for one in acting if one.deadline_ms is not None]
     return el(
         "div",
         el("span", data_nav_path="alerts", data_nav_count=now.alerting or ""),
         hidden="",
         data_tab_count=now.to_act,
-        data_tab_until=min(deadlines, default=""),
+        data_tab_until=first_deadline_ms(now.incidents) or "",
     )
 
 

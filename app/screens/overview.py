@@ -7,18 +7,18 @@ from collections.abc import Sequence
 import streamlit as st
 
 from indoubt.app.client.collector_client import CollectorClient
-from indoubt.app.components.incident_card import incident_card
+from indoubt.app.components.incident_card import first_deadline_ms, incident_card, need_you
 from indoubt.app.components.links_and_buttons import link
 from indoubt.app.components.markup import Html, el, join, widget_token
 from indoubt.app.components.pipeline_standing import restart_under_way
-from indoubt.app.components.time_text import amount, at, duration, since, time_left
+from indoubt.app.components.time_text import amount, at, duration, since
 from indoubt.app.components.verdict_signs import OBSERVER_SIGNS, badge, sign_of
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import over_time
 from indoubt.lifecycle import page_paths
 from indoubt.lifecycle.counted_nouns import counted
-from indoubt.lifecycle.rows.incidents import IncidentState, StepState
+from indoubt.lifecycle.rows.incidents import StepState
 from indoubt.lifecycle.rows.overview import AwaitedPipeline, Overview
 from indoubt.lifecycle.rows.status import ObserverRow, Status
 
@@ -76,19 +76,7 @@ def _headline(overview: Overview, status: Status) -> Html:
             else f"{is_}: nothing to do now."
         )
         return el("div", el("b", "◌ ", f"{counted(number, 'incident')} {text}"), class_="awaited", role="status")
-    deadlines = [one for one in overview.incidents if one.deadline_ms is not None and one.state is IncidentState.ACT]
-    first: list[object] = []
-    if deadlines:
-        next_one = min(deadlines, key=lambda one: one.deadline_ms or 0)
-        first = ["first deadline ", time_left(next_one.deadline_ms), " (", at(next_one.deadline_ms), ")"]
-    number = overview.to_act
-    return el(
-        "h2",
-        el("span", "✖ ", aria_hidden="true"),
-        f"{counted(number, 'incident')} {'needs' if number == 1 else 'need'} you",
-        el("span", *first, class_="split"),
-        class_="headline",
-    )
+    return need_you(overview.to_act, first_deadline_ms(overview.incidents))
 
 
 def _nothing_in_doubt(overview: Overview) -> Html:

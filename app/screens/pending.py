@@ -20,7 +20,6 @@ from indoubt.app.components.paging import PAGE, ROWS, page_in_address, page_link
 from indoubt.app.components.time_text import amount, since, time_left, time_left_bar
 from indoubt.app.components.transaction_groups import TransactionGroup, filter_order_buttons, grouped, order_buttons
 from indoubt.app.components.verdict_signs import VERDICT_SIGNS, card_tone, state_text, verdict_badge
-from indoubt.app.dialogs import filter_order_dialog
 from indoubt.app.dialogs.button_clicks import show_region
 from indoubt.app.regions.region_content import Query, RegionContent
 from indoubt.app.screens import over_time
@@ -49,7 +48,6 @@ def show() -> None:
     """Write the section: the search and the list."""
     query = in_address(WORDS, VERDICT, SETTLED, PAGE)
     client = live.collector()
-    filter_order_dialog.DIALOG.show_lines()
     with list_menu.line("transactions"):
         search_field(WORDS, "pipeline, id, topic …")
         list_menu.show("transactions", lambda: _shown(client, query), page_size=GROUPS_A_PAGE)

@@ -14,7 +14,7 @@ from indoubt.app.client.hanging_transactions import HangingTransaction
 from indoubt.app.components import list_menu
 from indoubt.app.components.facts import evidence_list
 from indoubt.app.components.links_and_buttons import card_with_buttons, chip, link
-from indoubt.app.components.markup import Html, el, widget_token
+from indoubt.app.components.markup import Html, compared, el, widget_token
 from indoubt.app.components.object_names import application_name, cut, partition_link, partition_path
 from indoubt.app.components.paging import PAGE, ROWS, page_in_address, page_links, rows_a_page, size_of
 from indoubt.app.components.partition_plot import partition_plot
@@ -157,10 +157,11 @@ def _row(partition: BlockedRow, hanging: set[str], most_hidden: int) -> Html:
     name = link(where, cut(partition.topic_partition, "b"), is_opening=True)
     offsets = f"{amount(partition.last_stable_offset)} → {amount(partition.high_watermark)}"
     is_urgent = any(reader.kind == "waiting" for reader in partition.groups)
+    hidden = compared(amount(partition.hidden), partition.hidden, most_hidden, "low" if is_urgent else None)
     cells = [
         el("span", name, class_="name"),
         el("span", offsets, data_name="visible to"),
-        el("span", _hidden(partition.hidden, most_hidden, "low" if is_urgent else None), data_name="hidden"),
+        el("span", hidden, data_name="hidden"),
         el("span", _holder(partition, hanging), class_="name", data_name="behind"),
         el("span", since(partition.held_since_ms), data_name="blocked for"),
         el("span", *([_reader(reader) for reader in partition.groups] or [_NO_GROUP]), class_="name"),
@@ -172,13 +173,6 @@ def _row(partition: BlockedRow, hanging: set[str], most_hidden: int) -> Html:
         data_item="",
         tabindex="-1",
     )
-
-
-def _hidden(hidden: int, most: int, level: str | None) -> Html:
-    """Return the number of hidden offsets, with a bar that compares it with the other partitions; ``level``: its colour."""
-    width = 100 * hidden / most if most else 0
-    bar = el("span", el("i", data_level=level, style=f"width:{width:.0f}%"), class_="bar", aria_hidden="true")
-    return el("span", amount(hidden), bar, class_="hidden-part")
 
 
 def _holder(partition: BlockedRow, hanging: set[str]) -> Html:

@@ -12,6 +12,7 @@ from indoubt.app.components import list_menu
 from indoubt.app.components.links_and_buttons import card_with_buttons, link
 from indoubt.app.components.markup import Html, el, join, widget_token
 from indoubt.app.components.paging import PAGE, ROWS, page_in_address, page_links, rows_a_page, size_of
+from indoubt.app.components.plot_axis import PlotAxis
 from indoubt.app.components.time_text import at, duration, exact_time, since, time_left
 from indoubt.app.components.value_axis import ValueAxis
 from indoubt.app.components.verdict_signs import Tone, WordSigns, sign_of, word_badge, words_there
@@ -82,19 +83,20 @@ def _strip(timeout: TimeoutRow) -> Html:
         ("p99", timeout.p99_ms),
         ("longest", timeout.longest_ms),
     )
-    usual = el("i", class_="usual", style=f"width:{_share(timeout.p99_ms, timeout.timeout_ms):.2f}%",
+    axis = PlotAxis(from_ms=0, until_ms=timeout.timeout_ms)
+    usual = el("i", class_="usual", style=f"width:{axis.place(timeout.p99_ms or 0):.2f}%",
                title=f"99 of 100 transactions were open for at most {duration(timeout.p99_ms)}")  # fmt: skip
     ticks = [
         el(
             "i",
             class_="mark",
-            style=f"left:{_share(length_ms, timeout.timeout_ms):.2f}%",
+            style=f"left:{axis.place(length_ms):.2f}%",
             title=f"{which}: {duration(length_ms)}",
         )
         for which, length_ms in lengths
         if length_ms is not None
     ]
-    restart = el("i", class_="restart", style=f"width:{_share(timeout.recovery_ms, timeout.timeout_ms):.2f}%",
+    restart = el("i", class_="restart", style=f"width:{axis.place(timeout.recovery_ms):.2f}%",
                  title=f"a restart takes {timeout.recovery}")  # fmt: skip
     takes = "a restart takes" if timeout.restarts else "a restart, assumed:"
     ends = el("div", el("span", "opened"), el("span", f"{takes} {duration(timeout.recovery_ms)}"),
@@ -127,10 +129,6 @@ def _open_now(timeout: TimeoutRow) -> Sequence[Html]:
         join([", time left ", time_left(timeout.oldest_deadline_ms)]) if timeout.oldest_deadline_ms is not None else ""
     )
     return [el("span", f"{timeout.open:,} open, the oldest ", since(timeout.oldest_opened_at_ms), left)]
-
-
-def _share(length_ms: int | None, timeout_ms: int) -> float:
-    return 100 * min(1.0, max(0.0, (length_ms or 0) / max(1, timeout_ms)))
 
 
 LABELLED = 8

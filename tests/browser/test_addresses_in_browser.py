@@ -12,12 +12,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.answering_app import answering_app
 from tests.browser.shown_page import PHONE, SHOWN_LIMIT_MS, open_whole, too_wide, violations
-from tests.integration.app_process import running_app
 from tests.unit.app.contract_answers import Answers
-from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_rows import loss
-from tests.unit.app.contract_server import ContractServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 IN_JANUARY_MS = 1_767_225_600_000
@@ -33,11 +31,8 @@ def app(tmp_path: Path) -> Iterator[str]:
         receivers=[{"receiver": "slack", "waiting": 1, "oldest_at_ms": IN_JANUARY_MS, "given_up": 0, "error": ""}],
         losses=[loss("few", at_ms=IN_JANUARY_MS, rows=1), loss("many", at_ms=IN_JANUARY_MS, rows=9)],
     )
-    with (
-        ContractServer(answers) as server,
-        running_app(tmp_path, INDOUBT_TOKEN=TOKEN, INDOUBT_COLLECTOR_URL=server.url) as port,
-    ):
-        yield f"http://127.0.0.1:{port}"
+    with answering_app(answers, tmp_path) as url:
+        yield url
 
 
 @pytest.fixture

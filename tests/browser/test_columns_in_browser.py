@@ -11,14 +11,12 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from indoubt.lifecycle.verdicts import Certainty, Verdict
+from tests.browser.answering_app import answering_app
 from tests.browser.shown_page import SHOWN_LIMIT_MS, open_whole, too_wide
-from tests.integration.app_process import running_app
 from tests.integration.kafka_fixtures import wait_until
 from tests.unit.app.contract_answers import Answers
-from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_pipeline_rows import checkpoint
 from tests.unit.app.contract_rows import application, batch, blocked, foreign, loss
-from tests.unit.app.contract_server import ContractServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 LONG = "settlement-department-of-the-cards-business-in-northern-europe"
@@ -106,13 +104,8 @@ def knowledge() -> Answers:
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the address of the pages."""
-    with (
-        ContractServer(knowledge()) as collector,
-        running_app(
-            tmp_path_factory.mktemp("columns"), INDOUBT_TOKEN=TOKEN, INDOUBT_COLLECTOR_URL=collector.url
-        ) as port,
-    ):
-        yield f"http://127.0.0.1:{port}"
+    with answering_app(knowledge(), tmp_path_factory.mktemp("columns")) as url:
+        yield url
 
 
 @pytest.fixture

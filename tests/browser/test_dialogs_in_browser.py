@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize, expect
 
+from tests.browser.answering_app import answering_app
 from tests.browser.shown_page import DESK, PHONE, SHOWN_LIMIT_MS, open_whole, violations
-from tests.integration.app_process import running_app
 from tests.unit.app.contract_answers import Answers
-from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_rows import batch
-from tests.unit.app.contract_server import ContractServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 WIDTH_PX = 640
@@ -32,11 +30,8 @@ def answers() -> Answers:
 @pytest.fixture
 def app(answers: Answers, tmp_path: Path) -> Iterator[str]:
     """Return the address of an app with this collector behind it."""
-    with (
-        ContractServer(answers) as server,
-        running_app(tmp_path, INDOUBT_TOKEN=TOKEN, INDOUBT_COLLECTOR_URL=server.url) as port,
-    ):
-        yield f"http://127.0.0.1:{port}"
+    with answering_app(answers, tmp_path) as url:
+        yield url
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])

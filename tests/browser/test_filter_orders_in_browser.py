@@ -12,12 +12,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.answering_app import answering_app
 from tests.browser.shown_page import SHOWN_LIMIT_MS, violations, wait_whole
-from tests.integration.app_process import running_app
 from tests.unit.app.contract_answers import Answers
-from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_rows import foreign
-from tests.unit.app.contract_server import ContractServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 NUMBER = 620
@@ -33,11 +31,8 @@ def answers() -> Answers:
 @pytest.fixture
 def app(answers: Answers, tmp_path: Path) -> Iterator[str]:
     """Return the address of an app with this collector behind it."""
-    with (
-        ContractServer(answers) as server,
-        running_app(tmp_path, INDOUBT_TOKEN=TOKEN, INDOUBT_COLLECTOR_URL=server.url) as port,
-    ):
-        yield f"http://127.0.0.1:{port}"
+    with answering_app(answers, tmp_path) as url:
+        yield url
 
 
 def hook(page: Page, key: str) -> Locator:
@@ -88,7 +83,7 @@ def test_a_reload_in_the_middle_leads_back_to_the_order_and_its_result(page: Pag
 
     page.reload()
     wait_whole(page)
-    line = hook(page, "filter-runs")
+    line = hook(page, "sent-orders")
     expect(line).to_contain_text(f"Abort of {NUMBER} transactions: 0 done · {NUMBER} to go")
     expect(line.get_by_role("button", name="Dismiss")).to_have_count(0)
     assert violations(page) == []

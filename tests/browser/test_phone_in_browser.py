@@ -11,12 +11,11 @@ from itertools import pairwise
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.browser.answering_app import answering_app
 from tests.browser.shown_page import PHONE, SHOWN_LIMIT_MS, open_whole, too_wide
-from tests.integration.app_process import running_app
 from tests.integration.kafka_fixtures import wait_until
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import alert
-from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_pipeline_rows import (
     checkpoint,
     checkpoint_durations,
@@ -25,7 +24,6 @@ from tests.unit.app.contract_pipeline_rows import (
     timeout,
 )
 from tests.unit.app.contract_rows import abort, ended_transaction, foreign, given_order, loss, now_ms
-from tests.unit.app.contract_server import ContractServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 BAR_PX = 48
@@ -63,11 +61,8 @@ def knowledge() -> Answers:
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the address of the pages."""
-    with (
-        ContractServer(knowledge()) as collector,
-        running_app(tmp_path_factory.mktemp("phone"), INDOUBT_TOKEN=TOKEN, INDOUBT_COLLECTOR_URL=collector.url) as port,
-    ):
-        yield f"http://127.0.0.1:{port}"
+    with answering_app(knowledge(), tmp_path_factory.mktemp("phone")) as url:
+        yield url
 
 
 @pytest.fixture

@@ -14,13 +14,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.answering_app import answering_app
 from tests.browser.shown_page import SHOWN_LIMIT_MS, open_whole, wait_whole
 from tests.browser.test_filter_orders_in_browser import LIMIT_S, NUMBER, abort_all, hook
-from tests.integration.app_process import running_app
 from tests.unit.app.contract_answers import Answers
-from tests.unit.app.contract_knowledge import TOKEN
 from tests.unit.app.contract_rows import batch, foreign
-from tests.unit.app.contract_server import ContractServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.long, pytest.mark.timeout(300)]
 PROXY = ("--trusted-proxy", "127.0.0.1", "--operator-group", "oncall")
@@ -35,11 +33,8 @@ def answers() -> Answers:
 @pytest.fixture
 def app(answers: Answers, tmp_path: Path) -> Iterator[str]:
     """Return the address of an app that believes a proxy on this machine."""
-    with (
-        ContractServer(answers) as server,
-        running_app(tmp_path, *PROXY, INDOUBT_TOKEN=TOKEN, INDOUBT_COLLECTOR_URL=server.url) as port,
-    ):
-        yield f"http://127.0.0.1:{port}"
+    with answering_app(answers, tmp_path, *PROXY) as url:
+        yield url
 
 
 @pytest.fixture
@@ -66,7 +61,7 @@ def test_an_order_by_filter_is_only_for_the_person_who_gave_it(
     assert answers.runs.came.wait(LIMIT_S)
 
     open_whole(dora, f"{app}/transactions?verdict=foreign")
-    expect(hook(dora, "filter-runs")).to_have_count(0)
+    expect(hook(dora, "sent-orders")).to_have_count(0)
     expect(dora.get_by_text("Abort of")).to_have_count(0)
     dora.get_by_role("button", name=f"Abort all {NUMBER} …").first.click(timeout=SHOWN_LIMIT_MS)
     expect(hook(dora, "filter-order-go")).to_be_visible(timeout=SHOWN_LIMIT_MS)
@@ -75,13 +70,13 @@ def test_an_order_by_filter_is_only_for_the_person_who_gave_it(
 
     carla.reload()
     wait_whole(carla)
-    expect(hook(carla, "filter-runs")).to_contain_text(f"Abort of {NUMBER} transactions: 0 done")
+    expect(hook(carla, "sent-orders")).to_contain_text(f"Abort of {NUMBER} transactions: 0 done")
     answers.may_answer.set()
-    expect(hook(carla, "filter-runs")).to_contain_text(f"{NUMBER} done", timeout=SHOWN_LIMIT_MS)
+    expect(hook(carla, "sent-orders")).to_contain_text(f"{NUMBER} done", timeout=SHOWN_LIMIT_MS)
 
     dora.reload()
     wait_whole(dora)
-    expect(hook(dora, "filter-runs")).to_have_count(0)
+    expect(hook(dora, "sent-orders")).to_have_count(0)
     assert [run["who"] for run in answers.runs.rows.values()] == ["carla"]
 
 

@@ -12,7 +12,7 @@ from indoubt.app.client.collector_client import CollectorClient
 from indoubt.app.components import shown_cluster, viewer_choices
 from indoubt.app.components.attention_card import card
 from indoubt.app.components.links_and_buttons import link
-from indoubt.app.components.markup import Html, el, widget_token
+from indoubt.app.components.markup import Html, compared, el, widget_token
 from indoubt.app.components.object_names import key_link, key_text, partition_links
 from indoubt.app.components.tables import table
 from indoubt.app.components.time_text import ago, amount, at, duration, exact, since, time_left
@@ -173,10 +173,7 @@ def ended_table(ended: Sequence[EndedTransactionRow], *, with_partitions: bool =
 def _open_for(row: EndedTransactionRow, longest_ms: int) -> Html:
     if row.open_ms is None:
         return el("span", "–")
-    width = 100 * row.open_ms / longest_ms if longest_ms else 0
-    level = _LEVELS.get(row.state.value)
-    bar = el("span", el("i", data_level=level, style=f"width:{width:.0f}%"), class_="bar", aria_hidden="true")
-    return el("div", duration(row.open_ms), bar, class_="hidden-part")
+    return compared(duration(row.open_ms), row.open_ms, longest_ms, _LEVELS.get(row.state.value))
 
 
 def page_address(path: str) -> str:

@@ -64,12 +64,12 @@ def opened(name: str, /, **query: str) -> AppTest:
         import importlib
 
         from indoubt.app import live
-        from indoubt.app.dialogs import button_clicks, run_lines, transactions_dialog
+        from indoubt.app.dialogs import button_clicks, filter_order_dialog, run_lines, transactions_dialog
         from tests.unit.app import region_in_streamlit
 
         live.read_rights()
         region_in_streamlit.write_without_buttons("frame")
-        run_lines.show()
+        run_lines.show(filter_order_dialog.DIALOG.open_again)
         transactions_dialog.DIALOG.show_last_result()
         importlib.import_module(f"indoubt.app.screens.{name}").show()
         button_clicks.show_open_dialog()
@@ -97,6 +97,11 @@ def button(page: AppTest, label: str) -> Any:
     """Return the one button of that label."""
     (found,) = [one for one in page.button if one.label == label]
     return found
+
+
+def press(page: AppTest, label: str) -> AppTest:
+    """Press the one button of that label, and return the page after it."""
+    return button(page, label).click().run()
 
 
 def labels(page: AppTest) -> list[str]:

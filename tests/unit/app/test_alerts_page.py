@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from indoubt.app.components.time_text import clock_time, zone_named
 from indoubt.app.dialogs import silence_dialog
@@ -12,17 +11,12 @@ from indoubt.lifecycle.rows.row_json import read_row
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import alert, attention, silence
 from tests.unit.app.contract_rows import now_ms
-from tests.unit.app.page_driver import HOSTILE, button, knowing, labels, opened, said
+from tests.unit.app.page_driver import HOSTILE, button, knowing, labels, opened, press, said
 
 pytestmark = pytest.mark.slow
 
 
 answers = knowing(lambda: Answers(alerts=[alert()]))
-
-
-def press(page: AppTest, label: str) -> AppTest:
-    """Press the one button of that label, and return the page after it."""
-    return button(page, label).click().run()
 
 
 def test_an_alert_is_shown_with_its_severity_its_rule_and_its_evidence(answers):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import attention
 from tests.unit.app.contract_rows import batch, parts_of_batch, shared_batch
-from tests.unit.app.page_driver import HOSTILE, button, knowing, labels, opened, said
+from tests.unit.app.page_driver import HOSTILE, button, knowing, labels, opened, press, said
 
 pytestmark = pytest.mark.slow
 
@@ -16,11 +15,6 @@ OVER = {"verdict": "complete", "settle": None, "explanation": "All of its transa
 
 
 answers = knowing(lambda: Answers(batches=[shared_batch(), shared_batch(11, **OVER)]))
-
-
-def press(page: AppTest, label: str) -> AppTest:
-    """Press the one button of that label, and return the page after it."""
-    return button(page, label).click().run()
 
 
 def test_a_batch_on_one_side_only_stands_out_with_all_its_parts(answers):

@@ -74,7 +74,7 @@ def test_how_far_history_is_archived_is_shown_and_why_not(answers):
 def test_the_collector_shows_its_observers_and_what_it_quarantined(answers):
     answers.quarantined = [quarantined(), quarantined(1_240, error="value has no magic byte")]
     drawn = said(opened("collector_status"))
-    for text in ("orders-eu at 127.0.0.1:9092", "anna (operator)", "anna may give orders.", "8,812", "transaction log",
+    for text in ("orders-eu at 127.0.0.1:9092", "<b>anna</b> (operator)", "orders are audited as anna.", "8,812", "transaction log",
                  "no such directory", "2 records", "0 · 41", "0 · 1,240", "value has no magic byte", "specversion"):  # fmt: skip
         assert text in drawn, text
     assert "? 2<span> quarantined</span>" in drawn, "the bar of every page counts them"

@@ -202,7 +202,7 @@ def begun() -> OrderRun:
 
 def opened_run(page: AppTest) -> AppTest:
     """Return the page after *Open* in the only line of an order; each row of the list has a button of that name."""
-    (found,) = [one for one in page.button if (one.key or "").startswith("filter-runs-open")]
+    (found,) = [one for one in page.button if (one.key or "").startswith("sent-orders-open")]
     return found.click().run()
 
 

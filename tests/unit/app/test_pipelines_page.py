@@ -5,7 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from indoubt.app.screens.pipelines import pipeline_buttons
 from indoubt.lifecycle.rows.attention import Remedy
@@ -13,17 +12,12 @@ from tests.unit.app.contract_answers import Answers
 from tests.unit.app.contract_attention_rows import attention
 from tests.unit.app.contract_pipeline_rows import application_series, pipeline, series
 from tests.unit.app.contract_rows import now_ms
-from tests.unit.app.page_driver import HOSTILE, button, knowing, labels, opened, said
+from tests.unit.app.page_driver import HOSTILE, knowing, labels, opened, press, said
 
 pytestmark = pytest.mark.slow
 
 
 answers = knowing(lambda: Answers(pipelines=[pipeline()]))
-
-
-def press(page: AppTest, label: str) -> AppTest:
-    """Press the one button of that label, and return the page after it."""
-    return button(page, label).click().run()
 
 
 def test_each_pipeline_is_shown_with_its_state_and_last_heartbeat(answers):
