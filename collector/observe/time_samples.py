@@ -106,8 +106,8 @@ class TimeSamples:
         }
         for statement, samples in rows.items():
             if samples:
-                begins_ms, *others = (list(column) for column in zip(*samples, strict=True))
-                statements.append((statement, [begins_ms, SPAN_MS, *others]))
+                first, *others = (list(column) for column in zip(*samples, strict=True))
+                statements.append((statement, [first, SPAN_MS, *others]))
         self._store.transact(statements)
         self._waits.clear()
         self._lags.clear()
