@@ -135,7 +135,7 @@ class IcebergTables:
 
 
 def _commit_of(file: PendingFile) -> IcebergCommit:
-    assert file.commit is not None, "it is a commit to an Iceberg table"
+    assert isinstance(file.commit, IcebergCommit)
     return file.commit
 
 
