@@ -81,7 +81,7 @@ class Assessor(Background):
 
     def _run(self) -> None:
         before: object = None
-        while not self._stopping.wait(max(self._every_s, self._rest_s)):
+        while not self.stopping.wait(max(self._every_s, self._rest_s)):
             try:
                 with self._assessing:
                     found = self._assess(now_ms())

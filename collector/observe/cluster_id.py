@@ -21,12 +21,12 @@ class ClusterName(Background):
         self._connection = connection
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
+        while not self.stopping.is_set():
             client = SharedClient.of(self._connection)
             try:
                 self.name = client.admin.list_topics(timeout=ANSWER_LIMIT_S).cluster_id or ""
             except KafkaException as error:
                 client.failed(self._connection, error)
-                self._stopping.wait(RETRY_S)
+                self.stopping.wait(RETRY_S)
                 continue
             return

@@ -150,13 +150,13 @@ class TimeSamples(Background):
 
     def _run(self) -> None:
         written_ms = 0
-        while not self._stopping.is_set():
+        while not self.stopping.is_set():
             at_ms = now_ms()
             self.look(at_ms)
             if not 0 <= at_ms - written_ms < SPAN_MS:
                 written_ms = at_ms
                 self._try_to_write()
-            self._stopping.wait(LOOK_EVERY_S)
+            self.stopping.wait(LOOK_EVERY_S)
         self.look(now_ms())
         self._try_to_write()
 

@@ -96,5 +96,5 @@ class Refresher(Background):
             kept.refresh(self._clock_ms())
 
     def _run(self) -> None:
-        while not self._stopping.wait(LOOK_S):
+        while not self.stopping.wait(LOOK_S):
             self.refresh()
