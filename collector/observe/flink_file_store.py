@@ -59,9 +59,7 @@ class FileStore:
         if not file.target.startswith("/"):
             return _seen(file, self._size(file.target), self._size(file.temporary))
         if file.temporary and not _is_temporary_of(file):
-            return FileSeen(
-                standing=Standing.UNCLEAR, why=f"{file.temporary} is none of Flink's names for {file.target}"
-            )
+            return FileSeen(Standing.UNCLEAR, f"{file.temporary} is none of Flink's names for {file.target}")
         visible, hidden = _stat(file.target), _stat(file.temporary)
         if visible is not None and hidden is not None and os.path.samestat(visible, hidden):
             hidden = None
@@ -212,24 +210,22 @@ def _hidden_in(directory: str) -> list[PendingFile]:
 def _seen(file: PendingFile, visible: int | None, hidden: int | None) -> FileSeen:
     """Return the standing of a file by how many bytes it has under each of its names; None: it is not there."""
     if visible is not None and hidden is not None:
-        return FileSeen(standing=Standing.UNCLEAR, why="it is there visible and hidden, and they are not the same")
+        return FileSeen(Standing.UNCLEAR, "it is there visible and hidden, and they are not the same")
     if visible is not None:
         if file.size in (None, visible):
-            return FileSeen(standing=Standing.VISIBLE)
-        return FileSeen(
-            standing=Standing.UNCLEAR, why=f"it is visible with {visible} bytes, and {file.size} were written"
-        )
+            return FileSeen(Standing.VISIBLE)
+        return FileSeen(Standing.UNCLEAR, f"it is visible with {visible} bytes, and {file.size} were written")
     if not file.is_understood:
-        return FileSeen(standing=Standing.UNCLEAR, why="it is not visible, and what makes it so is not known here")
+        return FileSeen(Standing.UNCLEAR, "it is not visible, and what makes it so is not known here")
     if hidden is None:
-        return FileSeen(standing=Standing.MISSING)
+        return FileSeen(Standing.MISSING)
     if file.size is None:
-        return FileSeen(standing=Standing.HIDDEN)
+        return FileSeen(Standing.HIDDEN)
     # A task that went on before it failed leaves more bytes: they are cut off.
     is_whole = hidden == file.size if file.upload else hidden >= file.size
     if is_whole:
-        return FileSeen(standing=Standing.HIDDEN)
-    return FileSeen(standing=Standing.UNCLEAR, why=f"it is hidden with {hidden} bytes, and {file.size} were written")
+        return FileSeen(Standing.HIDDEN)
+    return FileSeen(Standing.UNCLEAR, f"it is hidden with {hidden} bytes, and {file.size} were written")
 
 
 def _is_temporary_of(file: PendingFile) -> bool:

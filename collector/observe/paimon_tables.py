@@ -63,7 +63,7 @@ class PaimonTables:
             snapshots = self._history(table.filesystem, table.branch)
             is_added = any(_adds(table, each, commit) for each in numbered(snapshots, commit))
             seen = seen_in(snapshots, commit, is_added=is_added)
-            return FileSeen(standing=Standing.MISSING) if seen == LACKED and _is_gone(table, commit) else seen
+            return FileSeen(Standing.MISSING) if seen == LACKED and _is_gone(table, commit) else seen
         except OSError as error:
             raise ResourceManagerError(f"the table of {file.target} cannot be asked: {error}") from None
         except MalformedRecord as error:

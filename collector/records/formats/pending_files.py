@@ -178,7 +178,7 @@ class Standing(Enum):
     UNCLEAR = "unclear"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FileSeen:
     """How a store had a file at the last look; ``why``: what was found, where it is UNCLEAR."""
 
@@ -186,7 +186,7 @@ class FileSeen:
     why: str = ""
 
 
-LACKED = FileSeen(standing=Standing.HIDDEN)
+LACKED = FileSeen(Standing.HIDDEN)
 """Its place has not got it, and nothing else is known of it."""
 
 
