@@ -27,7 +27,7 @@ def a9_observer_down(situation: Situation) -> Iterator[Finding]:
             group=SOURCES_GROUP,
             severity=_severity(observer),
             summary=f"the collector does not see {observer.name!r}: {_follows(observer)}",
-            evidence=(Evidence(fact=_why(observer), source=OBSERVERS, at_ms=observer.since_ms),),
+            evidence=(Evidence(_why(observer), OBSERVERS, observer.since_ms),),
             subject_labels={"observer": observer.name},
             object_path=page_paths.COLLECTOR,
         )

@@ -89,10 +89,8 @@ def a4_blocked_consumers(situation: Situation) -> Iterator[Finding]:
             severity=Severity.WARNING,
             summary=f"{readers} of {blocked.partition} blocked for {seconds(waited_ms)}{behind}",
             evidence=(
-                Evidence(
-                    fact=f"its last stable offset stands still{behind}", source=PARTITIONS, at_ms=blocked.since_ms
-                ),
-                Evidence(fact=f"{hidden} from: {', '.join(sorted(blocked.groups))}", source=PARTITIONS),
+                Evidence(f"its last stable offset stands still{behind}", PARTITIONS, blocked.since_ms),
+                Evidence(f"{hidden} from: {', '.join(sorted(blocked.groups))}", PARTITIONS),
             ),
             subject_labels={"partition": blocked.partition}
             | ({"transaction": blocked.transaction} if blocked.transaction else {})
