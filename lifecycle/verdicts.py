@@ -60,7 +60,7 @@ def least_sure(of: Iterable[Certainty]) -> Certainty:
     return max(of, key=list(Certainty).index)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """One fact that a verdict rests on: what was seen, where, and when (epoch ms, None when the source has no times)."""
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from indoubt.collector.assess.assessment import Assessment, Surroundings, assess
 from indoubt.collector.config.alerts import AlertSettings
+from indoubt.collector.runtime.background import Background
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.views.current_state import CurrentState
 
@@ -27,12 +28,13 @@ STOP_LOOK_S = 0.25
 log = logging.getLogger(__name__)
 
 
-class Assessor:
+class Assessor(Background):
     """Thread-safe. Its thread announces what changes by time alone; ``follow`` is for those that act on each assessment."""
 
     def __init__(
         self, current: CurrentState, limits: AlertSettings, around: Surroundings, *, every_s: float = EVERY_S
     ) -> None:
+        super().__init__("assessor")
         self._current, self._limits, self._around, self._every_s = current, limits, around, every_s
         self._kept: Assessment | None = None
         self._kept_s = self._rest_s = self._took_s = 0.0
@@ -40,17 +42,6 @@ class Assessor:
         self._tick: Assessment | None = None
         """The last one that was made for those who follow."""
         self._ticked = threading.Condition()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="assessor", daemon=True)
-
-    def start(self) -> None:
-        """Start assessing, in a thread of its own."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop; returns when the thread has ended."""
-        self._stopping.set()
-        self._thread.join()
 
     def now(self) -> Assessment:
         """Return what is open now: as of at most a second ago, and with every change that was folded before the call.
@@ -90,7 +81,7 @@ class Assessor:
 
     def _run(self) -> None:
         before: object = None
-        while not self._stopping.wait(max(self._every_s, self._rest_s)):
+        while not self.stopping.wait(max(self._every_s, self._rest_s)):
             try:
                 with self._assessing:
                     found = self._assess(now_ms())

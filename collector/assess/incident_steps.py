@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from indoubt.collector.assess.remedies import remedy_of_driver
 from indoubt.collector.assess.situation import Situation
@@ -25,6 +26,9 @@ ORDER_KNOWN_MS = 10_000
 """So long after a transaction was seen to end, the order that ended it becomes known."""
 OWNER_KNOWS = "Only its owner knows what the abort lost."
 _ABORTED = frozenset({TransactionState.ABORTED, TransactionState.ABORTING})
+_step = partial(
+    Step, state=StepState.TO_DO, note="", who="", remedy=Remedy.OPEN, target="", since_ms=None, usually_ms=None, lost=""
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,10 +104,10 @@ def _order_step(part: Attention, situation: Situation) -> Step:
     what = f"{ORDERS[part.remedy].value.capitalize()} {_named(part)}"
     run = next((run for run in situation.runs if not run.keys.isdisjoint(part.keys)), None)
     if run is None or run.done >= run.transactions:
-        return _step(part.key, what, remedy=part.remedy, target=part.keys[0])
+        return _step(part=part.key, what=what, remedy=part.remedy, target=part.keys[0])
     return _step(
-        part.key,
-        what,
+        part=part.key,
+        what=what,
         remedy=part.remedy,
         target=part.keys[0],
         state=StepState.UNDER_WAY,
@@ -124,8 +128,8 @@ def _driver_step(
         note = f"run {restart.run} is starting" if restart.run is not None else "its supervisor restarts it"
         return [
             _step(
-                key,
-                "Restart the driver",
+                part=key,
+                what="Restart the driver",
                 remedy=Remedy.RESTART,
                 target=PIPELINE_KEY + name,
                 state=StepState.UNDER_WAY,
@@ -146,14 +150,14 @@ def _driver_step(
         counts = f"; after {duration(driver.allowed_ms)} it counts as frozen" if driver.allowed_ms else ""
         note = f"silent for {steady_duration(max(0, situation.now_ms - driver.since_ms))}{counts}"
     what = "Restart the driver" if remedy is Remedy.RESTART else f"Start {name}"
-    return [_step(key, what, remedy=remedy, target=PIPELINE_KEY + name, note=note)]
+    return [_step(part=key, what=what, remedy=remedy, target=PIPELINE_KEY + name, note=note)]
 
 
 def _written_again(part: Attention, driver: DriverState | None) -> Step:
     is_restarting = driver is not None and driver.restart is not None
     return _step(
-        part.key,
-        f"Batch {part.batch} is written again",
+        part=part.key,
+        what=f"Batch {part.batch} is written again",
         state=StepState.UNDER_WAY if is_restarting else StepState.TO_DO,
         note="the new run does it" if is_restarting else "the restart does it",
     )
@@ -177,8 +181,8 @@ def _done(part: Attention, situation: Situation) -> Step:
     else:
         what, lost = f"{counted(len(part.keys), 'transaction')} ended", "How it ended was not seen."
     return _step(
-        part.key,
-        what,
+        part=part.key,
+        what=what,
         remedy=remedy,
         target=part.keys[0],
         state=StepState.DONE,
@@ -191,30 +195,3 @@ def _done(part: Attention, situation: Situation) -> Step:
 
 def _named(part: Attention) -> str:
     return f"batch {part.batch}" if part.batch is not None else counted(len(part.keys), "transaction")
-
-
-def _step(
-    part: str,
-    what: str,
-    *,
-    remedy: Remedy = Remedy.OPEN,
-    target: str = "",
-    state: StepState = StepState.TO_DO,
-    note: str = "",
-    who: str = "",
-    since_ms: int | None = None,
-    usually_ms: int | None = None,
-    lost: str = "",
-) -> Step:
-    return Step(
-        part=part,
-        what=what,
-        state=state,
-        note=note,
-        who=who,
-        remedy=remedy,
-        target=target,
-        since_ms=since_ms,
-        usually_ms=usually_ms,
-        lost=lost,
-    )

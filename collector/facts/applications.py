@@ -13,7 +13,7 @@ from indoubt.collector.facts.attempts import OurId
 from indoubt.collector.records.application_ids import FlinkId, application_by_id
 from indoubt.collector.records.flink_facts import FlinkState
 from indoubt.collector.records.formats.flink_records import ListedFile
-from indoubt.collector.records.formats.pending_files import ICEBERG_TARGET, PAIMON_TARGET
+from indoubt.collector.records.formats.pending_files import COMMITS
 from indoubt.collector.records.xids import owner_of
 from indoubt.lifecycle.application import Application, ApplicationKind
 from indoubt.lifecycle.resource_manager_kinds import FLINK_SINKS
@@ -56,7 +56,7 @@ def _of_file(target: str, flink: FlinkState) -> Application:
     """Return the job whose checkpoint lists a file, or a commit to a table, else where its sink writes to."""
     listing = next(iter(flink.lists.listings(ListedFile(target))), None)
     if listing is None:
-        is_commit = target.startswith((ICEBERG_TARGET, PAIMON_TARGET))
+        is_commit = target.startswith(COMMITS)
         place = target.partition("@")[0] if is_commit else f"FileSink {target.rpartition('/')[0]}"
         return Application(kind=ApplicationKind.OTHER, name=place)
     name = flink.pipeline_of(listing.job) or f"{listing.cluster}/{listing.job}"

@@ -12,7 +12,7 @@ import importlib
 import os
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pyarrow import fs
@@ -20,7 +20,14 @@ from pyarrow import fs
 from indoubt.collector.observe.flink_metadata_files import filesystem_of
 from indoubt.collector.observe.iceberg_tables import IcebergTables
 from indoubt.collector.observe.paimon_tables import PaimonTables
-from indoubt.collector.records.formats.pending_files import FileSeen, PendingFile, Standing
+from indoubt.collector.records.formats.pending_files import (
+    FileSeen,
+    IcebergCommit,
+    PaimonCommit,
+    PendingFile,
+    Standing,
+    TableCommit,
+)
 from indoubt.lifecycle.errors import ResourceManagerError, SettingsError, Unreachable
 
 T = TypeVar("T")
@@ -38,22 +45,21 @@ class FileStore:
     def __init__(self, paimon_warehouses: Sequence[str] = ()) -> None:
         self._filesystems: dict[str, fs.FileSystem] = {}
         self._s3: Any = None
-        self._tables, self._paimon_tables = IcebergTables(), PaimonTables(paimon_warehouses)
+        self._tables: Mapping[type[TableCommit], IcebergTables | PaimonTables] = {
+            IcebergCommit: IcebergTables(),
+            PaimonCommit: PaimonTables(paimon_warehouses),
+        }
 
     def look(self, file: PendingFile) -> FileSeen:
         """Return how the store has a file. Raises ResourceManagerError where it cannot be asked."""
         if file.commit is not None:
-            return self._tables.look(file)
-        if file.paimon is not None:
-            return self._paimon_tables.look(file)
+            return self._tables[type(file.commit)].look(file)
         if file.upload:
             return _seen(file, *self._ask(lambda: (self._object_size(file), self._upload_size(file))))
         if not file.target.startswith("/"):
             return _seen(file, self._size(file.target), self._size(file.temporary))
         if file.temporary and not _is_temporary_of(file):
-            return FileSeen(
-                standing=Standing.UNCLEAR, why=f"{file.temporary} is none of Flink's names for {file.target}"
-            )
+            return FileSeen(Standing.UNCLEAR, f"{file.temporary} is none of Flink's names for {file.target}")
         visible, hidden = _stat(file.target), _stat(file.temporary)
         if visible is not None and hidden is not None and os.path.samestat(visible, hidden):
             hidden = None
@@ -62,11 +68,7 @@ class FileStore:
     def make_visible(self, file: PendingFile) -> None:
         """Make a file visible that is hidden now. Raises ResourceManagerError: nothing was done, or what went wrong."""
         if file.commit is not None:
-            return self._tables.add(file)
-        if file.paimon is not None:
-            raise ResourceManagerError(
-                "no order adds to a Paimon table: a job that is restored from the checkpoint does"
-            )
+            return self._tables[type(file.commit)].add(file)
         if file.size is None:
             raise ResourceManagerError(f"no checkpoint says how many bytes {file.target} has: it is not made visible")
         self._require_hidden(file)
@@ -108,7 +110,7 @@ class FileStore:
 
     def remove(self, file: PendingFile) -> None:
         """Remove a file that is hidden now, so that nobody makes it visible. Raises ResourceManagerError, as ``make_visible``."""
-        if file.commit is not None or file.paimon is not None:
+        if file.commit is not None:
             raise ResourceManagerError("a commit to a table is not taken back: a restored job would miss its files")
         self._require_hidden(file)
         if file.upload:
@@ -208,24 +210,22 @@ def _hidden_in(directory: str) -> list[PendingFile]:
 def _seen(file: PendingFile, visible: int | None, hidden: int | None) -> FileSeen:
     """Return the standing of a file by how many bytes it has under each of its names; None: it is not there."""
     if visible is not None and hidden is not None:
-        return FileSeen(standing=Standing.UNCLEAR, why="it is there visible and hidden, and they are not the same")
+        return FileSeen(Standing.UNCLEAR, "it is there visible and hidden, and they are not the same")
     if visible is not None:
         if file.size in (None, visible):
-            return FileSeen(standing=Standing.VISIBLE)
-        return FileSeen(
-            standing=Standing.UNCLEAR, why=f"it is visible with {visible} bytes, and {file.size} were written"
-        )
+            return FileSeen(Standing.VISIBLE)
+        return FileSeen(Standing.UNCLEAR, f"it is visible with {visible} bytes, and {file.size} were written")
     if not file.is_understood:
-        return FileSeen(standing=Standing.UNCLEAR, why="it is not visible, and what makes it so is not known here")
+        return FileSeen(Standing.UNCLEAR, "it is not visible, and what makes it so is not known here")
     if hidden is None:
-        return FileSeen(standing=Standing.MISSING)
+        return FileSeen(Standing.MISSING)
     if file.size is None:
-        return FileSeen(standing=Standing.HIDDEN)
+        return FileSeen(Standing.HIDDEN)
     # A task that went on before it failed leaves more bytes: they are cut off.
     is_whole = hidden == file.size if file.upload else hidden >= file.size
     if is_whole:
-        return FileSeen(standing=Standing.HIDDEN)
-    return FileSeen(standing=Standing.UNCLEAR, why=f"it is hidden with {hidden} bytes, and {file.size} were written")
+        return FileSeen(Standing.HIDDEN)
+    return FileSeen(Standing.UNCLEAR, f"it is hidden with {hidden} bytes, and {file.size} were written")
 
 
 def _is_temporary_of(file: PendingFile) -> bool:

@@ -20,7 +20,6 @@ from indoubt.collector.records.formats.pending_files import (
     UnnamedFile,
     instance_of,
     named_commit,
-    named_paimon_commit,
     resource_manager_of,
 )
 from indoubt.collector.records.observations import BranchGone, BranchListed, BranchProof
@@ -191,4 +190,4 @@ class FlinkFiles(CountingObserver):
 
 def _by_name(target: str) -> PendingFile:
     """Return what the target alone tells of one whose list was deleted before the collector's start."""
-    return PendingFile(target=target, size=None, commit=named_commit(target), paimon=named_paimon_commit(target))
+    return PendingFile(target=target, size=None, commit=named_commit(target))

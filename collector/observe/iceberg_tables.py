@@ -86,35 +86,27 @@ class IcebergTables:
         match placed.place:
             case Place.ADDED if len(placed.snapshots) > 1:
                 why = f"snapshots {ids} add it: its rows may be there {len(placed.snapshots)} times"
-                return FileSeen(standing=Standing.VISIBLE, why=why)
+                return FileSeen(Standing.VISIBLE, why)
             case Place.ADDED:
                 # Flink removes the manifests of what it has added.
                 left = _files(table, there) if there else frozenset()
                 lacking = left - _added_by(table, placed.snapshots[0])
                 if not lacking:
-                    return FileSeen(standing=Standing.VISIBLE)
+                    return FileSeen(Standing.VISIBLE)
                 why = f"snapshot {ids} names this checkpoint, without {counted(len(lacking), 'file')} of its"
-                return FileSeen(standing=Standing.HIDDEN, why=why)
+                return FileSeen(Standing.HIDDEN, why)
             case Place.PASSED:
                 return self._passed(file, table, placed.snapshots[0], is_whole)
             case Place.ROLLED_BACK:
-                return FileSeen(
-                    standing=Standing.MISSING, why=f"snapshot {ids} added it, and the table was rolled back behind it"
-                )
+                return FileSeen(Standing.MISSING, f"snapshot {ids} added it, and the table was rolled back behind it")
             case Place.ABSENT if is_whole:
                 return LACKED
             case Place.ABSENT if not commit.manifests:
-                return FileSeen(
-                    standing=Standing.UNCLEAR, why="no checkpoint that is left lists it: its files are not known"
-                )
+                return FileSeen(Standing.UNCLEAR, "no checkpoint that is left lists it: its files are not known")
             case Place.ABSENT:
-                return FileSeen(
-                    standing=Standing.MISSING, why="no snapshot adds it, and the manifests that Flink wrote are gone"
-                )
+                return FileSeen(Standing.MISSING, "no snapshot adds it, and the manifests that Flink wrote are gone")
             case Place.EXPIRED:
-                return FileSeen(
-                    standing=Standing.UNCLEAR, why="no snapshot that is kept adds it, and older ones are not kept"
-                )
+                return FileSeen(Standing.UNCLEAR, "no snapshot that is kept adds it, and older ones are not kept")
 
     def _passed(self, file: PendingFile, table: Any, later: Snapshot, is_whole: bool) -> FileSeen:
         """Return the standing where a later number of the same sink is in the table: by the files which that snapshot adds."""
@@ -122,20 +114,20 @@ class IcebergTables:
         if files:
             lacking = files - _added_by(table, later)
             if not lacking:
-                return FileSeen(standing=Standing.VISIBLE)
+                return FileSeen(Standing.VISIBLE)
             if lacking == files and is_whole:
                 return FileSeen(
-                    standing=Standing.HIDDEN,
-                    why=f"snapshot {later.id} names checkpoint {later.checkpoint} of the same job and sink, without its files",
+                    Standing.HIDDEN,
+                    f"snapshot {later.id} names checkpoint {later.checkpoint} of the same job and sink, without its files",
                 )
         return FileSeen(
-            standing=Standing.UNCLEAR,
-            why=f"snapshot {later.id} names a later checkpoint, {later.checkpoint}: whether it adds this one is not known",
+            Standing.UNCLEAR,
+            f"snapshot {later.id} names a later checkpoint, {later.checkpoint}: whether it adds this one is not known",
         )
 
 
 def _commit_of(file: PendingFile) -> IcebergCommit:
-    assert file.commit is not None, "it is a commit to an Iceberg table"
+    assert isinstance(file.commit, IcebergCommit)
     return file.commit
 
 

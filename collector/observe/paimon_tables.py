@@ -56,17 +56,22 @@ class PaimonTables:
 
     def look(self, file: PendingFile) -> FileSeen:
         """Return how its table has a commit. Raises ResourceManagerError where that cannot be asked."""
-        assert file.paimon is not None, "it is a commit to a Paimon table"
+        commit = file.commit
+        assert isinstance(commit, PaimonCommit)
         try:
-            table = self._table(file.paimon)
+            table = self._table(commit)
             snapshots = self._history(table.filesystem, table.branch)
-            is_added = any(_adds(table, each, file.paimon) for each in numbered(snapshots, file.paimon))
-            seen = seen_in(snapshots, file.paimon, is_added=is_added)
-            return FileSeen(standing=Standing.MISSING) if seen == LACKED and _is_gone(table, file.paimon) else seen
+            is_added = any(_adds(table, each, commit) for each in numbered(snapshots, commit))
+            seen = seen_in(snapshots, commit, is_added=is_added)
+            return FileSeen(Standing.MISSING) if seen == LACKED and _is_gone(table, commit) else seen
         except OSError as error:
             raise ResourceManagerError(f"the table of {file.target} cannot be asked: {error}") from None
         except MalformedRecord as error:
             raise ResourceManagerError(str(error)) from None
+
+    def add(self, file: PendingFile) -> None:
+        """Raises ResourceManagerError: nothing is done."""
+        raise ResourceManagerError("no order adds to a Paimon table: a job that is restored from the checkpoint does")
 
     def _table(self, commit: PaimonCommit) -> _Table:
         found = self._found.get(commit.user)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +13,7 @@ from indoubt.collector.history.store import Store
 from indoubt.collector.observe.pace import Pace
 from indoubt.collector.records.observations import Observation, Observed, Position
 from indoubt.collector.records.observer_kind import ObserverKind
+from indoubt.collector.runtime.background import Background
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.backoff import Backoff
@@ -59,18 +59,17 @@ class ObserverStatus:
         return _name(self.kind, self.instance)
 
 
-class Observer(ABC):
+class Observer(Background):
     """Subclasses poll in ``observe`` until they are stopped, and raise when they cannot."""
 
     kind: ObserverKind
 
     def __init__(self, current: CurrentState, instance: str = "") -> None:
+        self.name = _name(self.kind, instance)
+        super().__init__(self.name, STOP_LIMIT_S)
         self.current = current
         self.instance = instance
-        self.name = _name(self.kind, instance)
-        self.stopping = threading.Event()
         self._retry = Backoff(first_s=RETRY_FIRST_S, max_s=RETRY_MAX_S)
-        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
         self._state = ObserverState.STARTING
         # By the monotonic clock: how long ago does not change with the machine's time.
         self._since_s = time.monotonic()
@@ -87,7 +86,7 @@ class Observer(ABC):
     def observe(self) -> None:
         """Poll until ``stopping`` is set. Raises whatever keeps it from polling."""
 
-    def failed(self, error: Exception) -> None:  # noqa: B027 (most have nothing to withdraw)
+    def failed(self, error: Exception) -> None:
         """Called when a poll fails; for what a subclass must withdraw until it succeeds again."""
 
     @property
@@ -126,16 +125,6 @@ class Observer(ABC):
             source_is_missing=self._is_missing,
             rest_ms=round(self.rest_s * 1000),
         )
-
-    def start(self) -> None:
-        """Start polling, in a thread of its own."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop polling; returns when the thread has ended or after 10 s."""
-        self.stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_LIMIT_S)
 
     @property
     def has_ended(self) -> bool:

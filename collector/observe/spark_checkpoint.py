@@ -15,14 +15,14 @@ from pyarrow import fs
 
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.checkpoint_directory import CheckpointFolder, NumberedFile
+from indoubt.collector.observe.flink_metadata_files import filesystem_of
 from indoubt.collector.observe.source import Observer
 from indoubt.collector.records.observations import CheckpointFile, CheckpointFileKind, Observed, Position, Quarantined
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.views.current_state import CurrentState
-from indoubt.lifecycle.errors import MalformedRecord, ResourceManagerError, SettingsError
+from indoubt.lifecycle.errors import MalformedRecord, ResourceManagerError
 from indoubt.resource_managers import spark_log_file
-from indoubt.resource_managers.checkpoint_location import CheckpointLocation
 
 SHOWN_CHARACTERS = 200
 MAX_READ = 100
@@ -204,14 +204,6 @@ class SparkCheckpoint(Observer):
             raise ResourceManagerError(f"checkpoint directory {self._location} cannot be read: {error}") from None
         if there is not fs.FileType.Directory:
             raise ResourceManagerError(f"checkpoint directory {self._location} does not exist")
-
-
-def filesystem_of(location: str) -> tuple[fs.FileSystem, str]:
-    """Return the filesystem of a path or URI and the path on it. Raises ResourceManagerError."""
-    try:
-        return CheckpointLocation.read(location).filesystem()
-    except SettingsError as error:
-        raise ResourceManagerError(str(error)) from None
 
 
 def missing_offsets(planned: Sequence[int], committed: Sequence[int]) -> list[int]:

@@ -6,7 +6,6 @@ One small write each ten seconds.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
@@ -15,6 +14,7 @@ from indoubt.collector.facts.state import State
 from indoubt.collector.history import sql
 from indoubt.collector.history.store import Statement, Store, StoreFailed
 from indoubt.collector.observe.source import ObserverState, ObserverStatus
+from indoubt.collector.runtime.background import Background
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.collector.verdicts.partition_state import PartitionFindings
 from indoubt.collector.verdicts.reader_waits import GroupLag, ReaderWait, group_lags, reader_waits
@@ -34,7 +34,7 @@ WRITES_LOOKED_AT, MOST_WRITTEN = 2_000, 20_000
 log = logging.getLogger(__name__)
 
 
-class TimeSamples:
+class TimeSamples(Background):
     """A thread of its own. Nothing is lost when history cannot be written for a while: what was seen is kept and written later."""
 
     def __init__(
@@ -44,6 +44,7 @@ class TimeSamples:
         partitions: Callable[[], PartitionFindings],
         observers: Callable[[], Sequence[ObserverStatus]],
     ) -> None:
+        super().__init__("time samples")
         self._current, self._store = current, store
         self._partitions, self._observers = partitions, observers
         self._seen_ms = 0
@@ -54,17 +55,6 @@ class TimeSamples:
         self._writers: dict[str, set[str]] = {}
         """Partition -> the applications whose transactions wrote to it."""
         self._watched: dict[str, tuple[int, int]] = {}
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="time samples", daemon=True)
-
-    def start(self) -> None:
-        """Start sampling."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Write what was seen and end; returns when the thread has ended."""
-        self._stopping.set()
-        self._thread.join()
 
     def look(self, at_ms: int) -> None:
         """Note how readers and sources stand now; ``at_ms`` by the collector's clock."""
@@ -106,8 +96,8 @@ class TimeSamples:
         }
         for statement, samples in rows.items():
             if samples:
-                begins_ms, *others = (list(column) for column in zip(*samples, strict=True))
-                statements.append((statement, [begins_ms, SPAN_MS, *others]))
+                first, *others = (list(column) for column in zip(*samples, strict=True))
+                statements.append((statement, [first, SPAN_MS, *others]))
         self._store.transact(statements)
         self._waits.clear()
         self._lags.clear()
@@ -160,13 +150,13 @@ class TimeSamples:
 
     def _run(self) -> None:
         written_ms = 0
-        while not self._stopping.is_set():
+        while not self.stopping.is_set():
             at_ms = now_ms()
             self.look(at_ms)
             if not 0 <= at_ms - written_ms < SPAN_MS:
                 written_ms = at_ms
                 self._try_to_write()
-            self._stopping.wait(LOOK_EVERY_S)
+            self.stopping.wait(LOOK_EVERY_S)
         self.look(now_ms())
         self._try_to_write()
 

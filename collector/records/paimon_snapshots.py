@@ -52,16 +52,16 @@ def seen_in(snapshots: Sequence[Snapshot], commit: PaimonCommit, *, is_added: bo
     ``snapshots``: all that are kept; ``is_added``: one of those that bear its user and number (numbered) adds its files.
     """
     if is_added:
-        return FileSeen(standing=Standing.VISIBLE)
+        return FileSeen(Standing.VISIBLE)
     by_id = sorted(snapshots)
     own = [each for each in by_id if each.user == commit.user]
     is_whole = not by_id or by_id[0].id == FIRST
     if not is_whole and all(each.identifier >= commit.identifier for each in own):
-        return FileSeen(standing=Standing.UNCLEAR, why="no snapshot that is kept adds it, and older ones are not kept")
+        return FileSeen(Standing.UNCLEAR, "no snapshot that is kept adds it, and older ones are not kept")
     if not own or own[-1].identifier < commit.identifier:
-        return FileSeen(standing=Standing.HIDDEN)
+        return FileSeen(Standing.HIDDEN)
     why = (
         f"snapshot {own[-1].id}, the newest of its commit user, bears number {own[-1].identifier}, and none that is kept adds the "
         f"{counted(commit.files, 'file')} with {counted(commit.rows, 'row')} of number {commit.identifier}"
     )
-    return FileSeen(standing=Standing.HIDDEN, why=why)
+    return FileSeen(Standing.HIDDEN, why)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
+from indoubt.collector.runtime.background import Background
 from indoubt.collector.runtime.clock import now_ms
 
 T = TypeVar("T")
@@ -75,14 +76,13 @@ class TtlCache(Generic[T, *Key]):
                     log.debug("an answer could not be kept ready: %s", error)
 
 
-class Refresher:
+class Refresher(Background):
     """Makes answers in advance, in a thread of its own: who asks again and again does not wait for the next one."""
 
     def __init__(self, clock_ms: Callable[[], int] = now_ms) -> None:
+        super().__init__("refresher")
         self._clock_ms = clock_ms
         self._kept: list[TtlCache[Any, *tuple[Any, ...]]] = []
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="refresher", daemon=True)
 
     def add(self, kept: TtlCache[T, *Key]) -> TtlCache[T, *Key]:
         """Keep its answers ready from now on; return it."""
@@ -90,20 +90,11 @@ class Refresher:
         self._kept.append(kept)
         return kept
 
-    def start(self) -> None:
-        """Start, in a thread of its own."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop; returns when the thread has ended."""
-        self._stopping.set()
-        self._thread.join()
-
     def refresh(self) -> None:
         """Make the answers that are due."""
         for kept in list(self._kept):
             kept.refresh(self._clock_ms())
 
     def _run(self) -> None:
-        while not self._stopping.wait(LOOK_S):
+        while not self.stopping.wait(LOOK_S):
             self.refresh()

@@ -56,7 +56,7 @@ class AbortClues:
     order: OperatorOrder | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Inference:
     """A cause, how sure it is, and one sentence that says from what."""
 
@@ -75,24 +75,24 @@ def explain(clues: AbortClues) -> Inference:
     """Return the cause of an abort, how sure it is, and why."""
     view, broker = clues.view, clues.view.broker
     if clues.order is not None and clues.order.action == "abort":
-        return _found(
+        return Inference(
             AbortCause.OPERATOR, Certainty.CERTAIN, f"{clues.order.who} ordered it (audit {clues.order.audit})"
         )
     first = view.first_decision
     if first is not None and first[1].ruling is Ruling.ABORT and first[1].who.startswith(OPERATOR):
-        return _found(AbortCause.OPERATOR, Certainty.LIKELY, f"{first[1].who} decided to abort its batch")
+        return Inference(AbortCause.OPERATOR, Certainty.LIKELY, f"{first[1].who} decided to abort its batch")
     reported = view.reported is not None and EventType.TRANSACTION_ABORTED in view.reported.event_times
     if broker is None or broker.ended_ms is None:
         if reported:
-            return _found(
+            return Inference(
                 AbortCause.CLIENT,
                 Certainty.GUESS,
                 "its driver reported the rollback; the broker's record of the end was not seen",
             )
-        return _found(AbortCause.UNKNOWN, Certainty.GUESS, "the broker's record of its end was not seen")
+        return Inference(AbortCause.UNKNOWN, Certainty.GUESS, "the broker's record of its end was not seen")
     match ended_by(broker):
         case EndedBy.CLIENT:
-            return _found(
+            return Inference(
                 AbortCause.CLIENT,
                 Certainty.CERTAIN,
                 "its epoch did not change: only its own producer can end it that way",
@@ -127,33 +127,33 @@ def _by_coordinator(clues: AbortClues, broker: BrokerTransaction, reported: bool
     taken, over_ms = _taken_over(clues.inits, broker), _over_timeout_ms(broker)
     if over_ms is not None and over_ms >= 0:
         if taken:
-            return _found(
+            return Inference(
                 AbortCause.TIMEOUT, Certainty.LIKELY, f"{_late(over_ms)}, and another producer took its id just after"
             )
         if reported:
-            return _found(AbortCause.TIMEOUT, Certainty.LIKELY, f"{_late(over_ms)}; its driver rolled back too")
+            return Inference(AbortCause.TIMEOUT, Certainty.LIKELY, f"{_late(over_ms)}; its driver rolled back too")
         certainty = Certainty.CERTAIN if over_ms <= TIMER_MS else Certainty.LIKELY
-        return _found(AbortCause.TIMEOUT, certainty, f"the coordinator ended it {_late(over_ms)}")
+        return Inference(AbortCause.TIMEOUT, certainty, f"the coordinator ended it {_late(over_ms)}")
     if reported:
-        return _found(AbortCause.CLIENT, Certainty.LIKELY, "its driver reported that it rolled it back")
+        return Inference(AbortCause.CLIENT, Certainty.LIKELY, "its driver reported that it rolled it back")
     if taken:
-        return _found(AbortCause.FENCED, Certainty.CERTAIN, "another producer took its id while it was open")
+        return Inference(AbortCause.FENCED, Certainty.CERTAIN, "another producer took its id while it was open")
     if clues.view.managed:
         # Our own drivers roll back by EndTxn from another process, which moves the epoch too.
-        return _found(
+        return Inference(
             AbortCause.CLIENT,
             Certainty.LIKELY,
             "before its timeout, and no producer took its id: its driver rolled it back",
         )
     if over_ms is not None and over_ms >= -CLOCK_SKEW_MS:
-        return _found(AbortCause.TIMEOUT, Certainty.GUESS, "the coordinator ended it within a second of its timeout")
+        return Inference(AbortCause.TIMEOUT, Certainty.GUESS, "the coordinator ended it within a second of its timeout")
     if over_ms is None:
-        return _found(
+        return Inference(
             AbortCause.FENCED, Certainty.GUESS, "the coordinator ended it; it has no timeout, or none is known"
         )
     # An end sent with the handle by request version 5 looks the same where the broker has transaction version 2.
     certainty = Certainty.CERTAIN if (broker.end_version or 0) < 2 else Certainty.LIKELY
-    return _found(
+    return Inference(
         AbortCause.FENCED,
         certainty,
         "the coordinator ended it before its timeout, as it does when another producer takes the id",
@@ -165,16 +165,16 @@ def _by_either(clues: AbortClues, broker: BrokerTransaction, reported: bool) -> 
     over_ms = _over_timeout_ms(broker)
     if over_ms is not None and over_ms >= 0:
         certainty = Certainty.LIKELY if over_ms <= TIMER_MS else Certainty.GUESS
-        return _found(AbortCause.TIMEOUT, certainty, f"it ended {_late(over_ms)}")
+        return Inference(AbortCause.TIMEOUT, certainty, f"it ended {_late(over_ms)}")
     if reported:
-        return _found(AbortCause.CLIENT, Certainty.LIKELY, "its driver reported that it rolled it back")
+        return Inference(AbortCause.CLIENT, Certainty.LIKELY, "its driver reported that it rolled it back")
     if _taken_over(clues.inits, broker):
-        return _found(
+        return Inference(
             AbortCause.FENCED,
             Certainty.LIKELY,
             "a producer took its id just after; its own client may have aborted first",
         )
-    return _found(AbortCause.CLIENT, Certainty.LIKELY, "before its timeout, and no producer took its id")
+    return Inference(AbortCause.CLIENT, Certainty.LIKELY, "before its timeout, and no producer took its id")
 
 
 def _unseen(clues: AbortClues, broker: BrokerTransaction, reported: bool) -> Inference:
@@ -182,14 +182,14 @@ def _unseen(clues: AbortClues, broker: BrokerTransaction, reported: bool) -> Inf
     over_ms = _over_timeout_ms(broker)
     if over_ms is not None and over_ms >= 0:
         certainty = Certainty.LIKELY if over_ms <= TIMER_MS and not reported else Certainty.GUESS
-        return _found(AbortCause.TIMEOUT, certainty, f"it ended {_late(over_ms)}; its beginning was not seen")
+        return Inference(AbortCause.TIMEOUT, certainty, f"it ended {_late(over_ms)}; its beginning was not seen")
     if reported:
-        return _found(AbortCause.CLIENT, Certainty.LIKELY, "its driver reported that it rolled it back")
+        return Inference(AbortCause.CLIENT, Certainty.LIKELY, "its driver reported that it rolled it back")
     if _taken_over(clues.inits, broker):
-        return _found(
+        return Inference(
             AbortCause.FENCED, Certainty.LIKELY, "a producer took its id just after; its beginning was not seen"
         )
-    return _found(
+    return Inference(
         AbortCause.CLIENT,
         Certainty.GUESS,
         "before its timeout, and no producer took its id; its beginning was not seen",
@@ -222,7 +222,3 @@ def _took_over(init: Init, broker: BrokerTransaction) -> bool:
 
 def _late(over_ms: int) -> str:
     return f"{duration(over_ms)} after its timeout"
-
-
-def _found(cause: AbortCause, certainty: Certainty, why: str) -> Inference:
-    return Inference(cause=cause, certainty=certainty, why=why)

@@ -40,7 +40,7 @@ def rule_21_restore_not_known(case: FlinkCase) -> Judgement | None:
     known = case.known() if case.listings else None
     if known is None or known.answer is not Answer.DOUBT:
         return None
-    doubt = Evidence(fact=known.why, source=REST)
+    doubt = Evidence(known.why, REST)
     return Judgement(Verdict.UNKNOWN, 21, (listed_exactly(case), doubt), may_abort=True, loses_data=True)
 
 
@@ -49,7 +49,7 @@ def rule_22_set_back(case: FlinkCase) -> Judgement | None:
     known = case.known() if case.listings else None
     if known is None or known.answer is not Answer.SET_BACK:
         return None
-    set_back = Evidence(fact=known.why, source=REST, at_ms=known.at_ms)
+    set_back = Evidence(known.why, REST, known.at_ms)
     rests_on = (listed_exactly(case), set_back, *beside_the_lists(case))
     return Judgement(
         Verdict.ABORT_IT, 22, rests_on, assumes=known.assumes, may_abort=True, loses_data=bool(known.assumes)
@@ -61,8 +61,8 @@ def rule_39_left_out(case: FlinkCase) -> Judgement | None:
     # A commit to a Paimon table that waits only for its job is added whatever number the table has.
     if not case.listings or not case.left_out or (words_of(case).is_restarted and case.may_run):
         return None
-    left_out = Evidence(fact=case.left_out, source=FILES)
-    follows = Evidence(fact=words_of(case).left_out, source=METADATA)
+    left_out = Evidence(case.left_out, FILES)
+    follows = Evidence(words_of(case).left_out, METADATA)
     return Judgement(Verdict.UNKNOWN, 39, (listed_exactly(case), left_out, follows), loses_data=True)
 
 
@@ -71,11 +71,11 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
     known = case.known() if case.listings and not case.is_list_gone else None
     if known is None or known.answer is not Answer.COUNTS:
         return None
-    counts = Evidence(fact=known.why, source=STORE if known.by_store else REST, at_ms=known.at_ms)
+    counts = Evidence(known.why, STORE if known.by_store else REST, known.at_ms)
     evidence: tuple[Evidence, ...] = (listed_exactly(case), counts, *beside_the_lists(case))
     if case.is_branch and case.may_run:
         fact = f"{in_words(case)}: it {words_of(case).by_job}"
-        evidence = (*evidence, Evidence(fact=fact, source=REST))
+        evidence = (*evidence, Evidence(fact, REST))
     if case.now_ms - known.at_ms < case.commit_overdue_ms or (case.is_branch and case.may_run):
         return Judgement(Verdict.IN_PROGRESS, 23, evidence, assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True)
     assumes = known.assumes
@@ -84,7 +84,7 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
             f"REST does not answer, so whether {case.name} still runs is not known: {words_of(case).if_gone} only if the job is "
             f"gone. One that runs {words_of(case).by_job}"
         )
-        evidence = (*evidence, Evidence(fact=fact, source=REST))
+        evidence = (*evidence, Evidence(fact, REST))
         assumes = (*assumes, Assumption.JOB_IS_GONE)
     if case.may_refuse_flink:
         assumes = (*assumes, Assumption.JOB_GOES_ON_FROM_IT)
@@ -112,7 +112,7 @@ def rule_24_not_over(case: FlinkCase) -> Judgement | None:
     return Judgement(
         Verdict.IN_PROGRESS,
         24,
-        (listed_exactly(case), Evidence(fact=fact, source=REST)),
+        (listed_exactly(case), Evidence(fact, REST)),
         assumes=(Assumption.OWNER_ENDS_IT,),
         loses_data=True,
     )
@@ -133,7 +133,7 @@ def rule_36_list_gone(case: FlinkCase) -> Judgement | None:
     return Judgement(
         Verdict.UNKNOWN,
         36,
-        (listed_exactly(case), Evidence(fact=fact, source=METADATA)),
+        (listed_exactly(case), Evidence(fact, METADATA)),
         may_abort=True,
         loses_data=True,
     )
@@ -154,11 +154,11 @@ def rule_34_failed(case: FlinkCase) -> Judgement | None:
         f"offered until a job is restored from {name}; restored from an earlier one, it writes these rows again. Until then an "
         "abort may lose its rows"
     )
-    failure = Evidence(fact=reported, source=REST, at_ms=at_ms)
+    failure = Evidence(reported, REST, at_ms)
     return Judgement(
         Verdict.UNKNOWN,
         34,
-        (listed_exactly(case), failure, Evidence(fact=fact, source=METADATA)),
+        (listed_exactly(case), failure, Evidence(fact, METADATA)),
         may_abort=True,
         loses_data=True,
     )
@@ -186,7 +186,7 @@ def rule_25_end_not_seen(case: FlinkCase) -> Judgement | None:
     )
     if words_of(case).is_restarted:
         fact = known
-    listed = (listed_exactly(case), Evidence(fact=fact, source=METADATA), *in_the_store(case))
+    listed = (listed_exactly(case), Evidence(fact, METADATA), *in_the_store(case))
     rests_on = (*listed, what_follows(case), *beside_the_lists(case))
     return Judgement(
         Verdict.COMMIT_IT,
@@ -209,8 +209,8 @@ def rule_38_unnamed(case: FlinkCase) -> Judgement | None:
         f"{last.listing.path}/{METADATA} names every file that {last.name} has open or has to make visible, and no checkpoint on "
         "disk names this one, which was begun before: a job that was set back left it, and writes its rows again"
     )
-    unnamed = Evidence(fact=fact, source=METADATA, at_ms=last.taken_ms)
-    seen = Evidence(fact=f"it was seen hidden in {file.directory} first", source=FILES, at_ms=file.opened_ms)
+    unnamed = Evidence(fact, METADATA, last.taken_ms)
+    seen = Evidence(f"it was seen hidden in {file.directory} first", FILES, file.opened_ms)
     return Judgement(
         Verdict.ABORT_IT, 38, (unnamed, seen), assumes=(Assumption.NO_OTHER_NAMES_IT,), may_abort=True, loses_data=True
     )
@@ -232,7 +232,7 @@ def rule_26_lingering(case: FlinkCase) -> Judgement | None:
         "does not list it: its rows are written again"
     )
     assumes = case.assumes_heir if case.restored_by else case.assumes
-    rests_on = (Evidence(fact=fact, source=METADATA, at_ms=restore.at_ms), *beside_the_lists(case))
+    rests_on = (Evidence(fact, METADATA, restore.at_ms), *beside_the_lists(case))
     return Judgement(Verdict.ABORT_IT, 26, rests_on, assumes=assumes, may_abort=True, loses_data=bool(assumes))
 
 
@@ -249,7 +249,7 @@ def rule_27_job_runs(case: FlinkCase) -> Judgement | None:
     return Judgement(
         Verdict.IN_PROGRESS,
         27,
-        (Evidence(fact=fact, source=REST),),
+        (Evidence(fact, REST),),
         assumes=(Assumption.OWNER_ENDS_IT,),
         loses_data=True,
     )
@@ -269,7 +269,7 @@ def rule_30_list_out_of_reach(case: FlinkCase) -> Judgement | None:
     return Judgement(
         Verdict.COMMIT_IT,
         30,
-        (*unread_list(unread), Evidence(fact=fact, source=REST)),
+        (*unread_list(unread), Evidence(fact, REST)),
         assumes=(Assumption.LIST_NAMES_IT, Assumption.JOB_GOES_ON_FROM_IT, *case.assumes),
         may_commit=True,
         may_abort=True,
@@ -288,9 +288,7 @@ def rule_31_list_not_read(case: FlinkCase) -> Judgement | None:
             Verdict.IN_PROGRESS, 31, unread_list(unread), assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True
         )
     fact = f"no commit is offered, because {unread.doubt}. If that checkpoint holds it, an abort or the timeout loses its rows"
-    return Judgement(
-        Verdict.UNKNOWN, 31, (*unread_list(unread), Evidence(fact=fact, source=REST)), may_abort=True, loses_data=True
-    )
+    return Judgement(Verdict.UNKNOWN, 31, (*unread_list(unread), Evidence(fact, REST)), may_abort=True, loses_data=True)
 
 
 RULES: tuple[Callable[[FlinkCase], Judgement | None], ...] = (

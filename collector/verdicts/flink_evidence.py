@@ -38,13 +38,13 @@ def in_words(case: FlinkCase) -> str:
 def listed_exactly(case: FlinkCase) -> Evidence:
     listing = case.first
     fact = f"{listing.path}/{METADATA} lists exactly this {words_of(case).listed}"
-    return Evidence(fact=fact, source=METADATA, at_ms=listing.written_ms)
+    return Evidence(fact, METADATA, listing.written_ms)
 
 
 def beside_the_lists(case: FlinkCase) -> tuple[Evidence, ...]:
     """Return what binds the list to this Kafka cluster, and which other jobs may do this work."""
-    stated = [Evidence(fact=case.stated, source=SETTINGS)] if case.stated and not case.is_branch else []
-    return (*stated, *(Evidence(fact=each.why, source=REST) for each in case.rivals))
+    stated = [Evidence(case.stated, SETTINGS)] if case.stated and not case.is_branch else []
+    return (*stated, *(Evidence(each.why, REST) for each in case.rivals))
 
 
 def in_the_store(case: FlinkCase) -> tuple[Evidence, ...]:
@@ -57,16 +57,16 @@ def in_the_store(case: FlinkCase) -> tuple[Evidence, ...]:
         fact += ", which lists it. That proves it once no JobManager has the job: the session of one that died ends by its timeout"
     else:
         fact += ", which does not list it: a JobManager that recovers the job goes on from there"
-    return (Evidence(fact=fact, source=STORE, at_ms=stored.since_ms),)
+    return (Evidence(fact, STORE, stored.since_ms),)
 
 
 def unread_list(unread: UnreadList) -> tuple[Evidence, ...]:
     counts = f"REST reported checkpoint {unread.number} of {unread.name} as completed"
     cannot = f"its list {unread.path}/{METADATA} cannot be read: {unread.why}"
-    return Evidence(fact=counts, source=REST, at_ms=unread.ended_ms), Evidence(fact=cannot, source=METADATA)
+    return Evidence(counts, REST, unread.ended_ms), Evidence(cannot, METADATA)
 
 
 def what_follows(case: FlinkCase) -> Evidence:
     first = case.first_not_failed
     fact = words_of(case).follows.format(number=first.number, name=checkpoint_name(first))
-    return Evidence(fact=fact, source=METADATA)
+    return Evidence(fact, METADATA)

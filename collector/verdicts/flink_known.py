@@ -31,7 +31,7 @@ class Answer(Enum):
     """Nothing ended a checkpoint that lists it, as far as was seen."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Known:
     """The answer, how it is known, and what it assumes.
 
@@ -162,7 +162,7 @@ class FlinkCase:
         on in its place.
         """
         if self.doubt:
-            return Known(answer=Answer.DOUBT, why=self.doubt)
+            return Known(Answer.DOUBT, self.doubt)
         own = self._of_itself()
         heirs = [each for each in self.rivals if each.standing is not Standing.BESIDE]
         if own.answer is Answer.DOUBT or self.is_alive or not heirs:
@@ -170,8 +170,7 @@ class FlinkCase:
         unknown = next((each for each in heirs if each.standing is Standing.UNKNOWN), None)
         if unknown is not None:
             return Known(
-                answer=Answer.DOUBT,
-                why=f"{unknown.why}: if it goes on from an older checkpoint, a commit writes these rows twice",
+                Answer.DOUBT, f"{unknown.why}: if it goes on from an older checkpoint, a commit writes these rows twice"
             )
         return self._of_heirs(own, heirs)
 
@@ -194,16 +193,16 @@ class FlinkCase:
                     f"{self.name} was restored from checkpoint {last.number}, which may hold it, too: it began before that "
                     "checkpoint was triggered, and its list was not read"
                 )
-            return Known(answer=Answer.DOUBT, why=why)
+            return Known(Answer.DOUBT, why)
         stored = self.in_store()
         if last is not None and last.number < first:
             back = self._set_back(self.name, last)
             if stored is None:
                 return back
-            return Known(answer=Answer.DOUBT, why=f"{back.why}. But {stored[2]}: recovered, it goes on from there")
+            return Known(Answer.DOUBT, f"{back.why}. But {stored[2]}: recovered, it goes on from there")
         completed = self.completed() or stored
         if completed is None:
-            return Known(answer=Answer.OPEN)
+            return Known(Answer.OPEN)
         number, at_ms, proof = completed
         why = f"checkpoint {number} of {self.name} lists it, and counts: {proof}"
         # Flink 1.14 and older write no properties, and report a checkpoint as completed before they add it to their store.
@@ -215,8 +214,8 @@ class FlinkCase:
             )
         )
         return Known(
-            answer=Answer.COUNTS,
-            why=why,
+            Answer.COUNTS,
+            why,
             number=number,
             at_ms=at_ms,
             restored_ms=last.at_ms if last is not None else 0,
@@ -231,7 +230,7 @@ class FlinkCase:
         standings = {each.standing for each in heirs}
         if len(standings) > 1 or (own.answer is Answer.SET_BACK and last.standing is Standing.HOLDS):
             why = f"{last.why}, and another restore says otherwise: which of the two it builds on is not known"
-            return Known(answer=Answer.DOUBT, why=why)
+            return Known(Answer.DOUBT, why)
         if last.standing is Standing.HOLDS:
             if own.answer is Answer.COUNTS:
                 return replace(own, restored_ms=last.restore.at_ms)
@@ -241,7 +240,7 @@ class FlinkCase:
             return own
         if not self.is_over_for_good:
             why = f"{last.why}, and {self.name} may come back: if it does, it goes on from checkpoint {self.first.number} or later"
-            return Known(answer=Answer.DOUBT, why=why)
+            return Known(Answer.DOUBT, why)
         return self._set_back(last.facts.pipeline, last.restore, self.assumes_heir)
 
     @property
@@ -338,4 +337,4 @@ class FlinkCase:
 
 def _by_restore(answer: Answer, why: str, restore: Restore, assumes: tuple[Assumption, ...]) -> Known:
     at_ms = restore.at_ms
-    return Known(answer=answer, why=why, number=restore.number, at_ms=at_ms, restored_ms=at_ms, assumes=assumes)
+    return Known(answer, why, number=restore.number, at_ms=at_ms, restored_ms=at_ms, assumes=assumes)

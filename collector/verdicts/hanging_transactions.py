@@ -118,12 +118,12 @@ class Suspect:
             f"{partition_name(producer.partition)} open since offset {producer.start_offset}"
         )
         evidence = [
-            Evidence(fact=opened, source=LEADER, at_ms=producer.last_timestamp_ms),
+            Evidence(opened, LEADER, producer.last_timestamp_ms),
             self.doubt.evidence,
         ]
         if self.found_ms is not None:
             again = f"still open {duration(self.found_ms - self.since_ms)} after the coordinator said so first"
-            evidence.append(Evidence(fact=again, source=LEADER, at_ms=self.found_ms))
+            evidence.append(Evidence(again, LEADER, self.found_ms))
         return Judgement(
             Verdict.HANGING,
             self.doubt.rule,
@@ -210,7 +210,7 @@ def h6_ended_without_its_marker(producer: OpenProducer, view: CoordinatorView, n
     if end is None or any(_may_end_it(t, producer) for t in view.transactions):
         return None
     fact = f"{end.why}; this partition never got the marker"
-    evidence = Evidence(fact=fact, source=COORDINATORS_LOG, at_ms=end.at_ms)
+    evidence = Evidence(fact, COORDINATORS_LOG, end.at_ms)
     found = replace(_marker(6, producer, end.transaction, fact, view), evidence=evidence, assumes=())
     # An abort marker would lose what its writer believes to be committed.
     return replace(found, remedy=Remedy.COMMIT_MARKER, may_abort=False) if end.commit else found
@@ -275,7 +275,7 @@ def _marker(
     return Doubt(
         rule=rule,
         transaction=transaction,
-        evidence=Evidence(fact=fact, source=COORDINATOR, at_ms=view.asked_ms),
+        evidence=Evidence(fact, COORDINATOR, view.asked_ms),
         remedy=Remedy.MARKER,
         may_abort=True,
         assumes=(Assumption.NOT_REPORTED_COMMITTED, *assumes),

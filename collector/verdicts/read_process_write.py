@@ -197,9 +197,7 @@ def _thread_of(application: str, client_id: str) -> bool:
 
 def judge(case: ReadProcessWriteCase) -> Judgement:
     """Rules 33, 28 and 29: abort it once its owner is gone or silent, leave it before."""
-    held = Evidence(
-        fact=f"{case.tie.why}: an abort undoes them with its rows, and the input is read again", source=COORDINATOR
-    )
+    held = Evidence(f"{case.tie.why}: an abort undoes them with its rows, and the input is read again", COORDINATOR)
     if case.owner is not None and case.owner.lives is False:
         return rule_33_owner_gone(case, case.owner, held)
     if case.open_ms <= case.silent_after_ms or (case.owner is not None and case.owner.lives):
@@ -225,7 +223,7 @@ def rule_28_owner_silent(case: ReadProcessWriteCase, held: Evidence) -> Judgemen
         f"open for {duration(case.open_ms)}, and its owner is silent after {duration(case.silent_after_ms)}: "
         "readers wait for its end"
     )
-    silent = Evidence(fact=fact, source=COORDINATOR, at_ms=case.at_ms)
+    silent = Evidence(fact, COORDINATOR, case.at_ms)
     return Judgement(
         Verdict.ABORT_IT,
         28,
@@ -244,7 +242,7 @@ def rule_29_owner_works(case: ReadProcessWriteCase, held: Evidence) -> Judgement
             f"open for {duration(case.open_ms)}, longer than usual ({duration(case.silent_after_ms)}). Its owner is there: "
             "it commits it, or its group drops it after max.poll.interval.ms; readers wait for its end"
         )
-    young = Evidence(fact=fact, source=COORDINATOR, at_ms=case.at_ms)
+    young = Evidence(fact, COORDINATOR, case.at_ms)
     rests_on = (held, young, *_group(case))
     return Judgement(Verdict.IN_PROGRESS, 29, rests_on, assumes=(Assumption.OWNER_ENDS_IT,))
 
@@ -257,7 +255,7 @@ def is_streams(state: State, streams: StreamsId, partitions: Collection[str]) ->
 
 
 def _group(case: ReadProcessWriteCase) -> tuple[Evidence, ...]:
-    return (Evidence(fact=case.owner.fact, source=GROUPS, at_ms=case.owner.at_ms),) if case.owner is not None else ()
+    return (Evidence(case.owner.fact, GROUPS, case.owner.at_ms),) if case.owner is not None else ()
 
 
 def _unblocks(case: ReadProcessWriteCase) -> tuple[Evidence, ...]:
@@ -266,4 +264,4 @@ def _unblocks(case: ReadProcessWriteCase) -> tuple[Evidence, ...]:
     else:
         restore = f"the restore from {', '.join(case.changelogs)}" if case.changelogs else "the restore"
         fact = f"an abort unblocks {restore}; a process with other transactional ids does not end it"
-    return (Evidence(fact=fact, source="rule"),)
+    return (Evidence(fact, "rule"),)

@@ -26,7 +26,7 @@ def part_of_application(application: Application, resource_manager: str = KAFKA)
     if not words or application.kind not in _NAMES:
         return ()
     fact = f"by its id: {_NAMES[application.kind]} {application.name}, {words}"
-    return (Evidence(fact=fact, source="transactional id" if resource_manager == KAFKA else "branch name"),)
+    return (Evidence(fact, "transactional id" if resource_manager == KAFKA else "branch name"),)
 
 
 def _words(application: Application) -> str:
@@ -63,26 +63,26 @@ def listed(
         else "; the server keeps no start time: its age counts from when it was first seen"
     )
     fact = hidden.hidden if hidden is not None else f"prepared{owner}{since}"
-    found = [Evidence(fact=fact, source=branch.listed_by, at_ms=polled_ms)]
+    found = [Evidence(fact, branch.listed_by, polled_ms)]
     if not_asked:
-        found.append(Evidence(fact=not_asked, source=branch.listed_by))
+        found.append(Evidence(not_asked, branch.listed_by))
     if hidden is not None:
         return tuple(found)
     made_by = owner_of(branch.resource_manager, branch.transaction)
     if made_by is not None:
         told = f" ({made_by.detail})" if made_by.detail else ""
-        found.append(Evidence(fact=f"its xid is one of {made_by.program}{told}", source=branch.listed_by))
+        found.append(Evidence(f"its xid is one of {made_by.program}{told}", branch.listed_by))
     if detail is None:
         return tuple(found)
     if detail.locks.waiting:
         first = min((w.since_ms for w in detail.locks.waiting if w.since_ms is not None), default=None)
-        found.append(Evidence(fact=_waiting(detail.locks.waiting), source=branch.listed_by, at_ms=first))
+        found.append(Evidence(_waiting(detail.locks.waiting), branch.listed_by, first))
     if detail.locks.held:
         locks = [f"{lock.relation} ({lock.mode})" for lock in detail.locks.held]
-        found.append(Evidence(fact=f"it holds locks on {_some(locks)}", source=branch.listed_by, at_ms=polled_ms))
+        found.append(Evidence(f"it holds locks on {_some(locks)}", branch.listed_by, polled_ms))
     if detail.transaction_age is not None:
         fact = f"vacuum keeps everything since its start, {counted(detail.transaction_age, 'transaction')} ago"
-        found.append(Evidence(fact=fact, source=branch.listed_by, at_ms=polled_ms))
+        found.append(Evidence(fact, branch.listed_by, polled_ms))
     return tuple(found)
 
 
@@ -91,21 +91,21 @@ def ended(branch: BranchFacts) -> Evidence:
     fact, source = f"{branch.listed_by} lists it no more, and ", source_of_proof(branch)
     if (hidden := SINKS.get(branch.resource_manager)) is not None:
         fact = hidden.visible if branch.proof is BranchProof.COMMITTED else hidden.gone
-        return Evidence(fact=fact, source=branch.listed_by, at_ms=branch.gone_ms)
+        return Evidence(fact, branch.listed_by, branch.gone_ms)
     match branch.proof:
         case BranchProof.COMMITTED:
-            return Evidence(fact="its marker row is there: committed", source=source, at_ms=branch.gone_ms)
+            return Evidence("its marker row is there: committed", source, branch.gone_ms)
         case BranchProof.TOMBSTONE:
             fact = "a tombstone replaced its marker: it was rolled back"
-            return Evidence(fact=fact, source=source, at_ms=branch.gone_ms)
+            return Evidence(fact, source, branch.gone_ms)
         case BranchProof.NO_MARKER:
-            return Evidence(fact=f"{fact}no marker row proves a commit", source=source, at_ms=branch.gone_ms)
+            return Evidence(f"{fact}no marker row proves a commit", source, branch.gone_ms)
         case BranchProof.NOT_READ:
             fact = f"{fact}its marker cannot be read: grant select on indoubt_markers"
-            return Evidence(fact=fact, source=source, at_ms=branch.gone_ms)
+            return Evidence(fact, source, branch.gone_ms)
         case BranchProof.MISSING | None:
             fact = f"{fact}the server does not keep how it ended: ask its owner"
-            return Evidence(fact=fact, source=branch.listed_by, at_ms=branch.gone_ms)
+            return Evidence(fact, branch.listed_by, branch.gone_ms)
 
 
 def source_of_proof(branch: BranchFacts) -> str:

@@ -157,4 +157,4 @@ def young(state: State, view: TransactionView, *, foreign_old_ms: int, now_ms: i
         f"{view.pipeline} has committed others, and this one is open for less than {duration(foreign_old_ms)}: leave it to "
         "its owner. Later it counts as foreign"
     )
-    return Evidence(fact=fact, source=BROKER, at_ms=view.broker.identity.start_ms)
+    return Evidence(fact, BROKER, view.broker.identity.start_ms)

@@ -55,10 +55,10 @@ def rule_1_settled(case: Case) -> Judgement | None:
     is_missing = t.branch is not None and t.branch.proof is BranchProof.MISSING
     assumes = (Assumption.NOT_TAKEN_AWAY if is_missing else Assumption.SAME_DATABASE,) if is_assumed else ()
     if t.state is TransactionState.COMMITTED:
-        committed = Evidence(fact="committed", source=_by(t), at_ms=t.ended_ms)
+        committed = Evidence("committed", _by(t), t.ended_ms)
         return Judgement(Verdict.SETTLED, 1, (committed, *gone), assumes=assumes)
     if t.state is TransactionState.ABORTED:
-        undecided = Evidence(fact="aborted, never decided", source=_by(t), at_ms=t.ended_ms)
+        undecided = Evidence("aborted, never decided", _by(t), t.ended_ms)
         return Judgement(Verdict.SETTLED, 1, (undecided, *gone), assumes=assumes)
     if t.has_vanished and not t.managed:
         return Judgement(Verdict.SETTLED, 1, gone, assumes=assumes)
@@ -70,7 +70,7 @@ def rule_2_replayed(case: Case) -> Judgement | None:
     written_again_ms = case.transaction.written_again_ms
     if not _is_lost(case.transaction) or written_again_ms is None:
         return None
-    replay = Evidence(fact="its batch was written again after the loss", source=CHECKPOINTS, at_ms=written_again_ms)
+    replay = Evidence("its batch was written again after the loss", CHECKPOINTS, written_again_ms)
     return Judgement(Verdict.SETTLED, 2, (*_decided(case), replay))
 
 
@@ -79,9 +79,9 @@ def rule_3_lost(case: Case) -> Judgement | None:
     t = case.transaction
     if not _is_lost(t):
         return None
-    undone = Evidence(fact="aborted after it was decided", source=_by(t), at_ms=t.ended_ms)
+    undone = Evidence("aborted after it was decided", _by(t), t.ended_ms)
     reported = t.reported.lost_reason if t.reported is not None else ""
-    why = (Evidence(fact=f"its driver reported: {reported}", source=EVENTS),) if reported else ()
+    why = (Evidence(f"its driver reported: {reported}", EVENTS),) if reported else ()
     return Judgement(Verdict.LOST, 3, (*_decided(case), undone, *why))
 
 
@@ -91,7 +91,7 @@ def rule_4_only_reported(case: Case) -> Judgement | None:
     if not t.is_only_reported:
         return None
     fact = "only a pipeline's events name it: no coordinator, no watched database and no decision does"
-    reported = Evidence(fact=fact, source=EVENTS, at_ms=t.updated_ms)
+    reported = Evidence(fact, EVENTS, t.updated_ms)
     is_new = t.updated_ms is not None and case.now_ms - t.updated_ms <= case.limits.driver_silent_ms
     verdict = Verdict.IN_PROGRESS if is_new else Verdict.SETTLED
     return Judgement(verdict, 4, (reported,), assumes=(Assumption.EVENTS_ARE_TRUE,))
@@ -103,7 +103,7 @@ def rule_5_decisions_unknown(case: Case) -> Judgement | None:
     if case.log_status is not DecisionLogStatus.UNREADABLE or not (t.managed or t.named_prefix):
         return None
     fact = f"the decision log cannot be read: {case.log_error or 'not read to its end yet'}"
-    return Judgement(Verdict.UNKNOWN, 5, (Evidence(fact=fact, source=DECISIONS, at_ms=case.now_ms),))
+    return Judgement(Verdict.UNKNOWN, 5, (Evidence(fact, DECISIONS, case.now_ms),))
 
 
 def rule_6_ending(case: Case) -> Judgement | None:
@@ -111,9 +111,7 @@ def rule_6_ending(case: Case) -> Judgement | None:
     t = case.transaction
     if t.state not in (TransactionState.COMMITTING, TransactionState.ABORTING):
         return None
-    return Judgement(
-        Verdict.IN_PROGRESS, 6, (Evidence(fact=f"{t.state.value}: accepted", source=BROKER, at_ms=t.ended_ms),)
-    )
+    return Judgement(Verdict.IN_PROGRESS, 6, (Evidence(f"{t.state.value}: accepted", BROKER, t.ended_ms),))
 
 
 def rule_37_gone(case: Case) -> Judgement | None:
@@ -124,7 +122,7 @@ def rule_37_gone(case: Case) -> Judgement | None:
     fact = "a later transaction of the same id is known"
     if t.broker is not None and t.broker.gone_ms is not None:
         fact = "its coordinator shows its id as empty, with another producer, or not at all"
-    seen = Evidence(fact=f"{fact}: it has ended", source=BROKER, at_ms=t.ended_ms)
+    seen = Evidence(f"{fact}: it has ended", BROKER, t.ended_ms)
     return Judgement(Verdict.SETTLED, 37, (seen,), assumes=(Assumption.OWNER_KNOWS_ITS_END,))
 
 
@@ -146,8 +144,7 @@ def rule_35_young(case: Case) -> Judgement | None:
 
 
 _WHOM_TO_ASK = Evidence(
-    fact="Kafka tells neither client nor address of a producer: only its id and its topics lead to its owner",
-    source=BROKER,
+    "Kafka tells neither client nor address of a producer: only its id and its topics lead to its owner", BROKER
 )
 
 
@@ -156,15 +153,15 @@ def rule_7_foreign(case: Case) -> Judgement | None:
     t = case.transaction
     if t.managed:
         return None
-    evidence = [Evidence(fact="not one of your pipelines: no entry of this log has its id", source=DECISIONS)]
+    evidence = [Evidence("not one of your pipelines: no entry of this log has its id", DECISIONS)]
     if t.broker is not None:
         evidence.append(_WHOM_TO_ASK)
     if t.broker is not None and t.broker.last_write_ms is not None:
         fact = "last partition added to it"
-        evidence.append(Evidence(fact=fact, source=BROKER, at_ms=t.broker.last_write_ms))
+        evidence.append(Evidence(fact, BROKER, t.broker.last_write_ms))
     if t.broker is not None and t.broker.timeout_ms == 0:
         fact = "no timeout ends it: its producer has a two-phase commit of its own (KIP-939)"
-        evidence.append(Evidence(fact=fact, source=BROKER, at_ms=t.opened_ms))
+        evidence.append(Evidence(fact, BROKER, t.opened_ms))
     # What its partitions hold is unknown here, so an abort always counts as a loss.
     return Judgement(Verdict.FOREIGN, 7, tuple(evidence), may_abort=t.is_running and _is_there(t), loses_data=True)
 
@@ -178,7 +175,7 @@ def rule_8_commit_overdue(case: Case) -> Judgement | None:
         return None
     still: tuple[Evidence, ...] = ()
     if t.broker is not None:
-        still = (Evidence(fact="still ongoing at the coordinator", source=BROKER, at_ms=t.broker.last_write_ms),)
+        still = (Evidence("still ongoing at the coordinator", BROKER, t.broker.last_write_ms),)
     return Judgement(Verdict.COMMIT_IT, 8, (*_decided(case), *still, *_sign(case)), may_commit=True, loses_data=True)
 
 
@@ -195,17 +192,14 @@ def rule_10_end_not_seen(case: Case) -> Judgement | None:
     t = case.transaction
     if t.state is TransactionState.DECIDED:
         if case.later_batch_decided:
-            later = Evidence(
-                fact="a later batch of the same checkpoint id was decided: this one was finished", source=DECISIONS
-            )
+            later = Evidence("a later batch of the same checkpoint id was decided: this one was finished", DECISIONS)
             return Judgement(Verdict.SETTLED, 10, (*_decided(case), later))
         if t.resource_manager != KAFKA:
             fact = f"no {t.resource_manager} that is watched here lists it: its driver, or the pipeline's next start, settles it"
-            unseen = told_evidence.ended(t.branch) if t.branch else Evidence(fact=fact, source=DECISIONS)
+            unseen = told_evidence.ended(t.branch) if t.branch else Evidence(fact, DECISIONS)
             return Judgement(Verdict.UNKNOWN, 10, (*_decided(case), unseen), loses_data=True)
         unseen = Evidence(
-            fact="the coordinator's record of its end was not seen; a commit order looks at its marker first",
-            source=BROKER,
+            "the coordinator's record of its end was not seen; a commit order looks at its marker first", BROKER
         )
         return Judgement(Verdict.UNKNOWN, 10, (*_decided(case), unseen), may_commit=True, loses_data=True)
     return None
@@ -217,9 +211,7 @@ def rule_11_abort_decided(case: Case) -> Judgement | None:
     if first is None or first[1].ruling is not Ruling.ABORT or case.overdue_ms < case.limits.commit_overdue_ms:
         return None
     fact = f"decision {first[0]} by {first[1].who} aborts its batch"
-    return Judgement(
-        Verdict.ABORT_IT, 11, (Evidence(fact=fact, source=DECISIONS, at_ms=first[1].at_ms),), may_abort=True
-    )
+    return Judgement(Verdict.ABORT_IT, 11, (Evidence(fact, DECISIONS, first[1].at_ms),), may_abort=True)
 
 
 def rule_12_newer_run(case: Case) -> Judgement | None:
@@ -229,7 +221,7 @@ def rule_12_newer_run(case: Case) -> Judgement | None:
         return None
     offset, by_clocks = newer
     fact = f"a newer run started (log entry {offset}) and writes its batch again: no commit of it can count"
-    started = Evidence(fact=fact, source=DECISIONS, at_ms=case.pipeline.latest_run_ms)
+    started = Evidence(fact, DECISIONS, case.pipeline.latest_run_ms)
     # An abort decision comes first, whatever the order of things is taken for: without its batch it can name nothing.
     may_abort = case.rulable is not None
     assumes = (Assumption.CLOCKS_AGREE,) if by_clocks else ()
@@ -243,7 +235,7 @@ def rule_13_driver_silent(case: Case) -> Judgement | None:
         return None
     allowed_ms = case.pipeline.silent_after_ms(case.limits)
     fact = f"no heartbeat of its driver for more than {duration(allowed_ms)}"
-    silent = Evidence(fact=fact, source=EVENTS, at_ms=last)
+    silent = Evidence(fact, EVENTS, last)
     # Without its batch no abort decision can name it: the driver could still decide to commit it.
     may_abort = case.rulable is not None
     return Judgement(
@@ -261,8 +253,8 @@ def rule_14_at_risk(case: Case) -> Judgement | None:
     if t.opened_ms is not None and case.now_ms - t.opened_ms < p.usual_age_ms(t.timeout_ms or 0):
         return None
     fact = f"a restart takes {p.recovery_length} ({p.recovery_parts})"
-    timeout = Evidence(fact="the broker aborts it at its timeout", source=BROKER, at_ms=deadline)
-    needs = Evidence(fact=fact, source=CHECKPOINTS)
+    timeout = Evidence("the broker aborts it at its timeout", BROKER, deadline)
+    needs = Evidence(fact, CHECKPOINTS)
     return Judgement(Verdict.AT_RISK, 14, (timeout, needs), assumes=(Assumption.RECOVERY_AS_BEFORE,))
 
 
@@ -329,18 +321,18 @@ def _decided(case: Case) -> tuple[Evidence, ...]:
     for_all = {1: "for it", 2: "for both"}.get(number, f"for all {number}")
     who = "the pipeline" if decision.who.startswith(BY_RUN) else decision.who
     fact = f"{who} wrote “commit” {for_all} into its log (entry {offset}), and nothing revoked it"
-    return (Evidence(fact=fact, source=DECISIONS, at_ms=decision.at_ms),)
+    return (Evidence(fact, DECISIONS, decision.at_ms),)
 
 
 def _undecided() -> Evidence:
-    return Evidence(fact="no commit decision that counts lists it", source=DECISIONS)
+    return Evidence("no commit decision that counts lists it", DECISIONS)
 
 
 def _sign(case: Case) -> tuple[Evidence, ...]:
     if case.pipeline is None or case.pipeline.facts.last_seen_ms is None:
         return ()
     fact = f"the driver's last sign: {sign_in_words(case.pipeline.facts.last_heartbeat)}"
-    return (Evidence(fact=fact, source=EVENTS, at_ms=case.pipeline.facts.last_seen_ms),)
+    return (Evidence(fact, EVENTS, case.pipeline.facts.last_seen_ms),)
 
 
 def _by(t: TransactionView) -> str:

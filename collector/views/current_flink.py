@@ -196,7 +196,7 @@ class CurrentFlink:
         with self._reading() as state:
             lists = state.flink.lists
             listed = [file for cluster in lists.clusters() for file, _ in lists.files(cluster).values()]
-        return [file for file in listed if file.commit is not None and file.commit.precedes(commit)]
+        return [file for file in listed if isinstance(file.commit, IcebergCommit) and file.commit.precedes(commit)]
 
     def file_directories(self, cluster: str) -> dict[str, int | None]:
         """Return the directories that a cluster's file sinks write to, and until when (epoch ms) what was begun is named by now.

@@ -23,7 +23,7 @@ from indoubt.collector.records.formats.flink_metadata.kafka_sink_states import r
 from indoubt.collector.records.formats.flink_metadata.operator_state import read_elements
 from indoubt.collector.records.formats.flink_metadata.sink_states import read_branches, read_requests
 from indoubt.collector.records.formats.flink_records import Committable
-from indoubt.collector.records.formats.pending_files import PendingFile
+from indoubt.collector.records.formats.pending_files import IcebergCommit, PendingFile
 from indoubt.collector.records.formats.transaction_state import (
     BrokerStatus,
     TransactionStateValue,
@@ -217,7 +217,7 @@ def _is_file(file: PendingFile) -> None:
     assert file.target.encode("utf-8", "surrogatepass")
     assert file.size is None or file.size >= 0
     assert not (file.temporary and file.upload)
-    assert file.commit is None or file.commit.manifests
+    assert not isinstance(file.commit, IcebergCommit) or file.commit.manifests
 
 
 def _is_branch(xid: XaXid) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from indoubt.collector.facts.transaction_view import TransactionView
-from indoubt.collector.records.formats.pending_files import ICEBERG_TARGET, LACKED, PendingFile, Standing
+from indoubt.collector.records.formats.pending_files import LACKED, IcebergCommit, PendingFile, Standing
 from indoubt.collector.views.current_flink import CurrentFlink
 from indoubt.lifecycle.errors import ResourceManagerError
 from indoubt.lifecycle.identity import Handle, Marker
@@ -45,8 +45,8 @@ class FileParticipant:
     def description(self, action: Action, target: Handle | OpenTransactionView) -> str:
         """Return what is done in words."""
         file = target.file if isinstance(target, HiddenFile) else PendingFile(target=target.transaction, size=None)
-        if file.target.startswith(ICEBERG_TARGET):
-            return f"a snapshot that adds {file.target.removeprefix(ICEBERG_TARGET)}"
+        if file.target.startswith(IcebergCommit.scheme):
+            return f"a snapshot that adds {file.target.removeprefix(IcebergCommit.scheme)}"
         if action is not Action.COMMIT:
             return f"abort of the upload to {file.target}" if file.upload else f"removal of {file.temporary}"
         if file.upload:
@@ -95,7 +95,7 @@ class FileParticipant:
         return [*errors.values()]
 
     def _make_visible(self, file: PendingFile) -> None:
-        before = self._flink.commits_before(file.commit) if file.commit is not None else []
+        before = self._flink.commits_before(file.commit) if isinstance(file.commit, IcebergCommit) else []
         for earlier in before:
             # A sink takes every checkpoint up to the last one in its table for added.
             if self._files.look(earlier) == LACKED:
@@ -111,7 +111,7 @@ class FileParticipant:
 
 def _checkpoint(target: OpenTransactionView) -> int:
     commit = target.file.commit if isinstance(target, HiddenFile) else None
-    return commit.checkpoint_id if commit is not None else 0
+    return commit.checkpoint_id if isinstance(commit, IcebergCommit) else 0
 
 
 def _done(act: Callable[[PendingFile], None], target: OpenTransactionView) -> str:

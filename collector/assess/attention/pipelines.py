@@ -69,11 +69,11 @@ def _card(driver: DriverState, situation: Situation) -> Attention:
     remedy = remedy_of_driver(driver, situation.startable)
     where = "" if remedy is Remedy.START else " on its machine"
     return card(
-        AttentionKind.PIPELINE,
-        f"pipeline:{name}",
-        driver.condition.value,
+        kind=AttentionKind.PIPELINE,
+        key=f"pipeline:{name}",
+        badge=driver.condition.value,
         group=application_group(name),
-        severity=Severity.CRITICAL,
+        severity=Severity.CRITICAL.value,
         pipeline=name,
         headline=_headline(driver, situation.now_ms),
         since_ms=driver.since_ms,
@@ -105,11 +105,11 @@ def _headline(driver: DriverState, now_ms: int) -> str:
 
 def _job_card(facts: FlinkJobFacts) -> Attention:
     return card(
-        AttentionKind.PIPELINE,
-        f"job:{facts.job.job}",
-        "failed",
+        kind=AttentionKind.PIPELINE,
+        key=f"job:{facts.job.job}",
+        badge="failed",
         group=application_group(facts.pipeline),
-        severity=Severity.CRITICAL,
+        severity=Severity.CRITICAL.value,
         pipeline=facts.pipeline,
         headline=f"Flink has given up the job {facts.job.name} of cluster {facts.job.cluster}.",
         since_ms=facts.job.ended_ms or facts.job.changed_ms,

@@ -36,13 +36,13 @@ def _card(group: TransactionGroup, situation: Situation, waits: Waits, restarts:
     remedy = remedy_of_pipeline(situation, group.pipeline) if is_lost and group.managed else order_for(group.judgements)
     follows = consequence(group)
     return card(
-        AttentionKind.TRANSACTIONS,
-        f"transactions:{group.verdict.value}|{group.pipeline}{batch}{condition}",
-        _BADGES.get(group.verdict, group.verdict.value),
+        kind=AttentionKind.TRANSACTIONS,
+        key=f"transactions:{group.verdict.value}|{group.pipeline}{batch}{condition}",
+        badge=_BADGES.get(group.verdict, group.verdict.value),
         group=application_group(group.pipeline),
         verdict=group.verdict,
         certainty=group.certainty,
-        severity=Severity.CRITICAL if group.verdict in _CRITICAL else Severity.WARNING,
+        severity=(Severity.CRITICAL if group.verdict in _CRITICAL else Severity.WARNING).value,
         pipeline=group.pipeline,
         batch=group.batch,
         keys=group.keys,

@@ -37,14 +37,12 @@ def a17_commits_left(situation: Situation) -> Iterator[Finding]:
             ),
             evidence=(
                 Evidence(
-                    fact=f"{found.path}/{METADATA} announces {named}; how its committables are to be read is not known",
-                    source=METADATA,
-                    at_ms=found.completed_ms,
+                    f"{found.path}/{METADATA} announces {named}; how its committables are to be read is not known",
+                    METADATA,
+                    found.completed_ms,
                 ),
-                Evidence(fact=f"the job was {found.job_state} {after} later", source=REST, at_ms=found.job_ended_ms),
-                Evidence(
-                    fact="no job was restored from one of its checkpoints, which would commit them again", source=REST
-                ),
+                Evidence(f"the job was {found.job_state} {after} later", REST, found.job_ended_ms),
+                Evidence("no job was restored from one of its checkpoints, which would commit them again", REST),
             ),
             subject_labels={"pipeline": found.pipeline, "batch": str(found.number)},
             object_path=page_paths.batch(found.pipeline, found.number),

@@ -72,8 +72,8 @@ def a5_repeated_aborts(situation: Situation) -> Iterator[Finding]:
                 f"within {seconds(limits.aborts_window_ms)}"
             ),
             evidence=(
-                Evidence(fact=f"aborted: {by_cause}", source=BROKER),
-                Evidence(fact=f"the newest is {newest.transaction}", source=BROKER, at_ms=newest.at_ms),
+                Evidence(f"aborted: {by_cause}", BROKER),
+                Evidence(f"the newest is {newest.transaction}", BROKER, newest.at_ms),
             ),
             subject_labels={"pipeline": application},
             object_path=page_paths.pipeline(application),
@@ -101,7 +101,7 @@ def a8_id_leak(situation: Situation) -> Iterator[Finding]:
             group=application_group(leak.prefix),
             severity=Severity.WARNING,
             summary=f"{leak.prefix} leaks transactional ids: the broker knows {leak.ids:,} of them",
-            evidence=(Evidence(fact=leak.why, source=BROKER, at_ms=leak.oldest_at_ms),),
+            evidence=(Evidence(leak.why, BROKER, leak.oldest_at_ms),),
             subject_labels={"pipeline": leak.prefix},
             object_path=page_paths.pipeline(leak.prefix),
         )

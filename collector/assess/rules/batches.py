@@ -67,7 +67,7 @@ def a10_one_side_only(situation: Situation) -> Iterator[Finding]:
             group=application_group(batch.pipeline),
             severity=Severity.CRITICAL,
             summary=f"batch {batch.batch} of {batch.pipeline} is in {done} and not in {missing}: the two contradict each other",
-            evidence=(Evidence(fact=f"done in {done}, missing in {missing}", source=DATABASES, at_ms=batch.since_ms),),
+            evidence=(Evidence(f"done in {done}, missing in {missing}", DATABASES, batch.since_ms),),
             subject_labels={"pipeline": batch.pipeline, "batch": str(batch.batch)},
             remedy=remedy_of_pipeline(situation, batch.pipeline),
             object_path=page_paths.batch(batch.pipeline, batch.batch),

@@ -125,7 +125,7 @@ def a6_failing_checkpoints(situation: Situation) -> Iterator[Finding]:
         evidence = _checkpoint_evidence(checkpoints, history, situation.now_ms, situation.limits)
         if evidence is None:
             continue
-        completed = Evidence(fact="last completed checkpoint", source=CHECKPOINTS, at_ms=checkpoints.completed_ms)
+        completed = Evidence("last completed checkpoint", CHECKPOINTS, checkpoints.completed_ms)
         yield Finding(
             subject=checkpoints.pipeline,
             group=application_group(checkpoints.pipeline),
@@ -149,14 +149,14 @@ def _checkpoint_evidence(
         return None
     if checkpoints.failures >= limits.checkpoint_failures:
         fact = f"failed: {checkpoints.failures} failures since the last one completed"
-        return Evidence(fact=fact, source=CHECKPOINTS, at_ms=newest.failed_ms)
+        return Evidence(fact, CHECKPOINTS, newest.failed_ms)
     if newest.state is CheckpointState.FAILED and newest.failed_ms is not None:
         recovery_ms = history.recovery_ms if history is not None else limits.foreign_recovery_ms
         waited_ms = now_ms - _could_run_from(newest.failed_ms, history)
         if waited_ms < max(recovery_ms, 3 * checkpoints.gap_ms):
             return None
         fact = f"failed and was not tried again for {seconds(waited_ms)}"
-        return Evidence(fact=fact, source=CHECKPOINTS, at_ms=newest.failed_ms)
+        return Evidence(fact, CHECKPOINTS, newest.failed_ms)
     interval_ms = history.interval_ms if history is not None else 0
     usual_ms = 3 * max(interval_ms, checkpoints.p99_ms)
     if newest.begun_ms is None:
@@ -165,7 +165,7 @@ def _checkpoint_evidence(
     if runs_ms < max(limits.checkpoint_stalled_ms, usual_ms):
         return None
     fact = f"has not completed after {seconds(runs_ms)}"
-    return Evidence(fact=fact, source=CHECKPOINTS, at_ms=newest.begun_ms)
+    return Evidence(fact, CHECKPOINTS, newest.begun_ms)
 
 
 def _was_stopped_since(at_ms: int | None, history: PipelineHistory | None) -> bool:

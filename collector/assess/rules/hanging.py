@@ -70,7 +70,7 @@ def a3_hanging(situation: Situation) -> Iterator[Finding]:
             group=application_group(suspect.application),
             severity=Severity.CRITICAL,
             summary=f"producer {producer} holds partition {suspect.partition} open for ever: no timeout ends it",
-            evidence=(Evidence(fact=fact, source=PARTITIONS, at_ms=suspect.since_ms),),
+            evidence=(Evidence(fact, PARTITIONS, suspect.since_ms),),
             subject_labels={"partition": suspect.partition}
             | ({"pipeline": suspect.application} if suspect.is_named else {}),
             remedy=_remedy_of_hanging(suspect),

@@ -64,12 +64,12 @@ def _of_writes(topic: str, group: str, table: str, place: Place, every: Sequence
     sure = Certainty.CERTAIN if all(each.certainty is Certainty.CERTAIN for each in every) else Certainty.LIKELY
     evidence = [
         Evidence(
-            fact=(
+            (
                 f"commit {each.written.event.commit}: {counted(len(each.written.event.files), 'file')} with "
                 f"{counted(each.written.event.rows, 'row')}, the first of them {min(each.written.event.files)}; {each.why}"
             ),
-            source=f"{topic}-{each.written.partition}@{each.written.offset}",
-            at_ms=each.written.event.at_ms,
+            f"{topic}-{each.written.partition}@{each.written.offset}",
+            each.written.event.at_ms,
         )
         for each in sorted(every, key=lambda each: -each.written.event.at_ms)[:NAMED]
     ]
@@ -90,9 +90,9 @@ def _of_writes(topic: str, group: str, table: str, place: Place, every: Sequence
 
 def _members(topic: str, group: str, coordinators: int, at_ms: int) -> Evidence:
     return Evidence(
-        fact=f"group {coordinator_group(group)}, which reads {topic}, has {coordinators} members: a healthy connector has one",
-        source=coordinator_group(group),
-        at_ms=at_ms,
+        f"group {coordinator_group(group)}, which reads {topic}, has {coordinators} members: a healthy connector has one",
+        coordinator_group(group),
+        at_ms,
     )
 
 

@@ -100,7 +100,7 @@ def _of_loss(loss: Loss, severity: Severity, what: str) -> Finding:
         loss.view,
         severity=severity,
         summary=f"{loss.view.pipeline} {what}",
-        evidence=(Evidence(fact=loss.why, source=BROKER, at_ms=loss.view.ended_ms),),
+        evidence=(Evidence(loss.why, BROKER, loss.view.ended_ms),),
     )
 
 

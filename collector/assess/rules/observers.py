@@ -27,7 +27,7 @@ def a9_observer_down(situation: Situation) -> Iterator[Finding]:
             group=SOURCES_GROUP,
             severity=_severity(observer),
             summary=f"the collector does not see {observer.name!r}: {_follows(observer)}",
-            evidence=(Evidence(fact=_why(observer), source=OBSERVERS, at_ms=observer.since_ms),),
+            evidence=(Evidence(_why(observer), OBSERVERS, observer.since_ms),),
             subject_labels={"observer": observer.name},
             object_path=page_paths.COLLECTOR,
         )
@@ -77,11 +77,11 @@ def _follows(observer: ObserverStatus) -> str:
 def _card(observer: ObserverStatus, now_ms: int) -> Attention:
     is_up = observer.state is ObserverState.UP
     return card(
-        AttentionKind.OBSERVER,
-        f"observer:{observer.name}",
-        "silent" if is_up else observer.state.value,
+        kind=AttentionKind.OBSERVER,
+        key=f"observer:{observer.name}",
+        badge="silent" if is_up else observer.state.value,
         group=SOURCES_GROUP,
-        severity=_severity(observer),
+        severity=_severity(observer).value,
         headline=f"The collector does not see {observer.name!r}: {_why(observer)}.",
         since_ms=now_ms - (observer.delay_ms or 0) if is_up else observer.since_ms,
         consequence=f"{_follows(observer).capitalize()}, and no alert that rests on it fires or ends.",
@@ -91,11 +91,11 @@ def _card(observer: ObserverStatus, now_ms: int) -> Attention:
 
 def _history_card(error: str) -> Attention:
     return card(
-        AttentionKind.OBSERVER,
-        f"observer:{HISTORY}",
-        "not written",
+        kind=AttentionKind.OBSERVER,
+        key=f"observer:{HISTORY}",
+        badge="not written",
         group=SOURCES_GROUP,
-        severity=Severity.CRITICAL,
+        severity=Severity.CRITICAL.value,
         headline=f"History cannot be written: {error}.",
         since_ms=None,
         consequence="No order is carried out and no receiver is notified; what is seen stays in memory alone.",

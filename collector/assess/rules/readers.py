@@ -89,10 +89,8 @@ def a4_blocked_consumers(situation: Situation) -> Iterator[Finding]:
             severity=Severity.WARNING,
             summary=f"{readers} of {blocked.partition} blocked for {seconds(waited_ms)}{behind}",
             evidence=(
-                Evidence(
-                    fact=f"its last stable offset stands still{behind}", source=PARTITIONS, at_ms=blocked.since_ms
-                ),
-                Evidence(fact=f"{hidden} from: {', '.join(sorted(blocked.groups))}", source=PARTITIONS),
+                Evidence(f"its last stable offset stands still{behind}", PARTITIONS, blocked.since_ms),
+                Evidence(f"{hidden} from: {', '.join(sorted(blocked.groups))}", PARTITIONS),
             ),
             subject_labels={"partition": blocked.partition}
             | ({"transaction": blocked.transaction} if blocked.transaction else {})
@@ -188,11 +186,11 @@ def _waiting_card(
     key = holder.key if holder is not None else ""
     some = groups[0].group if len(groups) == 1 else counted(len(groups), "consumer group")
     return card(
-        AttentionKind.READERS,
-        f"readers:waiting|{key or partitions[0]}",
-        "waiting",
+        kind=AttentionKind.READERS,
+        key=f"readers:waiting|{key or partitions[0]}",
+        badge="waiting",
         group=application_group(running[key]) if key in running else _group(partitions[0], key, hanging),
-        severity=Severity.WARNING,
+        severity=Severity.WARNING.value,
         keys=(key,) if key else (),
         headline=f"{some} {'waits' if len(groups) == 1 else 'wait'} behind {behind} on {counted(len(partitions), 'partition')}.",
         waits=groups,
@@ -217,11 +215,11 @@ def _stalled_card(group: str, stalled: list[tuple[Blocked, Reader]], now_ms: int
     partitions = tuple(sorted(partition_name(one.snapshot.partition) for one, _ in stalled))
     since_ms = waiting.since_ms if waiting.since_ms is not None else now_ms
     return card(
-        AttentionKind.READERS,
-        f"readers:stalled|{group}",
-        "stalled",
+        kind=AttentionKind.READERS,
+        key=f"readers:stalled|{group}",
+        badge="stalled",
         group=f"consumer group {group}",
-        severity=Severity.WARNING,
+        severity=Severity.WARNING.value,
         headline=(
             f"{group} has stood still for {steady_duration(max(0, now_ms - since_ms))} with records waiting on "
             f"{counted(len(partitions), 'partition')}."

@@ -36,7 +36,7 @@ def a11_finite_log(situation: Situation) -> Iterator[Finding]:
             f"topic {settings.topic} deletes old decisions ({settings.said}). Once the start of a live run is deleted, its "
             f"decisions no longer count, and its rows are written twice. Mend it now: {settings.remedy}"
         ),
-        evidence=(Evidence(fact=f"its topic has {settings.said}", source=DECISIONS, at_ms=settings.at_ms),),
+        evidence=(Evidence(f"its topic has {settings.said}", DECISIONS, settings.at_ms),),
         subject_labels={"observer": ObserverKind.DECISION_LOG.value},
         object_path=page_paths.COLLECTOR,
     )
@@ -65,7 +65,7 @@ def a16_clock_off(situation: Situation) -> Iterator[Finding]:
                 group=SOURCES_GROUP,
                 severity=Severity.WARNING,
                 summary=f"{clock.fact}: standing orders are held back",
-                evidence=(Evidence(fact=clock.fact, source=ObserverKind.CLOCKS.value),),
+                evidence=(Evidence(clock.fact, ObserverKind.CLOCKS.value),),
                 subject_labels={"observer": ObserverKind.CLOCKS.value},
                 object_path=page_paths.COLLECTOR,
             )
@@ -129,8 +129,7 @@ def a15_checkpoint_not_read(situation: Situation) -> Iterator[Finding]:
             severity=Severity.WARNING,
             summary=f"{what} of {of} cannot be read: which transactions {'they list' if many else 'it lists'} is not known",
             evidence=tuple(
-                Evidence(fact=f"{each.path}: {each.why}", source=found.observer, at_ms=each.changed_ms)
-                for each in newest[:UNREAD_NAMED]
+                Evidence(f"{each.path}: {each.why}", found.observer, each.changed_ms) for each in newest[:UNREAD_NAMED]
             ),
             subject_labels={"observer": found.observer} | ({"pipeline": found.pipeline} if found.pipeline else {}),
             object_path=page_paths.COLLECTOR,

@@ -55,9 +55,7 @@ def a14_held_back(situation: Situation) -> Iterator[Finding]:
             # A commit that comes too late loses rows; an abort only keeps readers waiting.
             severity=Severity.CRITICAL if order.act is Action.COMMIT else Severity.WARNING,
             summary=_held_summary(order, situation.now_ms),
-            evidence=tuple(
-                Evidence(fact=f"{held.key}: {held.why}", source=STANDING_ORDERS) for held in order.held[:SHOWN]
-            ),
+            evidence=tuple(Evidence(f"{held.key}: {held.why}", STANDING_ORDERS) for held in order.held[:SHOWN]),
             subject_labels={"standing_order": order.name},
         )
 
@@ -75,7 +73,7 @@ def _held_summary(order: OrderReport, now_ms: int) -> str:
 
 def _acted(act: StandingAct) -> Evidence:
     where = f", audit {act.audit}" if act.audit is not None else ""
-    return Evidence(fact=f"{act.key}: {act.outcome}{where}", source=STANDING_ORDERS, at_ms=act.at_ms)
+    return Evidence(f"{act.key}: {act.outcome}{where}", STANDING_ORDERS, act.at_ms)
 
 
 A13 = Rule(

@@ -63,9 +63,9 @@ def _near(judged: Judged, needs_ms: int, situation: Situation) -> Finding:
         severity=Severity.CRITICAL if t.listing is not None else Severity.WARNING,
         summary=f"transaction {t.transaction} has {left} and {needs}: {_at_timeout(judged)}",
         evidence=(
-            Evidence(fact=f"opened with a timeout of {seconds(t.timeout_ms or 0)}", source=BROKER, at_ms=t.opened_ms),
-            Evidence(fact="the broker aborts it then", source=BROKER, at_ms=t.deadline_ms),
-            Evidence(fact=_need(judged.pipeline, needs_ms), source=CHECKPOINTS),
+            Evidence(f"opened with a timeout of {seconds(t.timeout_ms or 0)}", BROKER, t.opened_ms),
+            Evidence("the broker aborts it then", BROKER, t.deadline_ms),
+            Evidence(_need(judged.pipeline, needs_ms), CHECKPOINTS),
         ),
         remedy=remedy_of(judged, situation),
     )
@@ -128,8 +128,8 @@ def a2_commit_overdue(situation: Situation) -> Iterator[Finding]:
                 "its rows are invisible, an abort would lose them"
             ),
             evidence=(
-                Evidence(fact=fact, source=DECISIONS, at_ms=decision.at_ms),
-                Evidence(fact=f"it is {t.state.value}", source=BROKER, at_ms=t.updated_ms),
+                Evidence(fact, DECISIONS, decision.at_ms),
+                Evidence(f"it is {t.state.value}", BROKER, t.updated_ms),
             ),
             remedy=remedy_of(judged, situation),
         )

@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from indoubt.lifecycle.resource_manager_kinds import FILE_SINK, ICEBERG, PAIMON
 
-ICEBERG_TARGET, PAIMON_TARGET = "iceberg:", "paimon:"
-"""What the targets of commits to tables begin with: no file system has that scheme."""
+_ICEBERG_TARGET = re.compile(
+    r"iceberg:(?P<place>.+?)(:(?P<branch>[^/:@]+))?@(?P<job>[^/@]+)/(?P<operator>[^/@]+)/(?P<number>\d+)"
+)
+_PAIMON_TARGET = re.compile(r"paimon:(?P<user>.+)@(?P<identifier>\d+)/(?P<file>[^@]+)")
 
 
 class IcebergManifest(NamedTuple):
@@ -35,6 +37,8 @@ class IcebergCommit:
     ``branch``: as the dynamic sink tells them; empty where the sink's committables do not.
     """
 
+    kind: ClassVar[str] = ICEBERG.name
+    scheme: ClassVar[str] = "iceberg:"
     job: str
     operator: str
     checkpoint_id: int
@@ -54,7 +58,24 @@ class IcebergCommit:
     def target(self) -> str:
         """Return a name that no other commit has."""
         branch = f":{self.branch}" if self.branch not in ("", "main") else ""
-        return f"{ICEBERG_TARGET}{self.table or self.location}{branch}@{self.job}/{self.operator}/{self.checkpoint_id}"
+        return f"{self.scheme}{self.table or self.location}{branch}@{self.job}/{self.operator}/{self.checkpoint_id}"
+
+    @classmethod
+    def named(cls, target: str) -> IcebergCommit | None:
+        """Return what a target tells: all but the manifests; None where it is not of this kind."""
+        named = _ICEBERG_TARGET.fullmatch(target)
+        if named is None:
+            return None
+        is_directory = "/" in named["place"]
+        return cls(
+            job=named["job"],
+            operator=named["operator"],
+            checkpoint_id=int(named["number"]),
+            manifests=(),
+            table="" if is_directory else named["place"],
+            branch=named["branch"] or "",
+            directory=named["place"] if is_directory else "",
+        )
 
     def precedes(self, other: IcebergCommit) -> bool:
         """Say whether the same sink adds it to the same branch for an earlier checkpoint."""
@@ -62,28 +83,6 @@ class IcebergCommit:
             (each.job, each.operator, each.table or each.location, each.branch or "main") for each in (self, other)
         )
         return mine == theirs and self.checkpoint_id < other.checkpoint_id
-
-
-_TARGET = re.compile(
-    rf"{ICEBERG_TARGET}(?P<place>.+?)(:(?P<branch>[^/:@]+))?@(?P<job>[^/@]+)/(?P<operator>[^/@]+)/(?P<number>\d+)"
-)
-
-
-def named_commit(target: str) -> IcebergCommit | None:
-    """Return what the target of a commit tells: all but its manifests; None for a file's."""
-    named = _TARGET.fullmatch(target)
-    if named is None:
-        return None
-    is_directory = "/" in named["place"]
-    return IcebergCommit(
-        job=named["job"],
-        operator=named["operator"],
-        checkpoint_id=int(named["number"]),
-        manifests=(),
-        table="" if is_directory else named["place"],
-        branch=named["branch"] or "",
-        directory=named["place"] if is_directory else "",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +93,8 @@ class PaimonCommit:
     that was set back uses both again: ``first_file`` tells its commits apart.
     """
 
+    kind: ClassVar[str] = PAIMON.name
+    scheme: ClassVar[str] = "paimon:"
     user: str
     identifier: int
     first_file: str
@@ -106,18 +107,24 @@ class PaimonCommit:
     @property
     def target(self) -> str:
         """Return a name that no other commit has."""
-        return f"{PAIMON_TARGET}{self.user}@{self.identifier}/{self.first_file}"
+        return f"{self.scheme}{self.user}@{self.identifier}/{self.first_file}"
+
+    @classmethod
+    def named(cls, target: str) -> PaimonCommit | None:
+        """Return what a target tells; None where it is not of this kind."""
+        named = _PAIMON_TARGET.fullmatch(target)
+        return named and cls(user=named["user"], identifier=int(named["identifier"]), first_file=named["file"])
 
 
-_PAIMON_TARGET = re.compile(rf"{PAIMON_TARGET}(?P<user>.+)@(?P<identifier>\d+)/(?P<file>[^@]+)")
+TableCommit = IcebergCommit | PaimonCommit
+_OF_TABLES: tuple[type[TableCommit], ...] = (IcebergCommit, PaimonCommit)
+COMMITS = tuple(each.scheme for each in _OF_TABLES)
+"""What the targets of commits to tables begin with: no file system has that scheme."""
 
 
-def named_paimon_commit(target: str) -> PaimonCommit | None:
-    """Return what the target of a commit to a Paimon table tells; None for any other."""
-    named = _PAIMON_TARGET.fullmatch(target)
-    if named is None:
-        return None
-    return PaimonCommit(user=named["user"], identifier=int(named["identifier"]), first_file=named["file"])
+def named_commit(target: str) -> TableCommit | None:
+    """Return what the target of a commit to a table tells; None for a file's."""
+    return next((found for each in _OF_TABLES if (found := each.named(target)) is not None), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,8 +132,8 @@ class PendingFile:
     """``target``: its name once it is visible, an absolute path or a URI. ``size``: its bytes; None where that is not told.
 
     A rename makes it visible (``temporary``: what it is called until then), or the end of an upload to S3 (``upload``: its id,
-    ``parts``: number and entity tag of each), or a snapshot of a table (``commit`` of Iceberg, ``paimon``). None of these: the file
-    system is one whose way is not known here.
+    ``parts``: number and entity tag of each), or a snapshot of a table (``commit``). None of these: the file system is one
+    whose way is not known here.
     """
 
     target: str
@@ -134,8 +141,7 @@ class PendingFile:
     temporary: str = ""
     upload: str = ""
     parts: tuple[tuple[int, str], ...] = ()
-    commit: IcebergCommit | None = None
-    paimon: PaimonCommit | None = None
+    commit: TableCommit | None = None
     checkpoint_id: int = 0
     """The first checkpoint that lists it."""
     sink: str = ""
@@ -149,7 +155,7 @@ class PendingFile:
     @property
     def is_understood(self) -> bool:
         """Say whether it is known what makes it visible."""
-        return bool(self.temporary or self.upload or self.commit or self.paimon)
+        return bool(self.temporary or self.upload or self.commit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +178,7 @@ class Standing(Enum):
     UNCLEAR = "unclear"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FileSeen:
     """How a store had a file at the last look; ``why``: what was found, where it is UNCLEAR."""
 
@@ -180,15 +186,13 @@ class FileSeen:
     why: str = ""
 
 
-LACKED = FileSeen(standing=Standing.HIDDEN)
+LACKED = FileSeen(Standing.HIDDEN)
 """Its place has not got it, and nothing else is known of it."""
 
 
 def resource_manager_of(target: str) -> str:
     """Return the name of the kind of what has this target."""
-    if target.startswith(PAIMON_TARGET):
-        return PAIMON.name
-    return ICEBERG.name if target.startswith(ICEBERG_TARGET) else FILE_SINK.name
+    return next((each.kind for each in _OF_TABLES if target.startswith(each.scheme)), FILE_SINK.name)
 
 
 def instance_of(cluster: str) -> str:

@@ -39,7 +39,7 @@ from indoubt.collector.records.formats.flink_metadata.sink_states import (
 )
 from indoubt.collector.records.formats.flink_metadata.state_handles import StateBytes
 from indoubt.collector.records.formats.flink_records import Committable, FlinkKind
-from indoubt.collector.records.formats.pending_files import PendingFile
+from indoubt.collector.records.formats.pending_files import IcebergCommit, PendingFile
 from indoubt.lifecycle.errors import MalformedRecord
 from indoubt.resource_managers.mysql.xa_xid import XaXid
 
@@ -257,7 +257,7 @@ class _SinkStates:
 
     def _is_known_commit(self, each: ReadRequest) -> bool:
         """Say whether an earlier request announces the same commit to an Iceberg table (joined)."""
-        if not isinstance(each.found, PendingFile) or each.found.commit is None:
+        if not isinstance(each.found, PendingFile) or not isinstance(each.found.commit, IcebergCommit):
             return False
         is_known = each.found.target in self._commits
         self._commits.add(each.found.target)

@@ -106,9 +106,9 @@ def joined(files: Iterable[PendingFile]) -> tuple[PendingFile, ...]:
     commits: dict[str, PendingFile] = {}
     for each in files:
         known = commits.get(each.target)
-        if each.commit is None:
+        if not isinstance(each.commit, IcebergCommit):
             alone.append(each)
-        elif known is None or known.commit is None:
+        elif known is None or not isinstance(known.commit, IcebergCommit):
             commits[each.target] = each
         else:
             commit = replace(known.commit, manifests=known.commit.manifests + each.commit.manifests)

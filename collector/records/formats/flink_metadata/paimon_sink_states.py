@@ -37,7 +37,7 @@ def read_paimon_committer(
         commit = _commit(names[0], element)
         if commit is not None:
             first = min(commit.identifier, checkpoint_id)
-            yield PendingFile(target=commit.target, size=None, paimon=commit, checkpoint_id=first)
+            yield PendingFile(target=commit.target, size=None, commit=commit, checkpoint_id=first)
 
 
 def _user(element: BigEndianReader) -> str:

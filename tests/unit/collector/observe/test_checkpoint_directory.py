@@ -14,7 +14,8 @@ from pyarrow import fs
 
 from indoubt.collector.observe import checkpoint_directory
 from indoubt.collector.observe.checkpoint_directory import CheckpointFolder
-from indoubt.collector.observe.spark_checkpoint import CheckpointLog, filesystem_of
+from indoubt.collector.observe.flink_metadata_files import filesystem_of
+from indoubt.collector.observe.spark_checkpoint import CheckpointLog
 from indoubt.collector.records.observations import CheckpointFile, CheckpointFileKind, Quarantined
 from indoubt.lifecycle.errors import ResourceManagerError
 

@@ -64,7 +64,7 @@ def add(table: Table, number: int, *files: PendingFile) -> None:
         update = transaction.update_snapshot(snapshot_properties=named(number))
         with update.fast_append() as append:
             for file in files:
-                assert file.commit is not None
+                assert isinstance(file.commit, IcebergCommit)
                 for entry in iceberg_tables._entries(table, file.commit.manifests):
                     append.append_data_file(entry.data_file)
 
@@ -122,7 +122,7 @@ def test_what_the_sink_added_itself_is_visible(orders: Table) -> None:
     file, tables = pending(orders, 3), IcebergTables()
     add(orders, 3, file)
     assert tables.look(file).standing is Standing.VISIBLE
-    assert file.commit is not None
+    assert isinstance(file.commit, IcebergCommit)
     # It removes its manifests then.
     Path(file.commit.manifests[0].path).unlink()
     assert tables.look(file).standing is Standing.VISIBLE
@@ -130,8 +130,8 @@ def test_what_the_sink_added_itself_is_visible(orders: Table) -> None:
 
 def test_files_that_the_snapshot_of_their_checkpoint_lacks_are_left_out(orders: Table) -> None:
     one, other = pending(orders, 3), pending(orders, 3)
-    assert one.commit is not None
-    assert other.commit is not None
+    assert isinstance(one.commit, IcebergCommit)
+    assert isinstance(other.commit, IcebergCommit)
     both = replace(one, commit=replace(one.commit, manifests=one.commit.manifests + other.commit.manifests))
     add(orders, 3, one)
     Path(one.commit.manifests[0].path).unlink()
@@ -159,7 +159,7 @@ def test_a_later_commit_of_the_sink_without_its_files_is_said_and_left_alone(ord
     assert "names checkpoint 4 of the same job and sink, without its files" in seen.why
     with pytest.raises(ResourceManagerError, match=r"is hidden now: snapshot .* names checkpoint 4"):
         tables.add(file)
-    assert file.commit is not None
+    assert isinstance(file.commit, IcebergCommit)
     Path(file.commit.manifests[0].path).unlink()
     gone = IcebergTables().look(file)
     assert gone.standing is Standing.UNCLEAR, "which files they were is not known any more"
@@ -187,7 +187,7 @@ def test_a_later_commit_that_adds_its_files_has_it(orders: Table) -> None:
 
 def test_without_its_manifest_it_is_gone(orders: Table) -> None:
     file = pending(orders, 3)
-    assert file.commit is not None
+    assert isinstance(file.commit, IcebergCommit)
     Path(file.commit.manifests[0].path).unlink()
     seen = IcebergTables().look(file)
     assert (seen.standing, seen.why) == (
@@ -218,7 +218,7 @@ def test_a_writer_in_between_stops_an_order(orders: Table, monkeypatch: pytest.M
 )
 def test_what_an_order_would_not_do_right_is_refused(orders: Table, change: dict[str, Any], why: str) -> None:
     file = pending(orders, 3)
-    assert file.commit is not None
+    assert isinstance(file.commit, IcebergCommit)
     manifest = file.commit.manifests[0]._replace(**change)
     commit = IcebergCommit(job=JOB, operator=SINK, checkpoint_id=3, manifests=(manifest,))
     add(orders, 2)
@@ -239,7 +239,7 @@ def test_a_sink_that_may_replace_rows_gets_no_order(orders: Table, replaces: boo
 
 def test_a_table_of_the_dynamic_sink_is_found_by_its_name(orders: Table) -> None:
     file = pending(orders, 3)
-    assert file.commit is not None
+    assert isinstance(file.commit, IcebergCommit)
     commit = IcebergCommit(
         job=JOB, operator=SINK, checkpoint_id=3, manifests=file.commit.manifests, table="db.orders", branch="main"
     )

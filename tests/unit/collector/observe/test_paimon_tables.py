@@ -24,7 +24,7 @@ MANIFEST = "manifest-5b8e1c7a-1d1f-4c7e-9f7e-0123456789ab-0"
 
 
 def pending(commit: PaimonCommit = COMMIT) -> PendingFile:
-    return PendingFile(target=commit.target, size=None, paimon=commit)
+    return PendingFile(target=commit.target, size=None, commit=commit)
 
 
 @pytest.fixture

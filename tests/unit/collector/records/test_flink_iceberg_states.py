@@ -72,7 +72,7 @@ def commit_of(data: bytes, version: int = 1) -> IcebergCommit | None:
     if found is None:
         return None
     assert found.checkpoint_id == NUMBER
-    assert found.commit is not None
+    assert isinstance(found.commit, IcebergCommit)
     assert found.target == found.commit.target
     return found.commit
 

@@ -15,7 +15,7 @@ from indoubt.collector.records.formats.flink_metadata.checkpoint_metadata import
 from indoubt.collector.records.formats.flink_metadata.paimon_sink_states import read_paimon_committer
 from indoubt.collector.records.formats.flink_metadata.sink_states import SinkKind
 from indoubt.collector.records.formats.flink_records import ListedFile, SinkCommits
-from indoubt.collector.records.formats.pending_files import PaimonCommit, PendingFile, named_commit, named_paimon_commit
+from indoubt.collector.records.formats.pending_files import PaimonCommit, PendingFile, named_commit
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 from tests.unit.collector.records.flink_metadata_recordings import RECORDED, metadata_bytes, opener, read
 
@@ -33,8 +33,8 @@ def commit_in(name: str) -> PaimonCommit:
     checkpoint = read(name)
     assert checkpoint.unread == ()
     (file,) = checkpoint.files
-    assert file.paimon is not None
-    return file.paimon
+    assert isinstance(file.commit, PaimonCommit)
+    return file.commit
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -62,7 +62,7 @@ def test_a_commit_is_listed_as_the_files_of_a_file_sink_are() -> None:
     info = local.get_file_info(f"{directory}/{FILE}")
     listed, commit = read_place("flink", place, info), commit_in("2.1-paimon")
     (file,) = listed.files
-    assert (file.paimon, file.target, file.checkpoint_id, file.sink) == (commit, commit.target, 3, "orders")
+    assert (file.commit, file.target, file.checkpoint_id, file.sink) == (commit, commit.target, 3, "orders")
     assert (file.is_understood, file.resource_manager) == (True, "paimon")
     assert listed.committables == {ListedFile(commit.target)}
     assert (listed.sinks, listed.error) == ((SinkCommits("orders", "paimon", 1),), "")
@@ -70,10 +70,9 @@ def test_a_commit_is_listed_as_the_files_of_a_file_sink_are() -> None:
 
 def test_its_target_tells_a_commit_but_for_what_it_adds() -> None:
     commit = commit_in("2.1-paimon")
-    named = named_paimon_commit(commit.target)
+    named = named_commit(commit.target)
     assert named == PaimonCommit(user=commit.user, identifier=3, first_file=commit.first_file)
-    assert named_commit(commit.target) is None
-    assert named_paimon_commit("/lake/part-0") is None
+    assert named_commit("/lake/part-0") is None
 
 
 def row(name: str, rows: int) -> bytes:
@@ -122,7 +121,7 @@ FOUND = PaimonCommit(user=USER, identifier=NUMBER, first_file="bucket-0/data-1.p
 @pytest.mark.parametrize("of_messages", [10, 11, 12])
 def test_every_version_that_is_known_is_read(version: int, of_messages: int) -> None:
     (found,) = listed(committable(message(ONE), version=version, of_messages=of_messages))
-    assert (found.paimon, found.checkpoint_id) == (FOUND, NUMBER)
+    assert (found.commit, found.checkpoint_id) == (FOUND, NUMBER)
 
 
 def test_files_of_all_messages_count_and_those_of_compaction_do_not() -> None:
@@ -130,7 +129,7 @@ def test_files_of_all_messages_count_and_those_of_compaction_do_not() -> None:
     expected = PaimonCommit(
         user=USER, identifier=NUMBER, first_file="bucket-4/data-2.parquet", messages=2, files=2, rows=68
     )
-    assert found.paimon == expected
+    assert found.commit == expected
 
 
 @pytest.mark.parametrize("pending", [committable(), committable(message(compacted=ONE))])
@@ -141,14 +140,14 @@ def test_a_commit_that_adds_no_file_is_none(pending: bytes) -> None:
 @pytest.mark.parametrize(("bucket", "partition"), [(0, 1), (-2, 0)])
 def test_where_a_file_of_a_partition_or_without_a_bucket_lies_is_not_told(bucket: int, partition: int) -> None:
     (found,) = listed(committable(message(ONE, bucket=bucket, partition=partition)))
-    assert found.paimon is not None
-    assert found.paimon.first_file == "data-1.parquet"
+    assert isinstance(found.commit, PaimonCommit)
+    assert found.commit.first_file == "data-1.parquet"
 
 
 def test_what_is_written_at_the_end_of_the_input_is_committed_with_the_checkpoint_that_lists_it() -> None:
     (found,) = listed(committable(message(ONE), identifier=END_OF_INPUT))
-    assert found.paimon is not None
-    assert (found.checkpoint_id, found.paimon.identifier) == (NUMBER, END_OF_INPUT)
+    assert isinstance(found.commit, PaimonCommit)
+    assert (found.checkpoint_id, found.commit.identifier) == (NUMBER, END_OF_INPUT)
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ OF_ICEBERG = Of(
     },
 )
 OF_PAIMON = Of(
-    pending=PendingFile(target=TO_PAIMON.target, size=None, paimon=TO_PAIMON, checkpoint_id=3, sink="orders"),
+    pending=PendingFile(target=TO_PAIMON.target, size=None, commit=TO_PAIMON, checkpoint_id=3, sink="orders"),
     left_out="snapshot 7 bears number 9",
     application="paimon:u",
     says={
