@@ -125,7 +125,7 @@ create table deliveries (
     number bigint not null, receiver varchar not null, state varchar not null, attempts integer not null,
     next_ms bigint not null, error varchar not null, primary key (number, receiver));
 
--- Counts that stay when the rows they were taken from leave: first per minute, later per hour (span_ms says which). Rows
+-- Counts that stay when the rows they were taken from leave: first per ten seconds or minute, later per hour (span_ms says).
 -- with the same key add up: each commit appends its own. application: an id that all ids of an application share
 -- (application_ids.form_of), from which its name is derived when they are read.
 
