@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from indoubt.collector.history import retention, rollups
-from indoubt.collector.history.retention import Limits, Maintenance
+from indoubt.collector.history.retention import Maintenance
 from indoubt.collector.history.rollups import Aborted
 from indoubt.collector.history.sql import ADD_GROUP_LAGS, ADD_PARTITION_ENDS, ADD_READER_WAITS
 from indoubt.collector.history.store import Store
@@ -102,7 +102,7 @@ def maintain(
     def explain(aborted: Sequence[Aborted]) -> list[str]:
         return [causes] * len(aborted)
 
-    maintenance = Maintenance(Limits(days=days, megabytes=megabytes), explain, lambda: now_ms)
+    maintenance = Maintenance(explain, lambda: now_ms, days=days, megabytes=megabytes)
 
     def step(cursor: object) -> None:
         for _ in range(rounds):
