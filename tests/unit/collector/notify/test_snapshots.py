@@ -256,7 +256,7 @@ def test_a_snapshot_has_the_applications_whose_ids_leak_and_no_others(current: C
             state.ids.see(f"shop-{number}", (hour - 5 + number // LEAK_STALE_IDS * 4) * HOUR_MS)
         state.ids.see("bank-1", hour * HOUR_MS)
     (leak,) = snapshot(current, 0).read(id_leaks)
-    assert (leak.prefix, leak.ids, leak.oldest_ms) == ("shop", LEAK_STALE_IDS + 1, (hour - 5) * HOUR_MS)
+    assert (leak.prefix, leak.ids, leak.oldest_at_ms) == ("shop", LEAK_STALE_IDS + 1, (hour - 5) * HOUR_MS)
     assert "were not used again" in leak.why
 
 
