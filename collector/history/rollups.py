@@ -53,26 +53,19 @@ COUNTS: dict[str, tuple[str, ...]] = {
                if(type = 'transaction.committed', 'branch committed', 'branch aborted'), count(*)
         from arrived where type in ('transaction.committed', 'transaction.aborted')
             and coalesce(try(event ->> '$.data.resource_manager'), 'kafka') <> 'kafka' group by all""",
-        f"""insert into checkpoint_counts
-        select {_MINUTE.format("at_ms")}, pipeline, 'lifecycle events', count(*), sum(duration_ms), max(duration_ms)
+        f"""insert into longest_checkpoints
+        select {_MINUTE.format("at_ms")}, pipeline, max(duration_ms)
         from (select at_ms, pipeline, try_cast(try(event ->> '$.data.duration_ms') as bigint) as duration_ms
               from arrived where type = 'checkpoint.completed')
         where duration_ms is not null group by all""",
     ),
     "checkpoint_files": (
-        f"""insert into checkpoint_counts
-        select {_MINUTE.format("a.at_ms")}, a.pipeline, 'checkpoint directory', count(*), sum(a.at_ms - p.at_ms),
-               max(a.at_ms - p.at_ms)
+        f"""insert into longest_checkpoints
+        select {_MINUTE.format("a.at_ms")}, a.pipeline, max(a.at_ms - p.at_ms)
         from arrived a join (
             select source, number, max(at_ms) as at_ms from checkpoint_files where kind = 'offsets' group by all) p
             using (source, number)
         where a.kind = 'commits' and a.at_ms >= p.at_ms group by all""",
-    ),
-    "flink_checkpoints": (
-        f"""insert into checkpoint_counts
-        select {_MINUTE.format("ended_ms")}, cluster, 'flink', count(*), sum(ended_ms - triggered_ms),
-               max(ended_ms - triggered_ms)
-        from arrived where status = 'COMPLETED' and ended_ms >= triggered_ms group by all""",
     ),
 }
 
@@ -84,13 +77,7 @@ _MERGED = (
     ("transaction_counts", TEN_SECONDS_KEPT_MS, MINUTE_MS, "application, outcome", "sum(transactions)"),
     ("transaction_counts", MINUTES_KEPT_MS, HOUR_MS, "application, outcome", "sum(transactions)"),
     ("abort_counts", MINUTES_KEPT_MS, HOUR_MS, "application, cause", "sum(transactions)"),
-    (
-        "checkpoint_counts",
-        MINUTES_KEPT_MS,
-        HOUR_MS,
-        "pipeline, seen_in",
-        "sum(checkpoints), sum(duration_total_ms), max(duration_most_ms)",
-    ),
+    ("longest_checkpoints", MINUTES_KEPT_MS, HOUR_MS, "pipeline", "max(longest_ms)"),
     (
         "transaction_lengths",
         LENGTHS_PER_MINUTE_MS,

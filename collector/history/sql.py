@@ -225,8 +225,8 @@ SERIES_OF_WAITS = """
 select (begin_ms - ?) // ?, application, max(waiting), max(longest_wait_ms), max(hidden), max(lag)
 from reader_waits where begin_ms >= ? and begin_ms < ? and span_ms <= 60000 group by all"""
 SERIES_OF_CHECKPOINTS = """
-select (begin_ms - ?) // ?, pipeline, max(duration_most_ms) from checkpoint_counts
-where begin_ms >= ? and begin_ms < ? and span_ms <= 60000 and seen_in <> 'flink' group by all"""
+select (begin_ms - ?) // ?, pipeline, max(longest_ms) from longest_checkpoints
+where begin_ms >= ? and begin_ms < ? and span_ms <= 60000 group by all"""
 SERIES_OF_GROUPS = """
 select consumer_group, list(bucket), list(lag), list(hidden)
 from (select (begin_ms - ?) // ? as bucket, consumer_group, max(lag) as lag, max(hidden) as hidden from group_lags

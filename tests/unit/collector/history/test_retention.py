@@ -286,10 +286,8 @@ def test_checkpoint_durations_are_counted_wherever_they_are_seen(store: Store) -
     for kind, at_ms in ((CheckpointFileKind.OFFSETS, NOW), (CheckpointFileKind.COMMITS, NOW + 250)):
         history.append(CheckpointFile(pipeline="p", number=4, kind=kind, at_ms=at_ms, modified_ns=1))
         store.flushed()
-    found = store.rows(
-        "select pipeline, seen_in, checkpoints, duration_total_ms, duration_most_ms from checkpoint_counts order by 2"
-    )
-    assert found == [("p", "checkpoint directory", 1, 250, 250), ("ip-count", "lifecycle events", 1, 700, 700)]
+    found = store.rows("select pipeline, longest_ms from longest_checkpoints order by all")
+    assert found == [("ip-count", 700), ("p", 250)]
 
 
 def test_old_rows_of_flink_and_of_offsets_leave_except_what_a_source_still_tells(store: Store) -> None:
@@ -318,7 +316,6 @@ def test_old_rows_of_flink_and_of_offsets_leave_except_what_a_source_still_tells
     assert store.rows("select number from flink_checkpoints order by 1") == kept
     assert store.rows("select job, restarts from flink_jobs") == [("a", 1)]
     assert store.rows("select transaction_id from transaction_offsets order by 1") == [("new-1",), ("old-open",)]
-    assert store.rows("select sum(checkpoints)::int from checkpoint_counts") == [(number,)], "what left is counted"
 
 
 def test_what_no_column_takes_is_quarantined_and_stops_nothing(store: Store) -> None:
