@@ -129,7 +129,7 @@ create table deliveries (
 -- with the same key add up: each commit appends its own. application: an id that all ids of an application share
 -- (application_ids.form_of), from which its name is derived when they are read.
 
--- outcome: committed, aborted, by the coordinator's own log; lost (counted among the aborted too), as pipelines told.
+-- outcome: committed, aborted, by the coordinator's own log; branch committed, branch aborted, as pipelines told.
 create table transaction_counts (
     begin_ms bigint not null, span_ms bigint not null, application varchar not null, outcome varchar not null,
     transactions bigint not null);
