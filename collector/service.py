@@ -48,7 +48,6 @@ from indoubt.collector.assess.assessor import Assessor
 from indoubt.collector.assess.rules.losses import RecentLosses
 from indoubt.collector.config.settings import Settings
 from indoubt.collector.config.variables import TransactionSource
-from indoubt.collector.history import retention
 from indoubt.collector.history.archiver import Archiver
 from indoubt.collector.history.retention import Maintenance
 from indoubt.collector.history.store import Store
@@ -115,9 +114,9 @@ def serve(
     observers: list[Observer] = []
 
     def running() -> list[Part]:
-        kept = retention.Limits(days=tunable.history_days, megabytes=tunable.history_megabytes)
+        kept = {"days": tunable.history_days, "megabytes": tunable.history_megabytes}
         causes = functools.partial(aborts_and_losses.causes, current)
-        store.add_maintenance(Maintenance(kept, causes, now_ms, store.past))
+        store.add_maintenance(Maintenance(causes, now_ms, store.past, **kept))
         store.add_maintenance(lean_process.MallocTrimmer())
         # Not before history is loaded: each observer asks it how far its source was read.
         observers.extend([*_observers(settings, connection, current, store, broker), partitions])

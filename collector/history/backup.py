@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,20 +15,12 @@ _DETACH = "detach backup"
 _NAME = "select current_database()"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backup:
-    """A finished copy. ``bytes``: its size."""
-
-    path: Path
-    bytes: int
-
-
 def path_for(directory: Path, moment: datetime) -> Path:
     """Return where a backup of that moment stands."""
     return directory / f"history-{moment.astimezone(UTC):%Y%m%dT%H%M%S.%fZ}.duckdb"
 
 
-def write(cursor: duckdb.DuckDBPyConnection, path: Path) -> Backup:
+def write(cursor: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Copy the database of ``cursor`` into a new file; it has its name only once it is whole.
 
     Copying the file itself would drop the lock on it and could catch it in the middle of a write. Raises duckdb.Error, OSError.
@@ -56,4 +47,3 @@ def write(cursor: duckdb.DuckDBPyConnection, path: Path) -> Backup:
         os.fsync(directory)
     finally:
         os.close(directory)
-    return Backup(path=path, bytes=path.stat().st_size)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 import pyarrow as pa
@@ -100,9 +100,7 @@ class Past:
         """Note that more is archived."""
         with self._lock:
             if (known := self._archived) is not None:
-                self._archived = _Archived(
-                    archive=known.archive, manifest=manifest, left_before_ms=known.left_before_ms
-                )
+                self._archived = replace(known, manifest=manifest)
 
     def leave(self, cursor: duckdb.DuckDBPyConnection, before_ms: int) -> None:
         """Note that rows older than this may leave the file; ``archived_to`` has how far each source is archived.
@@ -115,7 +113,7 @@ class Past:
         left_ms = max(before_ms, known.left_before_ms)
         cursor.execute(LEAVE, [known.manifest.cluster, left_ms])
         with self._lock:
-            self._archived = _Archived(archive=known.archive, manifest=known.manifest, left_before_ms=left_ms)
+            self._archived = replace(known, left_before_ms=left_ms)
 
     def statement(self, cursor: duckdb.DuckDBPyConnection, query: str, since_ms: int, until_ms: int) -> str:
         """Return a query with what it reads of the past in place of ``past.<table>``.

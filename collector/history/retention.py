@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import duckdb
 
@@ -93,24 +92,23 @@ _LET_ARCHIVED_LEAVE = _let_leave(""" and exists (
 _FORGET_CAUSES = "delete from explained_aborts where ended_ms < ?"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """How much history is kept: rows younger than ``days``, and no more of them than fit into ``megabytes``."""
-
-    days: int
-    megabytes: int
-
-
 class Maintenance:
     """A step each time it is called: counts causes, merges counts, lets old rows leave. Never longer than one small step.
 
-    ``past``: where history is archived, rows of its tables leave only once they are there.
+    Rows stay that are younger than ``days``, and no more of them than fit into ``megabytes``. ``past``: where history is
+    archived, rows of its tables leave only once they are there.
     """
 
     def __init__(
-        self, limits: Limits, explain: rollups.Explain, clock_ms: Callable[[], int], past: Past | None = None
+        self,
+        explain: rollups.Explain,
+        clock_ms: Callable[[], int],
+        past: Past | None = None,
+        *,
+        days: int,
+        megabytes: int,
     ) -> None:
-        self._limits, self._explain, self._clock_ms = limits, explain, clock_ms
+        self._explain, self._clock_ms, self._days, self._megabytes = explain, clock_ms, days, megabytes
         self._past = past if past is not None and past.is_archived else None
         self._next_s = self._round_s = 0.0
         self._leaving: list[str] = []
@@ -146,8 +144,8 @@ class Maintenance:
         if self._has_left:
             cursor.execute("checkpoint")  # now the file has the room again
             self._has_left = False
-        too_old_ms = today_ms - self._limits.days * DAY_MS
-        self._before_ms = max(too_old_ms, _beyond_size(cursor, self._limits.megabytes))
+        too_old_ms = today_ms - self._days * DAY_MS
+        self._before_ms = max(too_old_ms, _beyond_size(cursor, self._megabytes))
         if self._past is not None:
             self._before_ms = min(self._before_ms, self._past.until_ms)
         if cursor.execute(_ANY_OLDER, {"before": self._before_ms}).fetchall() != [(False,)]:

@@ -1,4 +1,4 @@
-"""Counts per minute, made in the very commit that brings the rows, and merged to counts per hour once they are old.
+"""Counts, made in the very commit that brings the rows: of ten seconds or a minute, merged to longer times once they are old.
 
 So they hold each row once, whatever happens in between, and stay when the rows leave (retention.py).
 """
@@ -15,7 +15,7 @@ import duckdb
 from indoubt.lifecycle.durations import HOUR_MS, MINUTE_MS
 
 MINUTES_KEPT_MS = 30 * 24 * HOUR_MS
-WAITS_PER_TEN_SECONDS_MS = 20 * MINUTE_MS
+TEN_SECONDS_KEPT_MS = 20 * MINUTE_MS
 LENGTHS_PER_MINUTE_MS = 2 * HOUR_MS
 """They have a row for each length that occurs, and are looked at a day at a time."""
 EXPLAINED_AT_ONCE = 500
@@ -24,22 +24,18 @@ EXPLAINED_AFTER_MS = 10_000
 
 APPLICATION_FORM = "application_form"
 """The function of SQL that is ``application_ids.form_of``: counts go by it, and get their application's name when they are read."""
-APPLICATION = f"{APPLICATION_FORM}(transaction_id)"
 _PIPELINE = f"{APPLICATION_FORM}(pipeline || '-0-0')"
 _ENDED = "status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') and start_ms is not null"
-_MINUTE = "{} // 60000 * 60000, 60000"
-
-BRANCH_ENDED = """type in ('transaction.committed', 'transaction.aborted')
-    and coalesce(try(event ->> '$.data.resource_manager'), 'kafka') <> 'kafka'"""
-BRANCH_OUTCOME = "if(type = 'transaction.committed', 'branch committed', 'branch aborted')"
+_TEN_SECONDS, _MINUTE = "{} // 10000 * 10000, 10000", "{} // 60000 * 60000, 60000"
 
 # What each table's rows are counted as, when they arrive: they stand in ``arrived``.
 COUNTS: dict[str, tuple[str, ...]] = {
     "transaction_records": (
         f"""create or replace temp table ended as
-        select *, {APPLICATION} as application, greatest(update_ms - start_ms, 0) as length_ms from arrived where {_ENDED}""",
+        select *, {APPLICATION_FORM}(transaction_id) as application,
+               greatest(update_ms - start_ms, 0) as length_ms from arrived where {_ENDED}""",
         f"""insert into transaction_counts
-        select {_MINUTE.format("update_ms")}, application,
+        select {_TEN_SECONDS.format("update_ms")}, application,
                case status when 'COMPLETE_COMMIT' then 'committed' else 'aborted' end, count(*)
         from ended group by all""",
         """insert into aborts_to_explain
@@ -53,28 +49,23 @@ COUNTS: dict[str, tuple[str, ...]] = {
     "lifecycle_events": (
         # A database has no log of its own: what became of its branches is known from the events alone.
         f"""insert into transaction_counts
-        select {_MINUTE.format("at_ms")}, {_PIPELINE}, {BRANCH_OUTCOME}, count(*)
-        from arrived where {BRANCH_ENDED} group by all""",
-        f"""insert into checkpoint_counts
-        select {_MINUTE.format("at_ms")}, pipeline, 'lifecycle events', count(*), sum(duration_ms), max(duration_ms)
+        select {_TEN_SECONDS.format("at_ms")}, {_PIPELINE},
+               if(type = 'transaction.committed', 'branch committed', 'branch aborted'), count(*)
+        from arrived where type in ('transaction.committed', 'transaction.aborted')
+            and coalesce(try(event ->> '$.data.resource_manager'), 'kafka') <> 'kafka' group by all""",
+        f"""insert into longest_checkpoints
+        select {_MINUTE.format("at_ms")}, pipeline, max(duration_ms)
         from (select at_ms, pipeline, try_cast(try(event ->> '$.data.duration_ms') as bigint) as duration_ms
               from arrived where type = 'checkpoint.completed')
         where duration_ms is not null group by all""",
     ),
     "checkpoint_files": (
-        f"""insert into checkpoint_counts
-        select {_MINUTE.format("a.at_ms")}, a.pipeline, 'checkpoint directory', count(*), sum(a.at_ms - p.at_ms),
-               max(a.at_ms - p.at_ms)
+        f"""insert into longest_checkpoints
+        select {_MINUTE.format("a.at_ms")}, a.pipeline, max(a.at_ms - p.at_ms)
         from arrived a join (
             select source, number, max(at_ms) as at_ms from checkpoint_files where kind = 'offsets' group by all) p
             using (source, number)
         where a.kind = 'commits' and a.at_ms >= p.at_ms group by all""",
-    ),
-    "flink_checkpoints": (
-        f"""insert into checkpoint_counts
-        select {_MINUTE.format("ended_ms")}, cluster, 'flink', count(*), sum(ended_ms - triggered_ms),
-               max(ended_ms - triggered_ms)
-        from arrived where status = 'COMPLETED' and ended_ms >= triggered_ms group by all""",
     ),
 }
 
@@ -83,15 +74,10 @@ SAMPLES_KEPT_MS = 25 * HOUR_MS
 _MOST = "max(waiting), max(longest_wait_ms), max(hidden), max(lag)"
 _SAMPLES = ("group_lags", "partition_ends")
 _MERGED = (
+    ("transaction_counts", TEN_SECONDS_KEPT_MS, MINUTE_MS, "application, outcome", "sum(transactions)"),
     ("transaction_counts", MINUTES_KEPT_MS, HOUR_MS, "application, outcome", "sum(transactions)"),
     ("abort_counts", MINUTES_KEPT_MS, HOUR_MS, "application, cause", "sum(transactions)"),
-    (
-        "checkpoint_counts",
-        MINUTES_KEPT_MS,
-        HOUR_MS,
-        "pipeline, seen_in",
-        "sum(checkpoints), sum(duration_total_ms), max(duration_most_ms)",
-    ),
+    ("longest_checkpoints", MINUTES_KEPT_MS, HOUR_MS, "pipeline", "max(longest_ms)"),
     (
         "transaction_lengths",
         LENGTHS_PER_MINUTE_MS,
@@ -99,10 +85,10 @@ _MERGED = (
         "application, timeout_ms, timed_out, bucket",
         "sum(transactions), max(longest_ms), arg_max(longest_transaction, longest_ms)",
     ),
-    ("reader_waits", WAITS_PER_TEN_SECONDS_MS, MINUTE_MS, "application", _MOST),
+    ("reader_waits", TEN_SECONDS_KEPT_MS, MINUTE_MS, "application", _MOST),
     ("reader_waits", MINUTES_KEPT_MS, HOUR_MS, "application", _MOST),
-    ("group_lags", WAITS_PER_TEN_SECONDS_MS, MINUTE_MS, "consumer_group", "max(lag), max(hidden)"),
-    ("partition_ends", WAITS_PER_TEN_SECONDS_MS, MINUTE_MS, "topic, partition", "max(high_watermark), max(hidden)"),
+    ("group_lags", TEN_SECONDS_KEPT_MS, MINUTE_MS, "consumer_group", "max(lag), max(hidden)"),
+    ("partition_ends", TEN_SECONDS_KEPT_MS, MINUTE_MS, "topic, partition", "max(high_watermark), max(hidden)"),
 )
 """Of each table how long its rows are kept apart, into what spans they go then, its keys, and what its rows become together."""
 

@@ -125,11 +125,11 @@ create table deliveries (
     number bigint not null, receiver varchar not null, state varchar not null, attempts integer not null,
     next_ms bigint not null, error varchar not null, primary key (number, receiver));
 
--- Counts that stay when the rows they were taken from leave: first per minute, later per hour (span_ms says which). Rows
+-- Counts that stay when the rows they were taken from leave: first per ten seconds or minute, later per hour (span_ms says).
 -- with the same key add up: each commit appends its own. application: an id that all ids of an application share
 -- (application_ids.form_of), from which its name is derived when they are read.
 
--- outcome: committed, aborted, by the coordinator's own log; lost (counted among the aborted too), as pipelines told.
+-- outcome: committed, aborted, by the coordinator's own log; branch committed, branch aborted, as pipelines told.
 create table transaction_counts (
     begin_ms bigint not null, span_ms bigint not null, application varchar not null, outcome varchar not null,
     transactions bigint not null);
@@ -148,10 +148,9 @@ create table explained_aborts (
     transaction_id varchar not null, producer_id bigint not null, start_ms bigint not null, ended_ms bigint not null,
     cause varchar not null);
 
--- seen_in: lifecycle events, checkpoint directory, flink; one checkpoint may be seen in several.
-create table checkpoint_counts (
-    begin_ms bigint not null, span_ms bigint not null, pipeline varchar not null, seen_in varchar not null,
-    checkpoints bigint not null, duration_total_ms bigint not null, duration_most_ms bigint not null);
+-- The longest checkpoint of a pipeline of ours, as its events or its checkpoint directory have it.
+create table longest_checkpoints (
+    begin_ms bigint not null, span_ms bigint not null, pipeline varchar not null, longest_ms bigint not null);
 
 -- How long transactions were open; per hour once two hours old. bucket: eight to each doubling of the length. timed_out:
 -- aborted, and open for its timeout or longer. longest: of the bucket's, and whose it was.

@@ -4,7 +4,6 @@
 
 from indoubt.collector.history.observation_tables import QUARANTINED as QUARANTINED_TABLE
 from indoubt.collector.history.observation_tables import TABLES, TRANSACTION_RECORDS
-from indoubt.collector.history.rollups import APPLICATION, APPLICATION_FORM, BRANCH_ENDED, BRANCH_OUTCOME
 from indoubt.collector.records.facts import FROM_RECORDS, FromRecords
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 
@@ -217,16 +216,6 @@ from shares group by all"""
 SERIES_OF_COUNTS = """
 select (begin_ms - ?) // ?, application, outcome, sum(transactions)::bigint
 from transaction_counts where begin_ms >= ? and begin_ms < ? and span_ms <= 60000 group by all"""
-# The same of rows themselves: of the last minutes, in buckets shorter than a minute.
-SERIES_OF_RECORDS = f"""
-select bucket, {APPLICATION}, if(status = 'COMPLETE_COMMIT', 'committed', 'aborted'), sum(n)::bigint
-from (select (update_ms - ?) // ? as bucket, transaction_id, status, count(*) as n from transaction_records
-      where update_ms >= ? and update_ms < ? and status in ('COMPLETE_COMMIT', 'COMPLETE_ABORT') and start_ms is not null
-      group by all)
-group by all"""
-SERIES_OF_EVENTS = f"""
-select (at_ms - ?) // ?, {APPLICATION_FORM}(pipeline || '-0-0'), {BRANCH_OUTCOME}, count(*)
-from lifecycle_events where at_ms >= ? and at_ms < ? and {BRANCH_ENDED} group by all"""
 # Aborts by cause, over any time. Bound: from, length of a bucket, from, until (epoch ms).
 ABORTS_BY_CAUSE = """
 select (begin_ms - ?) // ?, application, cause, sum(transactions)::bigint
@@ -236,8 +225,8 @@ SERIES_OF_WAITS = """
 select (begin_ms - ?) // ?, application, max(waiting), max(longest_wait_ms), max(hidden), max(lag)
 from reader_waits where begin_ms >= ? and begin_ms < ? and span_ms <= 60000 group by all"""
 SERIES_OF_CHECKPOINTS = """
-select (begin_ms - ?) // ?, pipeline, max(duration_most_ms) from checkpoint_counts
-where begin_ms >= ? and begin_ms < ? and span_ms <= 60000 and seen_in <> 'flink' group by all"""
+select (begin_ms - ?) // ?, pipeline, max(longest_ms) from longest_checkpoints
+where begin_ms >= ? and begin_ms < ? and span_ms <= 60000 group by all"""
 SERIES_OF_GROUPS = """
 select consumer_group, list(bucket), list(lag), list(hidden)
 from (select (begin_ms - ?) // ? as bucket, consumer_group, max(lag) as lag, max(hidden) as hidden from group_lags

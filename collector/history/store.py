@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from indoubt.collector.history import backup, transaction_sql
 from indoubt.collector.history import sql as queries
-from indoubt.collector.history.backup import Backup
 from indoubt.collector.history.database_file import HistoryDamaged, HistoryFile, StoreFailed, is_damage
 from indoubt.collector.history.journal import Connection, Journal, JournalledWrites
 from indoubt.collector.history.observation_tables import TRANSACTION_RECORDS
@@ -228,12 +227,16 @@ class Store:
             names = [column[0] for column in answer.description or ()]
             return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
-    def back_up(self, directory: Path, moment: datetime) -> Backup:
-        """Write a copy of history, as it is at one moment, into ``directory``; writing goes on meanwhile. Raises StoreFailed."""
+    def back_up(self, directory: Path, moment: datetime) -> Path:
+        """Write a copy of history, as it is at one moment, into ``directory``; writing goes on meanwhile. Return it.
+
+        Raises StoreFailed.
+        """
         path = backup.path_for(directory, moment)
         try:
             with self.reading() as cursor:
-                return backup.write(cursor, path)
+                backup.write(cursor, path)
+                return path
         except (StoreFailed, OSError) as error:
             raise StoreFailed(f"history {self.path} could not be backed up to {path}: {error}") from error
 

@@ -110,31 +110,33 @@ class CurrentState:
 
         ``offsets``: how far the sources were read with them; by default up to the last observation of each.
         """
-        with self._lock:
-            kept = self._folded(arrived)
-            self._state.signs.note(CLOCK.steady_ms())
-        self.changed()
-        self._store.append(kept, None, offsets)
+        self._observe(arrived, {}, offsets, lambda: None)
 
     def observe_records(self, records: BrokerRecords, others: Sequence[Observed], offsets: Offsets) -> None:
         """Do the same with states of the coordinator's log in columns, and with the odd ones that were among them."""
-        with self._lock:
-            # A tombstone drops what is known of an id: what was written after it must not be folded before it.
-            kept = self._folded(others)
-            put_records(self._state, records)
-        self.changed()
-        self._store.append(kept, {"transaction_records": row_coding.records_table(records)}, offsets)
+        tables = {"transaction_records": row_coding.records_table(records)}
+        self._observe(others, tables, offsets, lambda: put_records(self._state, records))
 
     def observe_events(
         self, events: EventColumns, table: pa.Table, others: Sequence[Observed], offsets: Offsets
     ) -> None:
         """Do the same with lifecycle events in columns; ``table``: their rows of history."""
+        self._observe(others, {"lifecycle_events": table}, offsets, lambda: put_events(self._state, events))
+
+    def _observe(
+        self,
+        others: Sequence[Observed],
+        tables: Mapping[str, pa.Table],
+        offsets: Offsets | None,
+        put_columns: Callable[[], None],
+    ) -> None:
         with self._lock:
+            # A tombstone drops what is known of an id: what was written after it must not be folded before it.
             kept = self._folded(others)
-            put_events(self._state, events)
+            put_columns()
             self._state.signs.note(CLOCK.steady_ms())
         self.changed()
-        self._store.append(kept, {"lifecycle_events": table}, offsets)
+        self._store.append(kept, tables, offsets)
 
     def _folded(self, arrived: Sequence[Observed]) -> list[Observed]:
         kept: list[Observed] = []

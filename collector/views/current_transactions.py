@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
 
 from indoubt.collector.facts import transaction_join, transaction_pages, transactions_of_batches
@@ -89,18 +89,16 @@ class CurrentTransactions:
 
     def judged_of_batches(self, chosen: Callable[[BatchAttempt], bool]) -> list[Judged]:
         """Return in no order every transaction in memory, settled or not, whose batch is known and ``chosen``."""
-        moment = self._moment(None)
-        with self._reading() as state:
-            cases = moment.cases(state, transactions_of_batches.of_batches(state, chosen))
-        return judging.judged(cases)
+        return self._judged(lambda state: transactions_of_batches.of_batches(state, chosen))
 
     def judged_of_checkpoint(self, number: int) -> list[Judged]:
         """Return in no order every transaction in memory, settled or not, that a checkpoint of this number holds."""
-        moment = self._moment(None)
-        with self._reading() as state:
-            views = [view for view in transactions_of_batches.of_checkpoint(state, number) if view.checkpoint == number]
-            cases = moment.cases(state, views)
-        return judging.judged(cases)
+
+        def held(state: State) -> Iterator[TransactionView]:
+            found = transactions_of_batches.of_checkpoint(state, number)
+            return (view for view in found if view.checkpoint == number)
+
+        return self._judged(held)
 
     def complete_attempts(self) -> dict[tuple[str, BatchAttempt], int]:
         """Return (pipeline, attempt) -> opening (epoch ms), of attempts at batches that are committed for sure, in no order."""
@@ -112,34 +110,34 @@ class CurrentTransactions:
 
         Of those of these (checkpoint id, batch), and of those of which a coordinator has undone a part.
         """
-        moment = self._moment(at_ms)
-        with self._reading() as state:
+
+        def of_shared(state: State) -> Iterator[TransactionView]:
             shared = transactions_of_batches.shared_batches(state)
-            reported = (
-                state.reported.get(state.broker[identity].handle_identity) for identity in state.aborted if shared
-            )
-            batch_attempts = (
-                transactions_of_batches.batch_attempt_of(state, each) for each in reported if each is not None
-            )
-            undone = {
-                (batch_attempt.checkpoint_id, batch_attempt.batch)
-                for batch_attempt in batch_attempts
-                if batch_attempt is not None
-            }
+            handles = (state.broker[identity].handle_identity for identity in state.aborted if shared)
+            reported = [state.reported[handle] for handle in handles if handle in state.reported]
+            attempts = (transactions_of_batches.batch_attempt_of(state, each) for each in reported)
+            undone = {(attempt.checkpoint_id, attempt.batch) for attempt in attempts if attempt is not None}
             chosen = shared & (undone | set(doubtful))
-            found = transactions_of_batches.of_batches(
-                state, lambda batch_attempt: (batch_attempt.checkpoint_id, batch_attempt.batch) in chosen
+            return transactions_of_batches.of_batches(
+                state, lambda attempt: (attempt.checkpoint_id, attempt.batch) in chosen
             )
-            cases = moment.cases(state, found)
-        return judging.judged(cases)
+
+        return self._judged(of_shared, at_ms)
 
     def find(self, key: str) -> Judged | None:
         """Return one transaction with its verdict now, or None when it is not in memory."""
-        moment = self._moment(None)
-        with self._reading() as state:
+
+        def found(state: State) -> list[TransactionView]:
             view = transaction_join.find(state, key)
-            cases = moment.cases(state, [view] if view is not None else [])
-        return next(iter(judging.judged(cases)), None)
+            return [view] if view is not None else []
+
+        return next(iter(self._judged(found)), None)
+
+    def _judged(self, views: Callable[[State], Iterable[TransactionView]], at_ms: int | None = None) -> list[Judged]:
+        moment = self._moment(at_ms)
+        with self._reading() as state:
+            cases = moment.cases(state, views(state))
+        return judging.judged(cases)
 
     def judged_of_past(self, past: State, views: Callable[[State], Iterable[TransactionView]]) -> list[Judged]:
         """Return the transactions that ``views`` takes out of a past, judged with what only memory knows, in their order."""

@@ -143,12 +143,12 @@ def _end(transaction: BrokerTransaction) -> End:
 def _end_of_branch(branch: BranchFacts) -> End:
     if branch.is_listed:
         return End.OPEN
-    by_proof = {
+    by_proof: dict[BranchProof | None, End] = {
         BranchProof.COMMITTED: End.COMMITTED,
         BranchProof.TOMBSTONE: End.UNDONE,
         BranchProof.MISSING: End.UNDONE,
     }
-    return by_proof.get(branch.proof, End.UNSEEN) if branch.proof is not None else End.UNSEEN
+    return by_proof.get(branch.proof, End.UNSEEN)
 
 
 def _row(outcome: RestoreOutcome, pipeline: str, *, is_newest: bool) -> RestoreRow:

@@ -106,10 +106,7 @@ def _series_at(current: CurrentState, store: Store, at_ms: int, window: Window, 
 
 def _counted(current: CurrentState, store: Store, buckets: Buckets) -> tuple[dict[str, _Counted], dict[str, str]]:
     """Return what history has counted, by application; and the applications' names by what history counts by."""
-    if buckets.bucket_ms < MINUTE_MS:
-        ends = store.rows(sql.SERIES_OF_RECORDS, *buckets.bounds) + store.rows(sql.SERIES_OF_EVENTS, *buckets.bounds)
-    else:
-        ends = store.rows(sql.SERIES_OF_COUNTS, *buckets.bounds)
+    ends = store.rows(sql.SERIES_OF_COUNTS, *buckets.bounds)
     waits = store.rows(sql.SERIES_OF_WAITS, *buckets.bounds)
     with current.reading() as state:
         names = {form: application_names.name_of_id(state, form) for form in {row[1] for row in ends}}

@@ -11,7 +11,7 @@ from enum import IntEnum
 from math import ceil
 
 from indoubt.collector.history import sql
-from indoubt.collector.history.rollups import WAITS_PER_TEN_SECONDS_MS
+from indoubt.collector.history.rollups import TEN_SECONDS_KEPT_MS
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.verdicts.watched_times import BRIDGED_MS, Span, covered, overlap_ms, uncovered
@@ -61,7 +61,7 @@ class Buckets:
         """Return the buckets of a window that ends then, or now."""
         end_ms = at_ms if until_ms is None else min(until_ms, at_ms)
         bucket_ms = _BUCKETS[window]
-        if window is Window.QUARTER_HOUR and at_ms - end_ms + window <= WAITS_PER_TEN_SECONDS_MS:
+        if window is Window.QUARTER_HOUR and at_ms - end_ms + window <= TEN_SECONDS_KEPT_MS:
             bucket_ms = SHORT_BUCKET_MS
         end_ms = -(-end_ms // bucket_ms) * bucket_ms
         return cls(from_ms=end_ms - window, until_ms=end_ms, bucket_ms=bucket_ms, now_ms=at_ms)

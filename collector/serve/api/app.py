@@ -211,9 +211,9 @@ def _backup(dependencies: ApiDependencies, caller: Caller) -> dict[str, Any]:
     except StoreFailed as error:
         _audit_backup(dependencies, caller, "failed", str(error))
         raise
-    took_ms = round((time.monotonic() - started) * 1000)
-    audit = _audit_backup(dependencies, caller, "accepted", f"{made.path.name}, {made.bytes} bytes")
-    return {"audit": audit, "file": f"{BACKUPS}/{made.path.name}", "bytes": made.bytes, "took_ms": took_ms}
+    took_ms, size = round((time.monotonic() - started) * 1000), made.stat().st_size
+    audit = _audit_backup(dependencies, caller, "accepted", f"{made.name}, {size} bytes")
+    return {"audit": audit, "file": f"{BACKUPS}/{made.name}", "bytes": size, "took_ms": took_ms}
 
 
 def _audit_backup(dependencies: ApiDependencies, caller: Caller, outcome: str, detail: str) -> int:

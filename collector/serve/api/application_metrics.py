@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.views.current_state import CurrentState
@@ -101,14 +102,24 @@ class ApplicationEnds:
 
 def families(ends: Ends) -> Iterator[Metric]:
     """Yield the two counters."""
-    commits = CounterMetricFamily(
-        "indoubt_pipeline_commits", "Its transactions seen to be committed.", labels=("kind", "pipeline")
-    )
-    aborts = CounterMetricFamily(
-        "indoubt_pipeline_aborts", "Its transactions seen to be aborted.", labels=("kind", "pipeline")
-    )
-    for of, (committed, aborted) in ends.items():
-        commits.add_metric(of, committed)
-        aborts.add_metric(of, aborted)
-    yield commits
-    yield aborts
+    commits = {of: committed for of, (committed, _) in ends.items()}
+    aborts = {of: aborted for of, (_, aborted) in ends.items()}
+    names = ("kind", "pipeline")
+    yield counter("indoubt_pipeline_commits", "Its transactions seen to be committed.", names, commits)
+    yield counter("indoubt_pipeline_aborts", "Its transactions seen to be aborted.", names, aborts)
+
+
+def gauge(name: str, words: str, names: Sequence[str], values: Mapping[Any, float]) -> GaugeMetricFamily:
+    """Return a gauge with its values by the values of its labels."""
+    family = GaugeMetricFamily(name, words, labels=names)
+    for labels, value in values.items():
+        family.add_metric(labels, value)
+    return family
+
+
+def counter(name: str, words: str, names: Sequence[str], values: Mapping[Any, float]) -> CounterMetricFamily:
+    """Return a counter in the same way."""
+    family = CounterMetricFamily(name, words, labels=names)
+    for labels, value in values.items():
+        family.add_metric(labels, value)
+    return family

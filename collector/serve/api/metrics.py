@@ -5,13 +5,13 @@ docs/monitoring/README.md names every metric; a test compares.
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.core import InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
@@ -30,7 +30,7 @@ from indoubt.collector.records.facts import CheckpointFacts
 from indoubt.collector.records.log_settings import LogSettings
 from indoubt.collector.records.standing_orders import StandingReport
 from indoubt.collector.serve.api import application_metrics, partition_metrics
-from indoubt.collector.serve.api.application_metrics import ApplicationEnds, Ends, PipelineLabels
+from indoubt.collector.serve.api.application_metrics import ApplicationEnds, Ends, PipelineLabels, counter, gauge
 from indoubt.collector.serve.api.dependencies import ApiDependencies
 from indoubt.collector.serve.api.partition_metrics import SeenDatabase, SeenPartitions
 from indoubt.collector.verdicts.judging import Judged, percentile
@@ -40,6 +40,7 @@ from indoubt.lifecycle.version import VERSION
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 PERCENTILES = ((0.5, "50"), (0.99, "99"))
+Values = dict[tuple[str, ...], float]
 UNSETTLED = tuple(state for state in TransactionState if state not in FINAL or state is TransactionState.LOST)
 
 
@@ -124,9 +125,7 @@ def families(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     yield from _notifications(seen)
     yield from _standing_orders(seen)
     leads = {} if seen.leads is None else {(): float(seen.leads)}
-    yield _gauge(
-        "indoubt_collector_leads", "1 while this collector of two leads, 0 while it is the standby.", (), leads
-    )
+    yield gauge("indoubt_collector_leads", "1 while this collector of two leads, 0 while it is the standby.", (), leads)
 
 
 class _Once(Collector):
@@ -148,64 +147,50 @@ def _transactions(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
         counts[judged.view.state, judged.judgement.verdict] = (
             counts.get((judged.view.state, judged.judgement.verdict), 0) + 1
         )
-    yield _gauge(
+    yield gauge(
         "indoubt_transactions",
         "Transactions that are not settled. In doubt are those in state prepared or decided.",
         ("state", "verdict"),
         {(state.value, verdict.value): count for (state, verdict), count in counts.items()},
     )
     running = [judged.view for judged in unsettled if judged.view.is_running]
-    open_, oldest, least = _by_pipeline(running, seen.now_ms, labels)
-    yield _gauge("indoubt_open_transactions", "Transactions that are open, by pipeline.", ("pipeline",), open_)
-    yield _gauge(
+    open_, oldest, least, share = _by_pipeline(running, seen.now_ms, labels)
+    yield gauge("indoubt_open_transactions", "Transactions that are open, by pipeline.", ("pipeline",), open_)
+    yield gauge(
         "indoubt_oldest_open_transaction_age_seconds", "Age of the oldest open transaction.", ("pipeline",), oldest
     )
-    yield _gauge(
+    yield gauge(
         "indoubt_transaction_time_left_seconds",
         "Least time before the broker aborts one of the open transactions.",
         ("pipeline",),
         least,
     )
-    yield _gauge(
+    yield gauge(
         "indoubt_transaction_time_left_ratio",
         "Least share of its timeout that is left to one of the open transactions, from 1 down.",
         ("pipeline",),
-        _least_share(running, seen.now_ms, labels),
+        share,
     )
     committed, aborted = seen.ends
-    yield _counter("indoubt_commits", "Transactions seen to be committed by the coordinators.", (), {(): committed})
-    yield _counter("indoubt_aborts", "Transactions seen to be aborted by the coordinators.", (), {(): aborted})
+    yield counter("indoubt_commits", "Transactions seen to be committed by the coordinators.", (), {(): committed})
+    yield counter("indoubt_aborts", "Transactions seen to be aborted by the coordinators.", (), {(): aborted})
     words = "Lost transactions that were not replayed and left memory, as there were too many of them."
-    yield _counter("indoubt_lost_transactions_forgotten", words, (), {(): seen.lost_forgotten})
+    yield counter("indoubt_lost_transactions_forgotten", words, (), {(): seen.lost_forgotten})
 
 
-def _by_pipeline(
-    running: Sequence[TransactionView], now_ms: int, labels: PipelineLabels
-) -> tuple[dict[tuple[str, ...], float], dict[tuple[str, ...], float], dict[tuple[str, ...], float]]:
-    """Return, by pipeline: how many, the age of the oldest in s, the least time left in s."""
-    open_: dict[tuple[str, ...], float] = {}
-    oldest: dict[tuple[str, ...], float] = {}
-    least: dict[tuple[str, ...], float] = {}
+def _by_pipeline(running: Sequence[TransactionView], now_ms: int, labels: PipelineLabels) -> list[Values]:
+    """Return, by pipeline: how many, the age of the oldest in s, the least time left in s, and the least share of a timeout."""
+    open_, oldest, least, share = found = [Values(), Values(), Values(), Values()]
     for view in running:
         at = (labels.of_transaction(view),)
         open_[at] = open_.get(at, 0) + 1
         if view.opened_ms is not None:
             oldest[at] = max(oldest.get(at, 0.0), (now_ms - view.opened_ms) / 1000)
-        if view.deadline_ms is not None:
-            left_s = (view.deadline_ms - now_ms) / 1000
-            least[at] = min(least.get(at, left_s), left_s)
-    return open_, oldest, least
-
-
-def _least_share(
-    running: Sequence[TransactionView], now_ms: int, labels: PipelineLabels
-) -> dict[tuple[str, ...], float]:
-    shares: dict[tuple[str, ...], float] = {}
-    for view in running:
         if view.deadline_ms is not None and view.timeout_ms:
-            at, share = (labels.of_transaction(view),), (view.deadline_ms - now_ms) / view.timeout_ms
-            shares[at] = min(shares.get(at, share), share)
-    return shares
+            left_ms = view.deadline_ms - now_ms
+            least[at] = min(least.get(at, math.inf), left_ms / 1000)
+            share[at] = min(share.get(at, math.inf), left_ms / view.timeout_ms)
+    return found
 
 
 def _checkpoints(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
@@ -219,11 +204,11 @@ def _checkpoints(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
         if (value := percentile([c.duration_ms for c in of_it if c.completed_ms is not None], share)) is not None
     }
     names = ("pipeline", "percentile")
-    yield _gauge(
+    yield gauge(
         "indoubt_checkpoint_duration_seconds", "Durations of the completed checkpoints in memory.", names, durations
     )
     histories = [(labels.of(history.pipeline), history) for history in by_pipeline(seen.checkpoints)]
-    yield _gauge(
+    yield gauge(
         "indoubt_checkpoint_completed_timestamp_seconds",
         "When the last checkpoint was completed.",
         ("pipeline",),
@@ -233,13 +218,13 @@ def _checkpoints(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
             if history.completed_ms is not None
         ),
     )
-    yield _gauge(
+    yield gauge(
         "indoubt_checkpoint_unfinished_seconds",
         "How long the newest checkpoint is not completed; 0 when it is.",
         ("pipeline",),
         _greatest((label, _unfinished_s(history, seen.now_ms)) for label, history in histories),
     )
-    yield _gauge(
+    yield gauge(
         "indoubt_checkpoint_failures",
         "Attempts that failed since the last completed checkpoint.",
         ("pipeline",),
@@ -261,32 +246,32 @@ def _observers(seen: Seen) -> Iterator[Metric]:
         (observer.name,): observer.delay_ms / 1000 for observer in seen.observers if observer.delay_ms is not None
     }
     records = {(observer.name,): float(observer.records) for observer in seen.observers}
-    yield _gauge(
+    yield gauge(
         "indoubt_observer_up",
         "1 while the observer sees its source, or the source does not exist yet.",
         ("observer",),
         up,
     )
-    yield _gauge("indoubt_observer_delay_seconds", "Age of the observer's last good poll.", ("observer",), delays)
-    yield _counter("indoubt_observer_records", "Records that the observer handed over.", ("observer",), records)
+    yield gauge("indoubt_observer_delay_seconds", "Age of the observer's last good poll.", ("observer",), delays)
+    yield counter("indoubt_observer_records", "Records that the observer handed over.", ("observer",), records)
 
 
 def _decision_log(seen: Seen) -> Iterator[Metric]:
     settings = seen.log_settings
     forgets: dict[tuple[str, ...], float] = {} if settings is None else {(): float(bool(settings.wrong))}
     words = "1 while the decision log's topic is finite or compacted; absent where that is unknown."
-    yield _gauge("indoubt_decision_log_forgets", words, (), forgets)
+    yield gauge("indoubt_decision_log_forgets", words, (), forgets)
 
 
 def _history(seen: Seen) -> Iterator[Metric]:
     events, quarantined = seen.counts
-    yield _gauge(
+    yield gauge(
         "indoubt_history_lag_observations", "Observations that wait to be written.", (), {(): seen.history_waiting}
     )
     writable = float(not seen.history_error and seen.receiver_statuses is not None)
-    yield _gauge("indoubt_history_writable", "0 while history cannot be written or read.", (), {(): writable})
-    yield _counter("indoubt_events", "Observations folded since history began.", (), {(): events})
-    yield _counter("indoubt_quarantined_records", "Records quarantined since history began.", (), {(): quarantined})
+    yield gauge("indoubt_history_writable", "0 while history cannot be written or read.", (), {(): writable})
+    yield counter("indoubt_events", "Observations folded since history began.", (), {(): events})
+    yield counter("indoubt_quarantined_records", "Records quarantined since history began.", (), {(): quarantined})
 
 
 def _alerts(seen: Seen) -> Iterator[Metric]:
@@ -303,8 +288,8 @@ def _alerts(seen: Seen) -> Iterator[Metric]:
             continue
         counts[finding.rule, state.value, finding.severity.value] += 1
         silenced += listed.silence is not None
-    yield _gauge("indoubt_alerts", "Alerts by rule, state and severity.", ("rule", "state", "severity"), counts)
-    yield _gauge("indoubt_alerts_silenced", "Pending and firing alerts that a silence covers.", (), {(): silenced})
+    yield gauge("indoubt_alerts", "Alerts by rule, state and severity.", ("rule", "state", "severity"), counts)
+    yield gauge("indoubt_alerts_silenced", "Pending and firing alerts that a silence covers.", (), {(): silenced})
 
 
 def _notifications(seen: Seen) -> Iterator[Metric]:
@@ -316,15 +301,15 @@ def _notifications(seen: Seen) -> Iterator[Metric]:
         for status in receiver_statuses
     }
     attempts = {(receiver, outcome.name.lower()): float(n) for (receiver, outcome), n in seen.attempts.items()}
-    yield _gauge("indoubt_notifications_waiting", "Notifications not delivered yet.", ("receiver",), waiting)
-    yield _gauge("indoubt_notifications_oldest_seconds", "Age of the oldest of them.", ("receiver",), ages)
-    yield _gauge("indoubt_notifications_given_up", "Notifications given up within 7 days.", ("receiver",), given_up)
-    yield _counter("indoubt_notification_attempts", "Attempts by outcome.", ("receiver", "outcome"), attempts)
+    yield gauge("indoubt_notifications_waiting", "Notifications not delivered yet.", ("receiver",), waiting)
+    yield gauge("indoubt_notifications_oldest_seconds", "Age of the oldest of them.", ("receiver",), ages)
+    yield gauge("indoubt_notifications_given_up", "Notifications given up within 7 days.", ("receiver",), given_up)
+    yield counter("indoubt_notification_attempts", "Attempts by outcome.", ("receiver", "outcome"), attempts)
 
 
 def _standing_orders(seen: Seen) -> Iterator[Metric]:
     orders, names = seen.standing.orders, ("standing_order", "act")
-    yield _gauge(
+    yield gauge(
         "indoubt_standing_orders_stopped",
         "1 while all of them are stopped.",
         (),
@@ -337,7 +322,7 @@ def _standing_orders(seen: Seen) -> Iterator[Metric]:
         ("indoubt_standing_order_held_back", "Transactions that were due and held back.", "held_back"),
     )
     for name, words, field in counted:
-        yield _counter(name, words, names, {(o.name, o.act.value): float(getattr(o, field)) for o in orders})
+        yield counter(name, words, names, {(o.name, o.act.value): float(getattr(o, field)) for o in orders})
 
 
 def _greatest(pairs: Iterable[tuple[str, float]]) -> dict[tuple[str, ...], float]:
@@ -345,17 +330,3 @@ def _greatest(pairs: Iterable[tuple[str, float]]) -> dict[tuple[str, ...], float
     for label, value in pairs:
         found[label,] = max(found.get((label,), value), value)
     return found
-
-
-def _gauge(name: str, words: str, names: Sequence[str], values: Mapping[Any, float]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, words, labels=names)
-    for labels, value in values.items():
-        family.add_metric(labels, value)
-    return family
-
-
-def _counter(name: str, words: str, names: Sequence[str], values: Mapping[Any, float]) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, words, labels=names)
-    for labels, value in values.items():
-        family.add_metric(labels, value)
-    return family

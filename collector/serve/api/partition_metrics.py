@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from indoubt.collector.serve.api.application_metrics import PipelineLabels
+from indoubt.collector.serve.api.application_metrics import PipelineLabels, gauge
 from indoubt.collector.verdicts.partition_state import PartitionFindings
 from indoubt.collector.verdicts.reader_waits import GroupLag, group_lags
 from indoubt.collector.views import application_names
@@ -89,10 +89,7 @@ def _by_pipeline(seen: SeenPartitions, now_ms: int, labels: PipelineLabels) -> I
         ("indoubt_pipeline_hanging_transactions", "Its transactions that no coordinator will ever end.", hanging),
     )
     for name, words, values in of_each:
-        family = GaugeMetricFamily(name, words, labels=("pipeline",))
-        for label, value in values.items():
-            family.add_metric((label,), value)
-        yield family
+        yield gauge(name, words, ("pipeline",), {(label,): value for label, value in values.items()})
 
 
 def of_groups(findings: PartitionFindings, labels: PipelineLabels) -> Iterator[Metric]:
@@ -101,19 +98,18 @@ def of_groups(findings: PartitionFindings, labels: PipelineLabels) -> Iterator[M
     by_label: dict[str, GroupLag] = {}
     for group, label in labels.of_groups(group for group, read in findings.read_by.items() if read).items():
         by_label[label] = lags.get(group, GroupLag()).plus(by_label.get(label, GroupLag()))
-    readable = GaugeMetricFamily(
+    yield gauge(
         "indoubt_group_readable_lag",
         "Offsets that a group has not read and may read: up to last stable offsets, without markers and aborted records.",
-        labels=("group",),
+        ("group",),
+        {(label,): lag.lag for label, lag in by_label.items()},
     )
-    hidden = GaugeMetricFamily(
-        "indoubt_group_hidden_lag", "Offsets that a group has not read after last stable offsets.", labels=("group",)
+    yield gauge(
+        "indoubt_group_hidden_lag",
+        "Offsets that a group has not read after last stable offsets.",
+        ("group",),
+        {(label,): lag.hidden for label, lag in by_label.items()},
     )
-    for label, lag in by_label.items():
-        readable.add_metric((label,), lag.lag)
-        hidden.add_metric((label,), lag.hidden)
-    yield readable
-    yield hidden
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,19 +145,15 @@ def see_databases(current: CurrentState) -> tuple[SeenDatabase, ...]:
 
 def of_databases(seen: Sequence[SeenDatabase], now_ms: int) -> Iterator[Metric]:
     """Yield every metric about databases. Without a prepared branch nothing has an age."""
-    prepared = GaugeMetricFamily("indoubt_prepared_branches", "Branches that are prepared now.", labels=("database",))
-    oldest = GaugeMetricFamily(
-        "indoubt_oldest_prepared_branch_seconds", "For how long the oldest of them is.", labels=("database",)
-    )
-    xmin = GaugeMetricFamily(
+    prepared = {(one.instance,): one.prepared for one in seen}
+    ages = {(one.instance,): max(0, now_ms - one.since_ms) / 1000 for one in seen if one.since_ms is not None}
+    xmin = {(one.instance,): one.xmin_age for one in seen if one.xmin_age is not None}
+    names = ("database",)
+    yield gauge("indoubt_prepared_branches", "Branches that are prepared now.", names, prepared)
+    yield gauge("indoubt_oldest_prepared_branch_seconds", "For how long the oldest of them is.", names, ages)
+    yield gauge(
         "indoubt_prepared_branch_xmin_age",
         "Transactions that PostgreSQL began since the oldest of them: vacuum removes nothing that died meanwhile.",
-        labels=("database",),
+        names,
+        xmin,
     )
-    for one in seen:
-        prepared.add_metric((one.instance,), one.prepared)
-        if one.since_ms is not None:
-            oldest.add_metric((one.instance,), max(0, now_ms - one.since_ms) / 1000)
-        if one.xmin_age is not None:
-            xmin.add_metric((one.instance,), one.xmin_age)
-    yield from (prepared, oldest, xmin)

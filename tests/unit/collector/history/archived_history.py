@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 
 from indoubt.collector.history.archiver import Archiver, Knowledge
-from indoubt.collector.history.retention import Limits, Maintenance
+from indoubt.collector.history.retention import Maintenance
 from indoubt.collector.history.rollups import Aborted
 from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
@@ -70,10 +70,11 @@ class History:
     def retire(self, days: int = 1, rounds: int = 20) -> None:
         """Let leave what is older."""
         maintenance = Maintenance(
-            Limits(days=days, megabytes=1_000),
             lambda aborted: ["fenced"] * len(aborted),
             lambda: self.now_ms,
             self.store.past,
+            days=days,
+            megabytes=1_000,
         )
 
         def steps(cursor: duckdb.DuckDBPyConnection) -> None:

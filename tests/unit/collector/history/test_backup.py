@@ -36,12 +36,12 @@ def test_a_backup_taken_while_history_is_written_can_be_restored(tmp_path: Path)
     writing.join()
     store.append_audit(AUDIT)
     store.close()
-    assert made.path.name == "history-20261121T180000.000000Z.duckdb"
-    assert [path.name for path in made.path.parent.iterdir()] == [made.path.name], "nothing unfinished is left"
+    assert made.name == "history-20261121T180000.000000Z.duckdb"
+    assert [path.name for path in made.parent.iterdir()] == [made.name], "nothing unfinished is left"
     # Restore: in the place of the file, with the audit file as it is now.
     restored = tmp_path / "restored"
     restored.mkdir()
-    made.path.rename(restored / "history.duckdb")
+    made.rename(restored / "history.duckdb")
     (restored / "audit.jsonl").write_bytes((tmp_path / "live" / "audit.jsonl").read_bytes())
     again = Store(restored / "history.duckdb")
     ((rows, last),) = again.rows('select count(*), coalesce(max("offset"), -1) from lifecycle_events')
@@ -59,7 +59,7 @@ def test_a_backup_that_fails_says_so_and_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(StoreFailed, match="could not be backed up"):
         store.back_up(tmp_path / "backups", MOMENT)
     (tmp_path / "backups").unlink()
-    assert store.back_up(tmp_path / "backups", MOMENT).bytes > 0
+    assert store.back_up(tmp_path / "backups", MOMENT).stat().st_size > 0
     store.close()
 
 

@@ -87,7 +87,7 @@ class Api:
 
     def __init__(self, directory: Path, *, read_only: bool = False) -> None:
         self.store = Store(directory / "history.duckdb")
-        self.current = CurrentState(self.store)
+        self.current = CurrentState(self.store, settled_kept=100)
         self.current.see_decision_log(DecisionLogStatus.READABLE)
         self.current.observe(story())
         self.ready = True

@@ -27,7 +27,7 @@ from indoubt.collector.records.log_settings import LogSettings
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.records.standing_orders import OrderReport, StandingReport
 from indoubt.collector.serve.api import metrics
-from indoubt.collector.serve.api.application_metrics import PipelineLabels
+from indoubt.collector.serve.api.application_metrics import PipelineLabels, gauge
 from indoubt.collector.serve.api.metrics import Seen
 from indoubt.collector.serve.api.partition_metrics import SeenDatabase, SeenPartitions
 from indoubt.collector.verdicts.judging import Judged
@@ -246,8 +246,8 @@ def test_a_label_is_the_application_and_many_of_them_never_take_a_pipelines() ->
 
 def test_all_metrics_of_a_cluster_with_a_name_say_it() -> None:
     gauges = [
-        metrics._gauge("a", "words", ("cluster",), {("flink",): 1.0}),
-        metrics._gauge("b", "words", (), {(): 2.0}),
+        gauge("a", "words", ("cluster",), {("flink",): 1.0}),
+        gauge("b", "words", (), {(): 2.0}),
     ]
     lines = metrics.exposition(gauges, "eu").decode().splitlines()
     assert [line for line in lines if not line.startswith("#")] == ['a{cluster="flink"} 1.0', 'b{cluster="eu"} 2.0']
