@@ -21,6 +21,7 @@ from indoubt.lifecycle.durations import HOUR_MS
 KEY = "kafka:ip-count-0-1:7:3@1795000000000"
 REQUESTS: dict[str, list[Callable[[CollectorClient], Any]]] = {
     "status": [lambda client: client.status()],
+    "now_ms": [lambda client: client.now_ms()],
     "overview": [lambda client: client.overview()],
     "transactions": [
         lambda client: client.transactions(limit=pending.MAX_TRANSACTIONS),
