@@ -11,7 +11,8 @@ from typing import Any
 
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
 from indoubt.lifecycle.identity import Handle, Marker
-from indoubt.lifecycle.json_record import read_fields, read_object
+from indoubt.lifecycle.json_record import read_object
+from indoubt.lifecycle.record_fields import read_fields
 
 RECORD_VERSION = 1
 WHAT = "decision record"

@@ -158,6 +158,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
     "collector/assess/rules/standing_orders.py": (f"{ALERTING}/test_standing_order_rules.py", *ALERT_RULES),
     "collector/assess/rules/transactions.py": ALERT_RULES,
     "lifecycle/decisions.py": DECISIONS,
+    "lifecycle/record_fields.py": DECISIONS,
     "lifecycle/decision_ledger.py": (f"{LIFECYCLE}/test_decisions.py", f"{LIFECYCLE}/test_kept_decisions.py"),
     "lifecycle/decision_parts.py": DECISIONS,
     "collector/verdicts/partition_state.py": (

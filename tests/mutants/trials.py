@@ -36,8 +36,10 @@ LEFT_OUT = (
     "warnings",
     "xdist",
 )
+FIXTURES = "tests.unit.collector.conftest"
 # Without the fixtures of services the process is small: a fork of it takes a few milliseconds.
-ARGUMENTS = ["-x", "-s", "-o", "addopts=", "--noconftest", "-m", "not long", *(f"-pno:{name}" for name in LEFT_OUT)]
+ARGUMENTS = ["-x", "-s", "-o", "addopts=", "--noconftest", f"-p{FIXTURES}", "-m", "not long"]
+ARGUMENTS += [f"-pno:{name}" for name in LEFT_OUT]
 
 
 class _WithoutTracebacks:

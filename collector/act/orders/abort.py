@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from indoubt.collector.act.orders.confirmation import require_confirmation
+from indoubt.collector.act.orders.evidence import open_now, refusal, results_of
 from indoubt.collector.act.orders.plan import (
     ActionResult,
     OrderContext,
@@ -15,10 +16,7 @@ from indoubt.collector.act.orders.plan import (
     PlannedAction,
     handle_of,
     joined,
-    open_now,
-    refusal,
     result_of,
-    results_of,
     target_of,
 )
 from indoubt.collector.facts import attempts

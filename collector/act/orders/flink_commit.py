@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from indoubt.collector.act.orders.plan import (
-    ActionResult,
-    OrderContext,
-    Plan,
-    PlannedAction,
-    open_now,
-    refusal,
-    results_of,
-)
+from indoubt.collector.act.orders.evidence import open_now, refusal, results_of
+from indoubt.collector.act.orders.plan import ActionResult, OrderContext, Plan, PlannedAction
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.formats.flink_records import FlinkCommittables, Listed
 from indoubt.collector.records.orders import StepOutcome

@@ -15,12 +15,13 @@ from indoubt.collector.act.orders.abort import plan_abort
 from indoubt.collector.act.orders.audit import AuditRow, Intent, KeyLocks, KeyReused, OrderHistory
 from indoubt.collector.act.orders.commit import plan_commit
 from indoubt.collector.act.orders.confirmation import confirmation_text, require_beginning
+from indoubt.collector.act.orders.evidence import evidence_of
 from indoubt.collector.act.orders.flink_commit import commit_confirmation
 from indoubt.collector.act.orders.hanging import HangingOrders, confirmation_text_of_suspects
 from indoubt.collector.act.orders.outcome_resolver import OutcomeResolver, tell_executed
 from indoubt.collector.act.orders.participants import Participants
 from indoubt.collector.act.orders.pipelines import PipelineOrders, prefix_of
-from indoubt.collector.act.orders.plan import OrderContext, Plan, evidence_of, execute, plan_each
+from indoubt.collector.act.orders.plan import OrderContext, Plan, execute, plan_each
 from indoubt.collector.act.orders.settle import plan_settle
 from indoubt.collector.history.journal import JournalUnanswered, NotLeading
 from indoubt.collector.history.store import Store, StoreFailed

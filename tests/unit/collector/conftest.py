@@ -1,4 +1,4 @@
-"""A history of its own, and a collector's state over it."""
+"""A history of its own, a collector's state over it, and a clock that a test sets; for mutants too (trials.py)."""
 
 from __future__ import annotations
 
@@ -22,3 +22,15 @@ def store(tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def current(store: Store) -> CurrentState:
     return CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
+
+
+class Clock:
+    now_s = 10_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from indoubt.lifecycle.decisions import Kept, Part, Settled, decode, encode
+from indoubt.lifecycle.decisions import Kept, Part, RunStarted, Settled, decode, encode
 from indoubt.lifecycle.errors import MalformedRecord, UnknownVersion
+from indoubt.lifecycle.record_fields import read_fields
 from tests.unit.lifecycle.decision_records import ABORT, SNAPSHOT, decision, outcome, run, taken_over
 
 PART = Part(prefix="p", id="i", index=1, count=2, data="eA==", at_ms=5)
@@ -65,6 +66,7 @@ STARTED = json.loads(encode(run()))
         (broken(run(), version=0), "version 0"),
         (broken(run(), version=True), "version True"),
         (broken(run(), at_ms="x"), "at_ms"),
+        (broken(run(), writes_to=[1]), "'writes_to' holds what is not text"),
         (broken(run(), at_ms=True), "at_ms"),
         (broken(decision(0), ruling="maybe"), "maybe"),
         (broken(decision(0), handles=[{}]), "resource_manager"),
@@ -111,3 +113,8 @@ def test_a_malformed_record_is_refused_and_says_why(value, said):
 def test_what_a_newer_program_wrote_is_not_called_malformed(value, said):
     with pytest.raises(UnknownVersion, match=said):
         decode(value)
+
+
+def test_a_record_without_a_field_names_what_it_is():
+    with pytest.raises(MalformedRecord, match="order has no 'prefix'"):
+        read_fields(RunStarted, {}, "order")

@@ -8,6 +8,7 @@ import pytest
 
 from indoubt.lifecycle.decision_ledger import DecisionLedger
 from indoubt.lifecycle.decisions import BatchAttempt, Kept, Settled, decode, encode
+from indoubt.lifecycle.identity import Marker
 from tests.unit.lifecycle.decision_records import ABORT, SNAPSHOT, decision, outcome, run, taken_over
 from tests.unit.lifecycle.ledgers import fold
 from tests.unit.lifecycle.test_identity import HANDLE
@@ -120,6 +121,10 @@ def counting(*records):
 )
 def test_which_decision_counts(records, counts):
     assert counting(*records) == [bool(value) for value in counts]
+
+
+def test_the_marker_of_a_batch_names_batch_attempt_and_checkpoint_id():
+    assert decision(7, batch=3).batch_attempt.marker == Marker(batch=3, attempt=7, checkpoint_id="L")
 
 
 def test_rule_3_the_first_outcome_counts():

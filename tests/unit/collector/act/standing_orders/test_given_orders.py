@@ -12,7 +12,7 @@ from indoubt.collector.records.orders import DRY_RUN, STANDING_ORDER, OrderOutco
 from indoubt.collector.records.standing_orders import StandingAct
 from indoubt.collector.runtime.clock import now_ms
 from indoubt.lifecycle.durations import HOUR_MS, MINUTE_MS
-from tests.unit.collector.act.standing_orders.conftest import Clock
+from tests.unit.collector.conftest import Clock
 
 ORDER, OTHER = "save clicks", "save bills"
 ACCEPTED, PENDING, REFUSED = OrderOutcome.ACCEPTED, OrderOutcome.PENDING, OrderOutcome.REFUSED

@@ -8,7 +8,6 @@ from indoubt.collector.act.standing_orders.decision import decide
 from indoubt.collector.act.standing_orders.given_orders import FailedAttempts, GivenOrders
 from indoubt.collector.records.orders import OrderOutcome
 from indoubt.collector.records.standing_orders import StandingAct
-from tests.unit.collector.act.standing_orders.conftest import Clock
 from tests.unit.collector.act.standing_orders.test_decision import (
     ACT,
     CERTAIN_COMMIT,
@@ -17,6 +16,7 @@ from tests.unit.collector.act.standing_orders.test_decision import (
     at,
     candidate,
 )
+from tests.unit.collector.conftest import Clock
 from tests.unit.collector.observations import T0
 
 FIRST, SECOND = candidate(CERTAIN_COMMIT, 0, driver_gone=True), candidate(CERTAIN_COMMIT, 1, driver_gone=True)
