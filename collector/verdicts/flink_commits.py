@@ -74,8 +74,7 @@ def rule_23_completed(case: FlinkCase) -> Judgement | None:
     counts = Evidence(known.why, STORE if known.by_store else REST, known.at_ms)
     evidence: tuple[Evidence, ...] = (listed_exactly(case), counts, *beside_the_lists(case))
     if case.is_branch and case.may_run:
-        fact = f"{in_words(case)}: it {words_of(case).by_job}"
-        evidence = (*evidence, Evidence(fact, REST))
+        evidence = (*evidence, Evidence(f"{in_words(case)}: it {words_of(case).by_job}", REST))
     if case.now_ms - known.at_ms < case.commit_overdue_ms or (case.is_branch and case.may_run):
         return Judgement(Verdict.IN_PROGRESS, 23, evidence, assumes=(Assumption.OWNER_ENDS_IT,), loses_data=True)
     assumes = known.assumes

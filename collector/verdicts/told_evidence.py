@@ -101,8 +101,7 @@ def ended(branch: BranchFacts) -> Evidence:
         case BranchProof.NO_MARKER:
             return Evidence(f"{fact}no marker row proves a commit", source, branch.gone_ms)
         case BranchProof.NOT_READ:
-            fact = f"{fact}its marker cannot be read: grant select on indoubt_markers"
-            return Evidence(fact, source, branch.gone_ms)
+            return Evidence(f"{fact}its marker cannot be read: grant select on indoubt_markers", source, branch.gone_ms)
         case BranchProof.MISSING | None:
             fact = f"{fact}the server does not keep how it ended: ask its owner"
             return Evidence(fact, branch.listed_by, branch.gone_ms)

@@ -157,8 +157,7 @@ def rule_7_foreign(case: Case) -> Judgement | None:
     if t.broker is not None:
         evidence.append(_WHOM_TO_ASK)
     if t.broker is not None and t.broker.last_write_ms is not None:
-        fact = "last partition added to it"
-        evidence.append(Evidence(fact, BROKER, t.broker.last_write_ms))
+        evidence.append(Evidence("last partition added to it", BROKER, t.broker.last_write_ms))
     if t.broker is not None and t.broker.timeout_ms == 0:
         fact = "no timeout ends it: its producer has a two-phase commit of its own (KIP-939)"
         evidence.append(Evidence(fact, BROKER, t.opened_ms))
@@ -234,8 +233,7 @@ def rule_13_driver_silent(case: Case) -> Judgement | None:
     if case.pipeline is None or last is None:
         return None
     allowed_ms = case.pipeline.silent_after_ms(case.limits)
-    fact = f"no heartbeat of its driver for more than {duration(allowed_ms)}"
-    silent = Evidence(fact, EVENTS, last)
+    silent = Evidence(f"no heartbeat of its driver for more than {duration(allowed_ms)}", EVENTS, last)
     # Without its batch no abort decision can name it: the driver could still decide to commit it.
     may_abort = case.rulable is not None
     return Judgement(

@@ -155,8 +155,7 @@ def _checkpoint_evidence(
         waited_ms = now_ms - _could_run_from(newest.failed_ms, history)
         if waited_ms < max(recovery_ms, 3 * checkpoints.gap_ms):
             return None
-        fact = f"failed and was not tried again for {seconds(waited_ms)}"
-        return Evidence(fact, CHECKPOINTS, newest.failed_ms)
+        return Evidence(f"failed and was not tried again for {seconds(waited_ms)}", CHECKPOINTS, newest.failed_ms)
     interval_ms = history.interval_ms if history is not None else 0
     usual_ms = 3 * max(interval_ms, checkpoints.p99_ms)
     if newest.begun_ms is None:
@@ -164,8 +163,7 @@ def _checkpoint_evidence(
     runs_ms = now_ms - _could_run_from(newest.begun_ms, history)
     if runs_ms < max(limits.checkpoint_stalled_ms, usual_ms):
         return None
-    fact = f"has not completed after {seconds(runs_ms)}"
-    return Evidence(fact, CHECKPOINTS, newest.begun_ms)
+    return Evidence(f"has not completed after {seconds(runs_ms)}", CHECKPOINTS, newest.begun_ms)
 
 
 def _was_stopped_since(at_ms: int | None, history: PipelineHistory | None) -> bool:

@@ -50,7 +50,8 @@ def test_what_the_config_maps_of_a_cluster_point_to_is_known_while_they_can_be_l
             }
             kubernetes.forbidden = {"configmaps"}
             wait_until("it is not taken for known any more", lambda: newest() is None)
-            assert "it needs a Role with the verb list on configmaps" in observer.status.error
+            needs = "it needs a Role with the verb list on configmaps"
+            wait_until("it says why", lambda: needs in observer.status.error)
             kubernetes.forbidden = set()
             wait_until("it is known again", lambda: newest() == 4)
         finally:
