@@ -187,16 +187,13 @@ def awaits_replay(state: State, identity: BrokerIdentity) -> bool:
     """Say whether a transaction that has ended at its coordinator was decided and undone, and its batch not completed since."""
     if identity not in state.aborted or is_quiet(state, state.broker[identity]):
         return False
-    return _is_waiting(at_coordinator(state, identity))
+    return at_coordinator(state, identity).state is TransactionState.LOST
 
 
 def elsewhere_awaiting_replay(state: State) -> list[TransactionView]:
     """Return those that no coordinator was seen to have, such as branches in databases; oldest end first."""
     keys = {key for key, branch in state.branches.items() if branch.proof is BranchProof.TOMBSTONE}
     found = (find(state, key) for key in keys | state.ledger.lost_keys())
-    views = {view.key: view for view in found if view is not None and view.broker is None and _is_waiting(view)}
+    unseen = (view for view in found if view is not None and view.broker is None)
+    views = {view.key: view for view in unseen if view.state is TransactionState.LOST}
     return sorted(views.values(), key=lambda view: (view.ended_ms or 0, view.key))
-
-
-def _is_waiting(view: TransactionView) -> bool:
-    return view.state is TransactionState.LOST

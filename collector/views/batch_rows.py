@@ -47,7 +47,7 @@ def explanation(batch: Batch) -> str:
     total, lost = len(batch.transactions), sum(side.lost for side in batch.sides)
     match batch.verdict:
         case BatchVerdict.ONE_SIDE_ONLY:
-            sides = f"{_names(batch.committed_on)}, not on {_names(batch.missing_on)}"
+            sides = f"{' and '.join(batch.committed_on)}, not on {' and '.join(batch.missing_on)}"
             missing = ", ".join(_missing(side) for side in batch.sides if not side.is_committed)
             return f"Committed on {sides} ({missing}). {_remedy(batch)}."
         case BatchVerdict.LOST:
@@ -94,10 +94,6 @@ def _missing(side: BatchSide) -> str:
     parts = ((side.open, "open"), (side.lost, "rolled back"))
     standing = " and ".join(f"{count} {word}" for count, word in parts if count)
     return f"{side.resource_manager}: {standing} of {len(side.transactions)}"
-
-
-def _names(names: tuple[str, ...]) -> str:
-    return " and ".join(names)
 
 
 def _counted(total: int) -> str:
