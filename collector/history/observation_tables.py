@@ -170,7 +170,6 @@ CHECKPOINT_FILES = ObservationTable(
     Column("number", LONG),
     Column("at_ms", LONG),
     Column("modified_ns", LONG),
-    Column("watermark_ms", LONG),
 )
 FLINK_CHECKPOINTS = ObservationTable(
     "flink_checkpoints",

@@ -43,7 +43,7 @@ create table decision_records (
 create table checkpoint_files (
     source varchar not null, partition integer not null, "offset" bigint not null,
     pipeline varchar not null, kind varchar not null, number bigint not null, at_ms bigint not null,
-    modified_ns bigint not null, watermark_ms bigint);
+    modified_ns bigint not null);
 
 -- What Flink's REST API told of checkpoints: one row when one was first seen running, one when it had ended.
 create table flink_checkpoints (

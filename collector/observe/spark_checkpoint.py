@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from pyarrow import fs
 
@@ -238,21 +237,13 @@ def _missing(folder: str, number: int, planned: Sequence[int]) -> str:
 def parse(pipeline: str, kind: CheckpointFileKind, number: int, modified_ns: int, text: str) -> CheckpointFile:
     """Return what one file says. Raises UnknownVersion, MalformedRecord."""
     metadata = spark_log_file.parse(kind.value, number, text).metadata
-    planned = kind is CheckpointFileKind.OFFSETS
-    at_ms = _number(metadata, "batchTimestampMs", f"{kind.value}/{number}") if planned else None
-    watermark = "batchWatermarkMs" if planned else "nextBatchWatermarkMs"
+    at_ms = metadata.get("batchTimestampMs") if kind is CheckpointFileKind.OFFSETS else None
+    if at_ms is not None and (not isinstance(at_ms, int) or isinstance(at_ms, bool)):
+        raise MalformedRecord(f"{kind.value}/{number}: batchTimestampMs is {at_ms!r}, not a whole number")
     return CheckpointFile(
         pipeline=pipeline,
         number=number,
         kind=kind,
         at_ms=at_ms if at_ms else modified_ns // 1_000_000,
         modified_ns=modified_ns,
-        watermark_ms=_number(metadata, watermark, f"{kind.value}/{number}"),
     )
-
-
-def _number(metadata: dict[str, Any], name: str, file: str) -> int | None:
-    value = metadata.get(name)
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        raise MalformedRecord(f"{file}: {name} is {value!r}, not a whole number")
-    return value

@@ -82,7 +82,6 @@ class CheckpointFile:
     kind: CheckpointFileKind
     at_ms: int
     modified_ns: int
-    watermark_ms: int | None = None
 
 
 class BranchProof(Enum):

@@ -18,16 +18,16 @@ MODIFIED_NS = 1_795_000_006_123_000_000
 
 def test_offsets_tell_when_the_batch_was_planned() -> None:
     file = parse("ip-count", CheckpointFileKind.OFFSETS, 7, MODIFIED_NS, OFFSETS)
-    assert (file.number, file.at_ms, file.watermark_ms) == (7, 1795000005000, 1795000000000)
+    assert (file.number, file.at_ms) == (7, 1795000005000)
 
 
 def test_commits_have_the_time_of_the_file() -> None:
     file = parse("ip-count", CheckpointFileKind.COMMITS, 7, MODIFIED_NS, COMMITS)
-    assert (file.at_ms, file.watermark_ms) == (1_795_000_006_123, 1795000001000)
+    assert file.at_ms == 1_795_000_006_123
 
 
 def test_commits_without_metadata_are_understood() -> None:
-    assert parse("p", CheckpointFileKind.COMMITS, 0, MODIFIED_NS, "v1\n{}").watermark_ms is None
+    assert parse("p", CheckpointFileKind.COMMITS, 0, MODIFIED_NS, "v1\n{}").at_ms == 1_795_000_006_123
 
 
 def test_each_version_that_spark_4_2_writes_is_understood() -> None:
@@ -36,7 +36,7 @@ def test_each_version_that_spark_4_2_writes_is_understood() -> None:
     sinks = '"sinkMetadataMap":{"out":{"sinkName":"out","commitOffset":"-","providerName":"x","apiVersion":"v2","isActive":true}}'
     for version, more in (("v2", '"stateUniqueIds":{"0":[["a","b"]]}'), ("v3", sinks)):
         text = f'{version}\n{{"nextBatchWatermarkMs":1795000001000,{more}}}'
-        assert parse("p", CheckpointFileKind.COMMITS, 7, MODIFIED_NS, text).watermark_ms == 1795000001000
+        assert parse("p", CheckpointFileKind.COMMITS, 7, MODIFIED_NS, text).at_ms == 1_795_000_006_123
 
 
 @pytest.mark.parametrize(
