@@ -68,8 +68,8 @@ def prepare(server: DatabaseServer) -> Branch:
     recording = RECORDINGS[server.kind]
     data, job = metadata_bytes(recording), uuid.uuid4()
     (recorded,) = read_checkpoint_metadata(data, opener(recording)).branches
-    xid = XaXid(format_id=201, gtrid=job.bytes + recorded.xid.gtrid[16:], bqual=recorded.xid.bqual)
-    assert data.count(recorded.xid.gtrid) == 1
+    xid = XaXid(format_id=201, gtrid=job.bytes + recorded.gtrid[16:], bqual=recorded.bqual)
+    assert data.count(recorded.gtrid) == 1
     table = f"flink_{job.hex[:8]}"
     ask(server.connection, f"create table {table} (n bigint)")
     insert = f"insert into {table} values (42)"  # noqa: S608 (a name made here)
@@ -84,7 +84,7 @@ def prepare(server: DatabaseServer) -> Branch:
         for statement in statements:
             cursor.execute(statement)
     driver.close()
-    metadata = data.replace(recorded.xid.gtrid, xid.gtrid)
+    metadata = data.replace(recorded.gtrid, xid.gtrid)
     return Branch(server=server, job=job.hex, name=name, table=table, metadata=metadata)
 
 

@@ -128,6 +128,13 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         # What is listed has a branch, so the first half says nothing that the second does not.
         NotCounted("judge", "t.branch is None* -> *", TYPED),
         NotCounted("rule_13_driver_silent", "case.pipeline is None or last is None -> last is None", TYPED),
+        NotCounted("rule_12_newer_run", "newer is None or * -> newer is None", TYPED),
+        # What has a deadline was opened, and has a timeout.
+        NotCounted("rule_14_at_risk", "t.opened_ms is not None and * -> case.now_ms*", TYPED),
+        NotCounted("rule_14_at_risk", "t.timeout_ms or 0 -> t.timeout_ms", TYPED),
+        NotCounted("rule_14_at_risk", "0 -> 1", TYPED, within="if t.opened_ms is not None*"),
+        # Earlier rules answer for all that does not run.
+        NotCounted("rule_7_foreign", "t.is_running and * -> _is_there(t)", SAME),
     ),
     "lifecycle/decision_parts.py": (
         NotCounted("*", "1000 -> 1001", "performance: how large a part is"),

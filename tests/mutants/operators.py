@@ -107,7 +107,7 @@ class MutatedModule:
             for index, child in enumerate(value) if isinstance(value, list) else ((None, value),):
                 if not isinstance(child, ast.AST):
                     continue
-                why = reason or _not_counted(child, self._shown)
+                why = reason or _not_counted(child, self._shown) or _shown_by_verdict(node, field, index)
                 statement = _text(child) if isinstance(child, ast.stmt) else within
                 inside = function
                 # A default is part of the module's body: it is computed when the module is loaded.
@@ -263,6 +263,12 @@ def _not_counted(node: ast.AST, shown: str) -> str:
 
 
 EVIDENCE = ("Evidence", "tuple[Evidence, ...]", "list[Evidence]")
+
+
+def _shown_by_verdict(parent: ast.AST, field: str, index: int | None) -> str:
+    """Return why what a verdict rests on does not count: a person reads it."""
+    is_verdict = isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "Judgement"
+    return "wording: rests_on" if is_verdict and (field, index) == ("args", 2) else ""
 
 
 def _decides(parent: ast.AST, field: str) -> bool:

@@ -9,13 +9,13 @@ from indoubt.collector.facts.transaction_join import find, views
 from indoubt.collector.facts.transaction_view import TransactionView
 from indoubt.collector.records.facts import PipelineFacts
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
-from indoubt.collector.records.observations import Observation
-from indoubt.collector.verdicts.verdict_case import DecisionLogStatus
+from indoubt.collector.records.observations import BranchProof, Observation
+from indoubt.collector.verdicts.verdict_case import BROKER, DecisionLogStatus
 from indoubt.collector.verdicts.verdict_rules import judge, rule_12_newer_run, rule_13_driver_silent
 from indoubt.lifecycle.decisions import Ruling, Settled
 from indoubt.lifecycle.events import EventType
 from indoubt.lifecycle.states import TransactionState
-from indoubt.lifecycle.verdicts import Assumption, Certainty, Verdict
+from indoubt.lifecycle.verdicts import Assumption, Certainty, Evidence, Verdict
 from tests.unit.collector.observations import (
     PREFIX,
     T0,
@@ -59,6 +59,9 @@ TOMORROW = {"pipeline": pipeline(facts=PipelineFacts(pipeline=PREFIX, last_seen_
 HEARD = {"pipeline": pipeline(heard_ms=T0 + 20_000, facts=PipelineFacts(pipeline=PREFIX, last_seen_ms=T0 - 600_000))}
 UNHEARD = {"pipeline": pipeline(heard_ms=None)}
 ALIVE = {"pipeline": pipeline(heard_ms=T0 + 39_000)}
+# A restart takes as long as the whole timeout; batches take 8 s, or more than half of the timeout.
+LONG_RESTART = {"pipeline": pipeline(heard_ms=T0 + 39_000, interval_ms=7_000, restart_delay_ms=60_000)}
+LONG_BATCHES = {"pipeline": pipeline(heard_ms=T0 + 39_000, interval_ms=40_000, restart_delay_ms=60_000)}
 SLOW = {"pipeline": pipeline(interval_ms=20_000)}
 SLOW_BATCH = {"pipeline": pipeline(checkpoint_p99_ms=20_000)}
 NEWER = {"pipeline": pipeline(latest_run_offset=1, latest_run_ms=T0 + 800)}
@@ -179,6 +182,10 @@ CASES = [
     ("less time left than recovery needs", [RUN, ONGOING, PREPARED], 45_000, ALIVE, 14, AT_RISK),
     ("as much time left as recovery needs", [RUN, ONGOING, PREPARED], 44_000, ALIVE, 15, GOES_ON),
     ("1 ms less left than recovery needs", [RUN, ONGOING, PREPARED], 44_001, ALIVE, 14, AT_RISK),
+    ("as young as its pipeline's usually get", [RUN, ONGOING, PREPARED], 7_999, LONG_RESTART, 15, GOES_ON),
+    ("older than its pipeline's usually get", [RUN, ONGOING, PREPARED], 8_000, LONG_RESTART, 14, AT_RISK),
+    ("younger than half of its timeout", [RUN, ONGOING, PREPARED], 29_999, LONG_BATCHES, 15, GOES_ON),
+    ("older than half of its timeout", [RUN, ONGOING, PREPARED], 30_000, LONG_BATCHES, 14, AT_RISK),
     ("in progress", [RUN, ONGOING, PREPARED], 700, {}, 15, GOES_ON),
     ("open, nothing told of it yet", [RUN, ONGOING], 100, {}, 15, GOES_ON),
     # What no record shows by itself.
@@ -190,6 +197,7 @@ CASES = [
     ("foreign and overtaken", FIRST_FOREIGN, 10_000, {}, 37, LIKELY_SETTLED),
     ("foreign and nowhere", NOWHERE, 10_000, {}, 7, NOT_OFFERED),
     ("ours of an odd name, decision log unreadable", replace(OPEN, transaction="odd"), 600, UNREADABLE, 5, UNKNOWN),
+    ("its rows were written again, and it is open", replace(OPEN, written_again_ms=T0 + 500), 700, {}, 15, GOES_ON),
     ("its pipeline is not known", [RUN, ONGOING], 45_000, NO_PIPELINE, 15, GOES_ON),
     # A newer run is certain by the order of the log alone: it is the record 7, at 2 min before by its driver's clock.
     ("a newer run behind all that it wrote", replace(OPEN, log_end=7), 1_000, by_log(7, -120_000), 12, ABORT_IT),
@@ -217,6 +225,19 @@ CASES = [
 ]  # fmt: skip
 
 
+ASSUMED = {
+    1: Assumption.SAME_DATABASE,
+    4: Assumption.EVENTS_ARE_TRUE,
+    9: Assumption.OWNER_ENDS_IT,
+    12: Assumption.CLOCKS_AGREE,
+    13: Assumption.SILENT_IS_GONE,
+    14: Assumption.RECOVERY_AS_BEFORE,
+    15: Assumption.OWNER_ENDS_IT,
+    37: Assumption.OWNER_KNOWS_ITS_END,
+}
+"""What each rule assumes where it is not certain."""
+
+
 @table("observed, at, more, rule, then", CASES)
 def test_case(
     observed: list[Observation] | TransactionView, at: int, more: dict[str, Any], rule: int, then: str
@@ -229,7 +250,7 @@ def test_case(
     # What a counting decision lists is committed and never aborted.
     assert not (judgement.may_commit and view.listing is None)
     assert not (judgement.may_abort and view.listing is not None)
-    assert (Assumption.CLOCKS_AGREE in judgement.assumes) is (rule == 12 and judgement.certainty is Certainty.LIKELY)
+    assert judgement.assumes == ((ASSUMED[rule],) if judgement.certainty is Certainty.LIKELY else ())
 
 
 def test_nothing_is_offered_while_the_decision_log_cannot_be_read() -> None:
@@ -257,3 +278,37 @@ def test_no_time_at_all_is_no_silence_and_no_newer_run() -> None:
 def test_of_a_decided_branch_its_database_is_asked_and_no_coordinator() -> None:
     judgement = judge(case(only_view(RUN, BRANCH_PREPARED, decided(1, BRANCH)), 9_000))
     assert "no mysql that is watched here lists it" in judgement.evidence[-1].fact
+
+
+def test_a_branch_that_its_database_was_not_asked_about_may_be_listed_no_more() -> None:
+    view = replace(only_view(RUN, LISTED, decided(1, BRANCH)), not_asked="it does not answer")
+    assert told(judge(case(view, 9_000))) == (8, "commit it, likely: commit")
+    assert judge(case(view, 9_000)).assumes == (Assumption.STILL_LISTED,)
+    assert judge(case(replace(view, not_asked=""), 9_000)).assumes == ()
+    settled = replace(view, state=TransactionState.COMMITTED)
+    assert (judge(case(settled, 9_000)).verdict, judge(case(settled, 9_000)).assumes) == (Verdict.SETTLED, ())
+
+
+def test_a_branch_of_no_marker_may_have_been_taken_away() -> None:
+    listed, gone = branch_listed(THEIR_BRANCH), branch_gone(THEIR_BRANCH, BranchProof.MISSING)
+    view = only_view(listed, gone)
+    assert judge(case(view, 9_000)).assumes == (Assumption.NOT_TAKEN_AWAY,)
+    told_its_end = replace(view, outcome=outcome(2, THEIR_BRANCH, Settled.COMMITTED).record)
+    assert judge(case(told_its_end, 9_000)).assumes == ()
+
+
+def test_it_is_said_by_what_an_id_was_seen_to_go_on() -> None:
+    overtaken = first_of(RUN, ONGOING, OVERTAKING)
+    assert overtaken.broker is not None
+    gone = replace(overtaken, broker=replace(overtaken.broker, gone_ms=T0 + 5_000))
+    for view, said in (
+        (overtaken, "a later transaction of the same id"),
+        (gone, "its coordinator shows its id as empty"),
+    ):
+        assert judge(case(view, 9_000)).evidence[0].fact.startswith(said)
+
+
+def test_a_young_one_is_ended_by_its_owner() -> None:
+    young = case(only_view(FOREIGN), 600, young=Evidence("its application commits others", BROKER))
+    assert told(judge(young)) == (35, GOES_ON)
+    assert judge(young).assumes == (Assumption.OWNER_ENDS_IT,)
