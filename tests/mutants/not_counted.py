@@ -129,6 +129,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("judge", "t.branch is None* -> *", TYPED),
         NotCounted("rule_13_driver_silent", "case.pipeline is None or last is None -> last is None", TYPED),
         NotCounted("rule_12_newer_run", "newer is None or * -> newer is None", TYPED),
+        NotCounted("rule_37_gone", "t.broker is not None and * -> t.broker.gone_ms*", TYPED),
         # What has a deadline was opened, and has a timeout.
         NotCounted("rule_14_at_risk", "t.opened_ms is not None and * -> case.now_ms*", TYPED),
         NotCounted("rule_14_at_risk", "t.timeout_ms or 0 -> t.timeout_ms", TYPED),

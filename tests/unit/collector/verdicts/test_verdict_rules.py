@@ -297,6 +297,12 @@ def test_a_branch_of_no_marker_may_have_been_taken_away() -> None:
     assert judge(case(told_its_end, 9_000)).assumes == ()
 
 
+def test_a_branch_that_left_its_list_after_an_order_may_have_been_listed_by_another_server() -> None:
+    gone = only_view(branch_listed(THEIR_BRANCH), branch_gone(THEIR_BRANCH, None))
+    judgement = judge(case(replace(gone, state=TransactionState.COMMITTED), 9_000))
+    assert (told(judgement), judgement.assumes) == ((1, LIKELY_SETTLED), (Assumption.SAME_DATABASE,))
+
+
 def test_it_is_said_by_what_an_id_was_seen_to_go_on() -> None:
     overtaken = first_of(RUN, ONGOING, OVERTAKING)
     assert overtaken.broker is not None
