@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from math import ceil
 
 from indoubt.collector.facts import attempts
 from indoubt.collector.facts.state import State
@@ -166,10 +165,10 @@ def pipeline_now(state: State, prefix: str) -> PipelineNow | None:
 
 def _p99_ms(checkpoints: Iterable[CheckpointFacts]) -> int:
     newest = sorted(checkpoints, key=lambda c: c.number)[-DURATIONS_CONSIDERED:]
-    return percentile([c.duration_ms for c in newest if c.state is CheckpointState.COMPLETED], 99) or 0
+    return percentile([c.duration_ms for c in newest if c.state is CheckpointState.COMPLETED], 0.99) or 0
 
 
-def percentile(durations_ms: Iterable[int | None], percent: int) -> int | None:
-    """Return the shortest known duration that so many of a hundred do not exceed, or None without any."""
+def percentile(durations_ms: Iterable[int | None], share: float) -> int | None:
+    """Return the nearest-rank percentile of the known durations, or None without any."""
     known = sorted(d for d in durations_ms if d is not None)
-    return known[max(1, ceil(len(known) * percent / 100)) - 1] if known else None
+    return known[min(len(known) - 1, int(share * len(known)))] if known else None

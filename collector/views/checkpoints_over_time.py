@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from math import ceil
 
 from indoubt.collector.history import sql
 from indoubt.collector.history.store import Store
@@ -11,7 +12,6 @@ from indoubt.collector.records.flink_job_facts import FlinkJobFacts
 from indoubt.collector.records.observer_kind import ObserverKind
 from indoubt.collector.runtime.timed_cache import TtlCache
 from indoubt.collector.verdicts.checkpoint_gaps import checkpoint_gaps
-from indoubt.collector.verdicts.judging import percentile
 from indoubt.collector.verdicts.verdict_case import PipelineHistory
 from indoubt.collector.verdicts.watched_times import Span, covered, uncovered
 from indoubt.collector.views.current_state import CurrentState
@@ -139,7 +139,9 @@ def _row(pipeline: str, ended: Sequence[_Ended], known_from_ms: int, buckets: ra
     for at_ms, took_ms in ended:
         if buckets.start <= at_ms < buckets.stop:
             of_each[(at_ms - buckets.start) // buckets.step].append(took_ms)
-    together = [took_ms for lengths in of_each for took_ms in lengths]
+    for lengths in of_each:
+        lengths.sort()
+    together = sorted(took_ms for lengths in of_each for took_ms in lengths)
     return CheckpointDurationsRow(
         pipeline=pipeline,
         from_ms=buckets.start,
@@ -147,10 +149,15 @@ def _row(pipeline: str, ended: Sequence[_Ended], known_from_ms: int, buckets: ra
         bucket_ms=buckets.step,
         known_from_ms=known_from_ms,
         completed=len(together),
-        p50_ms=percentile(together, 50),
-        p99_ms=percentile(together, 99),
-        longest_ms=percentile(together, 100),
+        p50_ms=_percentile(together, 50),
+        p99_ms=_percentile(together, 99),
+        longest_ms=_percentile(together, 100),
         bucket_completed=tuple(len(lengths) for lengths in of_each),
-        bucket_p50_ms=tuple(percentile(lengths, 50) for lengths in of_each),
-        bucket_longest_ms=tuple(percentile(lengths, 100) for lengths in of_each),
+        bucket_p50_ms=tuple(_percentile(lengths, 50) for lengths in of_each),
+        bucket_longest_ms=tuple(_percentile(lengths, 100) for lengths in of_each),
     )
+
+
+def _percentile(lengths: Sequence[int], percent: int) -> int | None:
+    """Return the value that so many of a hundred do not exceed, of values in order; None without any."""
+    return lengths[ceil(len(lengths) * percent / 100) - 1] if lengths else None

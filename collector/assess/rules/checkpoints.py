@@ -106,7 +106,7 @@ def _checkpoint_history(pipeline: str, checkpoints: Sequence[CheckpointFacts]) -
         newest=newest,
         completed_ms=completed_ms,
         failures=failures,
-        p99_ms=percentile((c.duration_ms for c in recent), 99) or 0,
+        p99_ms=percentile((c.duration_ms for c in recent), 0.99) or 0,
         gap_ms=_usual_gap_ms(checkpoints) if newest.job else 0,
     )
 
@@ -114,7 +114,7 @@ def _checkpoint_history(pipeline: str, checkpoints: Sequence[CheckpointFacts]) -
 def _usual_gap_ms(checkpoints: Iterable[CheckpointFacts]) -> int:
     """Return the median time between the beginnings of the last ones: Flink's REST API does not report the interval."""
     begun = sorted(c.begun_ms for c in checkpoints if c.begun_ms is not None)[-GAPS_CONSIDERED - 1 :]
-    return percentile((after - before for before, after in itertools.pairwise(begun)), 50) or 0
+    return percentile((after - before for before, after in itertools.pairwise(begun)), 0.5) or 0
 
 
 def a6_failing_checkpoints(situation: Situation) -> Iterator[Finding]:

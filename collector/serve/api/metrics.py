@@ -39,7 +39,7 @@ from indoubt.lifecycle.verdicts import Verdict
 from indoubt.lifecycle.version import VERSION
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-PERCENTILES = (50, 99)
+PERCENTILES = ((0.5, "50"), (0.99, "99"))
 Values = dict[tuple[str, ...], float]
 UNSETTLED = tuple(state for state in TransactionState if state not in FINAL or state is TransactionState.LOST)
 
@@ -198,10 +198,10 @@ def _checkpoints(seen: Seen, labels: PipelineLabels) -> Iterator[Metric]:
     for checkpoint in seen.checkpoints:
         by_label.setdefault(labels.of(checkpoint.pipeline), []).append(checkpoint)
     durations = {
-        (label, str(percent)): value / 1000
+        (label, text): value / 1000
         for label, of_it in by_label.items()
-        for percent in PERCENTILES
-        if (value := percentile([c.duration_ms for c in of_it if c.completed_ms is not None], percent)) is not None
+        for share, text in PERCENTILES
+        if (value := percentile([c.duration_ms for c in of_it if c.completed_ms is not None], share)) is not None
     }
     names = ("pipeline", "percentile")
     yield gauge(
