@@ -8,6 +8,8 @@ from typing import Any
 
 from indoubt.lifecycle.errors import IndoubtError
 
+NOT_IN_TIME = "The collector does not answer in time"
+
 
 class Failure(Enum):
     """What went wrong between the app and the collector."""
@@ -45,7 +47,6 @@ class CollectorError(IndoubtError):
         return self.failure in (Failure.UNREACHABLE, Failure.NOT_READY, Failure.TOKEN, Failure.TOO_MANY)
 
 
-NOT_IN_TIME = "The collector does not answer in time"
 _FAILURES = {
     401: Failure.TOKEN,
     403: Failure.NOT_ALLOWED,

@@ -22,6 +22,7 @@ SEARCH = el(
     aria_keyshortcuts="/ Control+K",
 )
 """static/keys.js answers a press of it with static/palette.js."""
+ALL = "All clusters"
 
 
 def menu(zones: Sequence[str], shown: str, who: str, rights: Html | None) -> Html:
@@ -55,9 +56,6 @@ def _zone(name: str, *, is_shown: bool) -> Html:
         aria_current="true" if is_shown else None,
         data_click=click_text(ChooseZone(name=name)),
     )
-
-
-ALL = "All clusters"
 
 
 def switch(names: Sequence[str], shown: str, title: str = "") -> Html:

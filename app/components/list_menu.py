@@ -16,6 +16,9 @@ from indoubt.app.components.time_text import exact_time
 from indoubt.lifecycle.page_paths import CLUSTER_COLUMN
 from indoubt.lifecycle.rows.row_json import row_to_json
 
+_TIMES = ("at_ms", "since_ms", "deadline_ms")
+"""How the names of times end; what else is in ms is a length."""
+
 
 def show(name: str, rows: Callable[[], Sequence[Any]], *, page_size: int | None = None) -> None:
     """Write the menu; ``rows`` is called once a download is clicked. ``page_size``: by default, where the list has pages."""
@@ -30,10 +33,6 @@ def line(name: str) -> Iterator[None]:
     """Write what stands in the block in one line; on a desk beside the choice of a section, where there is one."""
     with st.container(horizontal=True, vertical_alignment="center", key=f"tools-{name}"):
         yield
-
-
-_TIMES = ("at_ms", "since_ms", "deadline_ms")
-"""How the names of times end; what else is in ms is a length."""
 
 
 def _offer_downloads(name: str, rows: Callable[[], Sequence[Any]]) -> None:

@@ -32,6 +32,8 @@ _RISKS: WordSigns = {
     "enough": ("✔", Tone.GOOD, "enough for two restarts"),
 }  # fmt: skip
 """Sign, tone and meaning of a timeout's risk (docs/api.md), the worst first."""
+LABELLED = 8
+"""More columns have no room for their lengths."""
 
 
 def show() -> None:
@@ -129,10 +131,6 @@ def _open_now(timeout: TimeoutRow) -> Sequence[Html]:
         join([", time left ", time_left(timeout.oldest_deadline_ms)]) if timeout.oldest_deadline_ms is not None else ""
     )
     return [el("span", f"{timeout.open:,} open, the oldest ", since(timeout.oldest_opened_at_ms), left)]
-
-
-LABELLED = 8
-"""More columns have no room for their lengths."""
 
 
 def restart_plot(timeout: TimeoutRow) -> Html | None:

@@ -38,6 +38,10 @@ from indoubt.lifecycle.orders import Action
 Rows = Callable[..., list[tuple[Any, ...]]]
 """``Store.rows``."""
 log = logging.getLogger(__name__)
+SHOWN_CHARACTERS = 200
+_NO_COLUMN_TAKES_IT = (pa.ArrowException, ValueError, OverflowError, TypeError)
+"""A number too large for its column, half of a surrogate pair in a text: UnicodeEncodeError is a ValueError."""
+_STATUS_NAMES = pa.array([status.name for status in BrokerStatus])
 
 
 def transactions(rows: Iterable[Sequence[Any]]) -> Iterator[BrokerTransaction]:
@@ -123,12 +127,6 @@ def _ended_as_ordered(action: str, detail: str) -> list[str]:
         return [step["key"] for step in json.loads(detail) if StepOutcome(step["outcome"]).fulfils(ordered)]
     except (ValueError, TypeError, KeyError):
         return []  # a row about something else than an order, or of one that failed before its first step
-
-
-SHOWN_CHARACTERS = 200
-_NO_COLUMN_TAKES_IT = (pa.ArrowException, ValueError, OverflowError, TypeError)
-"""A number too large for its column, half of a surrogate pair in a text: UnicodeEncodeError is a ValueError."""
-_STATUS_NAMES = pa.array([status.name for status in BrokerStatus])
 
 
 def row(observed: Observed) -> tuple[str, tuple[Any, ...]]:

@@ -40,6 +40,8 @@ AWAITED_EVERY_S, AWAITED_SHARE = 0.5, 0.2
 AWAITED_FOR_MS = 30_000
 """A checkpoint whose end was not seen so long after its ``_metadata`` is asked for in its job's turn alone."""
 ERRORS_KEPT = 1_000
+MOST_JOBS = 60
+"""So many running jobs are asked for their restores, which takes a request each; of more it cannot be said in time."""
 
 
 class FlinkRest(CountingObserver):
@@ -241,10 +243,6 @@ class FlinkRest(CountingObserver):
 
 def _is_same(known: FlinkJob | None, job: FlinkJob) -> bool:
     return known is not None and replace(known, seen_ms=job.seen_ms) == job
-
-
-MOST_JOBS = 60
-"""So many running jobs are asked for their restores, which takes a request each; of more it cannot be said in time."""
 
 
 class FlinkNews:

@@ -30,6 +30,9 @@ _AT_ONCE = 200
 _quiet = logging.getLogger(f"{__name__}.client")
 _quiet.setLevel(logging.CRITICAL)
 """The client's own lines about each lost connection: the observer says it once."""
+LOCKS = "locks"
+_JOB = re.compile(r"[0-9a-f]{32}")
+_NUMBER = re.compile(r"[0-9]{19}")
 
 
 class ZooKeeper:
@@ -99,11 +102,6 @@ class ZooKeeper:
     def _close(self) -> None:
         self._client.stop()
         self._client.close()
-
-
-LOCKS = "locks"
-_JOB = re.compile(r"[0-9a-f]{32}")
-_NUMBER = re.compile(r"[0-9]{19}")
 
 
 @contextmanager

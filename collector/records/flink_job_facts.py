@@ -19,6 +19,7 @@ CLOCK_SKEW_MS = 1_000
 """The clocks of Flink, of the broker and of the checkpoints' file system agree to within this."""
 PATH_SKEW_MS = 30_000
 """Those of Flink and of the file system, where REST names the very directory of a checkpoint that was read."""
+SOURCE = "flink REST"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +98,6 @@ class FlinkJobFacts:
 def newest_first(jobs: Iterable[FlinkJobFacts]) -> list[FlinkJobFacts]:
     """Return jobs, running ones first, then the one that changed last."""
     return sorted(jobs, key=lambda facts: (facts.job.is_over, -facts.job.changed_ms, facts.job.job))
-
-
-SOURCE = "flink REST"
 
 
 class CheckpointRows:

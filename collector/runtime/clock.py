@@ -21,6 +21,14 @@ TOLERATED_MS = 1_000
 """A difference up to this is followed at once: clocks drift, and are slewed."""
 HOLD_MS = 60_000
 log = logging.getLogger(__name__)
+MOST_MS = 1_000
+"""A clock that is off by more is told; a measurement that leaves more open is none."""
+KEPT_MS = 120_000
+"""A bound that is so much older than its owner's newest counts no more: clocks drift, 60 ms in this time at the very most."""
+SLACK_MS = 60
+BROKERS = "brokers"
+"""The owner where single brokers cannot be asked; else they are ``broker 1`` and so on."""
+NOT_MEASURED = "how far this machine's clock is from the brokers' clocks is not measured yet"
 
 
 def steady_ns() -> int:
@@ -107,16 +115,6 @@ CLOCK = Clock()
 def now_ms() -> int:
     """Return epoch milliseconds, UTC, by this process's clock."""
     return CLOCK.now_ms()
-
-
-MOST_MS = 1_000
-"""A clock that is off by more is told; a measurement that leaves more open is none."""
-KEPT_MS = 120_000
-"""A bound that is so much older than its owner's newest counts no more: clocks drift, 60 ms in this time at the very most."""
-SLACK_MS = 60
-BROKERS = "brokers"
-"""The owner where single brokers cannot be asked; else they are ``broker 1`` and so on."""
-NOT_MEASURED = "how far this machine's clock is from the brokers' clocks is not measured yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

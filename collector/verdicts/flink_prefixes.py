@@ -14,6 +14,11 @@ from indoubt.collector.records.flink_job_facts import CLOCK_SKEW_MS, FlinkJobFac
 from indoubt.collector.records.formats.flink_records import FlinkStatus
 from indoubt.collector.verdicts.flink_line import has_ended_by, related
 
+COMMIT_DELAY_MS = 10_000
+"""A sink's commits follow the end of their checkpoint within this, when its job is looked for."""
+COMMITS_COMPARED = 50
+_ITS_OWNER = "only its owner knows whether it writes these rows again"
+
 
 def ran_at(facts: FlinkJobFacts, at_ms: int) -> bool:
     """Say whether a job ran at a time (epoch ms), as far as REST told."""
@@ -75,12 +80,6 @@ def _has_completed(facts: FlinkJobFacts, since_ms: int) -> bool:
     return any(
         seen.status is FlinkStatus.COMPLETED and (seen.ended_ms or 0) >= since_ms for seen in facts.checkpoints.values()
     )
-
-
-COMMIT_DELAY_MS = 10_000
-"""A sink's commits follow the end of their checkpoint within this, when its job is looked for."""
-COMMITS_COMPARED = 50
-_ITS_OWNER = "only its owner knows whether it writes these rows again"
 
 
 def job_of(transaction: BrokerTransaction, sink: Sink, flink: FlinkState) -> tuple[FlinkJobFacts | None, str]:

@@ -18,6 +18,8 @@ _NAMES = {
     ApplicationKind.STREAMS: "Kafka Streams application",
     ApplicationKind.CONNECT: "Kafka Connect connector",
 }
+MAX_NAMED = 3
+"""So many of the locked relations and waiting sessions are named; the others are counted."""
 
 
 def part_of_application(application: Application, resource_manager: str = KAFKA) -> tuple[Evidence, ...]:
@@ -42,10 +44,6 @@ def _words(application: Application) -> str:
         case _:
             parts = [task and f"task {task}"]
     return ", ".join(filter(None, parts))
-
-
-MAX_NAMED = 3
-"""So many of the locked relations and waiting sessions are named; the others are counted."""
 
 
 def listed(

@@ -24,6 +24,10 @@ from indoubt.lifecycle.rows.series import CheckpointGapsRow
 RECOUNT_MS = 2_000
 START_MS = 60_000
 """A run needs so long to start, or as long as the longest measured restart."""
+MOST_BUCKETS = 240
+KEPT = 32
+_Ended = tuple[int, int]
+"""When a checkpoint was completed (epoch ms), and how long it took (ms)."""
 
 
 def cached_checkpoint_gaps(current: CurrentState, store: Store) -> TtlCache[Sequence[CheckpointGapsRow]]:
@@ -86,12 +90,6 @@ def _unobserved(cluster: str, watches: Sequence[tuple[str, int, int]], from_ms: 
     name = f"{ObserverKind.FLINK.value} {cluster}"
     spans = covered([(begin, end) for source, begin, end in watches if source == name], until_ms)
     return uncovered(spans, from_ms, until_ms)
-
-
-MOST_BUCKETS = 240
-KEPT = 32
-_Ended = tuple[int, int]
-"""When a checkpoint was completed (epoch ms), and how long it took (ms)."""
 
 
 def cached_checkpoint_durations(

@@ -18,6 +18,18 @@ from indoubt.collector.verdicts.watched_times import BRIDGED_MS, Span, covered, 
 from indoubt.lifecycle.durations import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, duration
 from indoubt.lifecycle.rows.series import SeriesGap
 
+_LENGTHS_MS = (
+    *(seconds * SECOND_MS for seconds in (1, 2, 5, 10, 15, 30)),
+    *(minutes * MINUTE_MS for minutes in (1, 2, 5, 10, 15, 30)),
+    *(hours * HOUR_MS for hours in (1, 3, 6, 12)),
+)
+COLLECTOR, TRANSACTIONS, PARTITIONS = "collector", "transactions", ObserverKind.PARTITIONS.value
+_SOURCES = {
+    COLLECTOR: (COLLECTOR,),
+    TRANSACTIONS: (ObserverKind.TRANSACTION_LOG.value, ObserverKind.TRANSACTION_POLLING.value),
+    PARTITIONS: (PARTITIONS,),
+}
+
 
 class Window(IntEnum):
     """How long a time is shown, in ms."""
@@ -31,13 +43,6 @@ class Window(IntEnum):
 _BUCKETS = {Window.QUARTER_HOUR: MINUTE_MS, Window.HOUR: MINUTE_MS, Window.SIX_HOURS: 180_000, Window.DAY: 720_000}
 SHORT_BUCKET_MS = 10_000
 """Of a quarter of an hour that has not passed long ago: later only minutes are kept apart."""
-
-
-_LENGTHS_MS = (
-    *(seconds * SECOND_MS for seconds in (1, 2, 5, 10, 15, 30)),
-    *(minutes * MINUTE_MS for minutes in (1, 2, 5, 10, 15, 30)),
-    *(hours * HOUR_MS for hours in (1, 3, 6, 12)),
-)
 
 
 def bucket_length_ms(length_ms: int, most: int, least_ms: int = SECOND_MS) -> int:
@@ -91,14 +96,6 @@ class Buckets:
         begins = range(self.from_ms, self.until_ms, self.bucket_ms)
         ends = [min(begin + self.bucket_ms, self.now_ms) for begin in begins]
         return [2 * overlap_ms(spans, begin, end) >= end - begin for begin, end in zip(begins, ends, strict=True)]
-
-
-COLLECTOR, TRANSACTIONS, PARTITIONS = "collector", "transactions", ObserverKind.PARTITIONS.value
-_SOURCES = {
-    COLLECTOR: (COLLECTOR,),
-    TRANSACTIONS: (ObserverKind.TRANSACTION_LOG.value, ObserverKind.TRANSACTION_POLLING.value),
-    PARTITIONS: (PARTITIONS,),
-}
 
 
 def values(found: Mapping[int, int], known: Sequence[bool]) -> tuple[int | None, ...]:

@@ -13,6 +13,8 @@ from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.application import Application, ApplicationKind
 
 FOREIGN, OTHER = "foreign", "other"
+Ends = Mapping[tuple[str, str], tuple[int, int]]
+"""(kind, label of the application) -> how many of its transactions were committed and aborted."""
 
 
 class PipelineLabels:
@@ -72,10 +74,6 @@ class PipelineLabels:
         if name not in known and len(known) < self._most:
             known.add(name)
         return name if name in known else OTHER
-
-
-Ends = Mapping[tuple[str, str], tuple[int, int]]
-"""(kind, label of the application) -> how many of its transactions were committed and aborted."""
 
 
 class ApplicationEnds:
