@@ -22,7 +22,7 @@ class SinkWords:
     follows: str
     """What follows a commit."""
     by_job: str = ""
-    """What a job that runs does about what stays for ever: in Kafka a second commit hurts nobody."""
+    """What a job that runs does with what never times out; empty in Kafka, where a second commit changes nothing."""
     if_gone: str = "commit it"
     """What to do if the job is gone."""
     is_restarted: bool = False

@@ -14,6 +14,9 @@ from indoubt.lifecycle.rows.groups import ConsumerGroupRow, GroupPartitionRow
 from indoubt.lifecycle.rows.partitions import BlockedRow, GroupRow, HangingRow
 from indoubt.resource_managers.kafka.partitions import Partition
 
+MOST_PARTITIONS = 20
+_KINDS = list(ReaderKind)
+
 
 def blocked_rows(
     findings: PartitionFindings,
@@ -110,21 +113,20 @@ def _group_row(reader: Reader, at_ms: int) -> GroupRow:
     )
 
 
-MOST_PARTITIONS = 20
-_KINDS = list(ReaderKind)
-
-
 def group_rows(findings: PartitionFindings) -> list[ConsumerGroupRow]:
     """Return the rows, those that stand worst first, then those that lag most; groups without offsets are left out."""
     behind: dict[str, list[tuple[Reader, Blocked]]] = {}
     for blocked in findings.blocked:
         for reader in blocked.readers:
             behind.setdefault(reader.group, []).append((reader, blocked))
-    rows = [_row(group, partitions, behind.get(group, []), findings) for group, partitions in findings.read_by.items()]
+    rows = [
+        _consumer_group_row(group, partitions, behind.get(group, []), findings)
+        for group, partitions in findings.read_by.items()
+    ]
     return sorted((row for row in rows if row.partitions), key=_urgency)
 
 
-def _row(
+def _consumer_group_row(
     group: str, partitions: frozenset[Partition], behind: list[tuple[Reader, Blocked]], findings: PartitionFindings
 ) -> ConsumerGroupRow:
     lags = {blocked.snapshot.partition: lag_of(reader, blocked.snapshot) for reader, blocked in behind}

@@ -74,8 +74,8 @@ class DatabaseParticipant:
         places, errors = self._places_of_prepared()
         if len(errors) == len(self._managers):
             raise ResourceManagerError("; ".join(errors))
-        nobody = f"no {KINDS[self._kind].listed_in} of {', '.join(self._managers)} lists it"
-        return listed(handles, places, "; ".join([nobody, *errors]))
+        unlisted = f"no {KINDS[self._kind].listed_in} of {', '.join(self._managers)} lists it"
+        return listed(handles, places, "; ".join([unlisted, *errors]))
 
     def commit(self, handles: Sequence[Handle], markers: Sequence[Marker], limit_s: float) -> list[CommitOutcome]:
         """Commit what is listed; of the others say what a marker proves, in whatever database it stands."""
