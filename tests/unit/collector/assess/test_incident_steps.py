@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +11,9 @@ from indoubt.collector.assess.attention.listing import parts
 from indoubt.collector.assess.incident_steps import OWNER_KNOWS, Ending, endings, steps_done, steps_now
 from indoubt.collector.assess.incidents import incidents
 from indoubt.collector.assess.situation import RunUnderWay
-from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import OperatorOrder
 from indoubt.collector.verdicts.driver_state import DriverCondition, DriverState
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.rows.attention import Remedy
 from indoubt.lifecycle.rows.incidents import Incident, Step, StepState
@@ -182,13 +178,6 @@ def test_what_stands_under_another_verdict_was_not_done() -> None:
     seen = look(T0 + 50_000, endings=lambda key: BY_NONE)
     assert steps_done(before, (), (present,), None, seen) == []
     assert steps_done(before, (), (part,), None, seen) == [], "it stands"
-
-
-@pytest.fixture
-def current(tmp_path: Path) -> Iterator[CurrentState]:
-    store = Store(tmp_path / "history.duckdb")
-    yield CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
-    store.close()
 
 
 def test_an_ending_is_the_state_in_memory_and_who_ordered_it(current: CurrentState) -> None:

@@ -1,4 +1,4 @@
-"""A collector's state with a history of its own, patience with stores of checkpoints, and a table of Iceberg."""
+"""A collector's state for polls without a pause, patience with stores of checkpoints, and a table of Iceberg."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from indoubt.collector.history.store import Store
 from indoubt.collector.observe import flink_committables
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views import current_flink
 from indoubt.collector.views.current_state import CurrentState
 from tests.unit.collector.observe.flink_checkpoint_files import LIMIT_S
@@ -22,12 +20,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def current(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CurrentState]:
+def current(current: CurrentState, monkeypatch: pytest.MonkeyPatch) -> CurrentState:
     # Tests poll at once again.
     monkeypatch.setattr(current_flink, "IN_USE_S", -1.0)
-    store = Store(tmp_path / "history.duckdb")
-    yield CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
-    store.close()
+    return current
 
 
 @pytest.fixture

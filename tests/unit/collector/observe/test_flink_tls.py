@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +12,6 @@ import pytest
 from indoubt.collector.config import settings
 from indoubt.collector.history.store import Store
 from indoubt.collector.observe.flink_rest import FlinkRest
-from indoubt.collector.verdicts.verdict_case import Limits
 from indoubt.collector.views.current_state import CurrentState
 from indoubt.lifecycle.errors import ResourceManagerError, Unreachable
 from tests.unit.collector.flink_recordings import CLUSTER, FIRST_JOB
@@ -25,20 +24,6 @@ BASIC = "Basic " + base64.b64encode(f"anna:{PASSWORD}".encode()).decode()
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    made = Store(tmp_path / "history.duckdb")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def current(store: Store) -> CurrentState:
-    made = CurrentState(store, settled_kept=100, checkpoints_kept=100, limits=Limits())
-    made.load()
-    return made
 
 
 @pytest.fixture

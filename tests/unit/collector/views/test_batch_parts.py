@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from indoubt.collector.facts.transaction_join import views
-from indoubt.collector.history.store import Store
 from indoubt.collector.records.formats.transaction_state import BrokerStatus
 from indoubt.collector.records.observations import BranchProof, Observation, Observed, Position
 from indoubt.collector.verdicts.judging import Judged
@@ -163,12 +160,9 @@ def test_of_equal_batches_the_newest_comes_first_then_the_name() -> None:
 
 
 @pytest.fixture
-def current(tmp_path: Path) -> Iterator[CurrentState]:
-    store = Store(tmp_path / "history.duckdb")
-    made = CurrentState(store)
-    made.see_decision_log(DecisionLogStatus.READABLE)
-    yield made
-    store.close()
+def current(current: CurrentState) -> CurrentState:
+    current.see_decision_log(DecisionLogStatus.READABLE)
+    return current
 
 
 def test_a_key_names_one_attempt_at_a_batch(current: CurrentState) -> None:
