@@ -185,6 +185,7 @@ JUDGED: dict[str, tuple[str, ...]] = {
     ),
     "collector/notify/silences.py": (f"{ALERTING}/test_silences.py",),
     "collector/act/orders/plan.py": (f"{ORDERS}/test_plan.py", f"{ORDERS}/test_bulk_orders.py"),
+    "collector/act/orders/evidence.py": (f"{ORDERS}/test_evidence.py",),
     "collector/act/orders/bulk_selection.py": (f"{ORDERS}/test_bulk_orders.py",),
     "collector/act/standing_orders/given_orders.py": (
         "tests/unit/collector/act/standing_orders/test_given_orders.py",
