@@ -169,6 +169,6 @@ def _p99_ms(checkpoints: Iterable[CheckpointFacts]) -> int:
 
 
 def percentile(durations_ms: Iterable[int | None], share: float) -> int | None:
-    """Return the nearest-rank percentile of the known durations, or None without any."""
+    """Return the shortest known duration that more than ``share`` of them do not exceed, at most the longest; None without any."""
     known = sorted(d for d in durations_ms if d is not None)
     return known[min(len(known) - 1, int(share * len(known)))] if known else None
