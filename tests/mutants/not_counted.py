@@ -61,7 +61,6 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("known_by_lists", "* or job == facts.job.job -> job in flink.jobs", SAME),
         NotCounted("others_that_ran", "* or not ran_at(*) -> not ran_at(*)", SAME),
         NotCounted("known_by_lists", "0 -> 1", SAME),
-        NotCounted("_has_completed", "0 -> 1", SAME),
     ),
     "collector/verdicts/loss_cases.py": (
         # Copies that nothing reads are spared; what stands at the end of a list is as good as that list.
@@ -74,7 +73,6 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("_asks_flink", "*view.broker is None* -> view.managed or FlinkId*", TYPED),
         NotCounted("_of_flink", "order is not None and * -> _is(*", TYPED),
         # Times that are all later than 1970.
-        NotCounted("", "0 -> 1", SAME, within="def *since_ms: int=0*"),
         NotCounted("_of_flink", "0 -> 1", SAME, within="taken_ms = *"),
         NotCounted("_ordered_and_taken", "0 -> 1", SAME, within="taken = *"),
         # What has not ended is no input, and what is committing has ended.
@@ -90,12 +88,6 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         # What holds it has ended, and nothing that is unread is without it.
         NotCounted("*", "unread is None or holding is None -> unread is None", TYPED),
         NotCounted("*", "holding.ended_ms is None or * -> any(*", TYPED),
-        # A doubt that is empty is passed over, as is one that is None.
-        NotCounted("_restored_since", "return '' -> return None", SAME),
-    ),
-    "collector/verdicts/flink_line.py": (
-        # Whoever asks takes none as an empty one.
-        NotCounted("several_clusters", "return '' -> return None", SAME),
     ),
     "collector/facts/branch_view.py": (
         # What is listed no more has a time at which it was gone.
@@ -109,11 +101,6 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("_listed", "*", SAME, within="return None"),
         NotCounted("_is_older", "reversed(*) -> list(*)", SAME),
         NotCounted("evidence", "* -> found is not None or ended_ms is None", TYPED),
-    ),
-    "collector/verdicts/flink_set_backs.py": (
-        # Takes and restores are all later than 1970: the first millisecond is as good a default as none.
-        NotCounted("", "0 -> 1", SAME, within="def taken_again_ms(*_ms: int=0*"),
-        NotCounted("", "0 -> 1", SAME, within="def set_back(*_ms: int=0*"),
     ),
     "collector/verdicts/verdict_rules.py": (
         NotCounted("_by", "*", "wording: the source of an evidence"),
@@ -133,13 +120,8 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         # What has a deadline was opened, and has a timeout.
         NotCounted("rule_14_at_risk", "t.opened_ms is not None and * -> case.now_ms*", TYPED),
         NotCounted("rule_14_at_risk", "t.timeout_ms or 0 -> t.timeout_ms", TYPED),
-        NotCounted("rule_14_at_risk", "0 -> 1", TYPED, within="if t.opened_ms is not None*"),
         # Earlier rules answer for all that does not run.
         NotCounted("rule_7_foreign", "t.is_running and * -> _is_there(t)", SAME),
-    ),
-    "collector/act/orders/evidence.py": (
-        # There is one answer for each.
-        NotCounted("open_now", "True -> False", SAME),
     ),
     "lifecycle/decision_parts.py": (
         NotCounted("*", "1000 -> 1001", "performance: how large a part is"),
@@ -183,15 +165,10 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
     "collector/assess/rules/checkpoints.py": (
         NotCounted("*", "* is CheckpointState.FAILED and * -> * is CheckpointState.FAILED", TYPED),
         NotCounted("*", "0 -> 1", SAME, within="interval_ms = *"),
-        # Times that are all later than 1970.
-        NotCounted("*", "0 -> 1", SAME, within="return *facts.started_ms or 0)"),
         # Stopped after the checkpoint began, and never started: it waits for its start, and is not asked about.
         NotCounted("_could_run_from", "* or 0 -> history.facts.started_ms", TYPED),
         NotCounted("_could_run_from", "history is None or * -> stopped_ms is None or *", TYPED),
         # What is completed has a time.
-        NotCounted("_checkpoint_history", "0 -> 1", SAME, within="newest = *"),
-        NotCounted("_checkpoint_history", "0 -> 1", SAME, within="completed_ms = *"),
-        NotCounted("_checkpoint_history", "0 -> 1", SAME, within="recent = *"),
         NotCounted("*", "c.completed_ms or 0 -> c.completed_ms", TYPED),
         NotCounted("_checkpoint_history", "-1 -> *", SAME, within="failed_since = *"),
         NotCounted("_checkpoint_history", "1 -> 2", SAME, within="failed_since = *"),
@@ -216,7 +193,6 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("_is_silent", "0 -> 1", SAME),
         # One that is up and silent has an age.
         NotCounted("_card", "observer.delay_ms or 0 -> observer.delay_ms", TYPED),
-        NotCounted("_card", "0 -> 1", SAME),
     ),
     "collector/assess/rules/standing_orders.py": (
         NotCounted("a13_acted", "*", "wording: how many failed", within="failed = *"),
@@ -225,10 +201,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("*", "*", "wording: how many are shown", within="SHOWN = *"),
     ),
     "collector/act/standing_orders/decision.py": (
-        # Whoever asks for a reason takes none as an empty one.
-        NotCounted("*", "return '' -> return None", SAME),
         # Both have none, or times that are all later than 1970.
-        NotCounted("_urgency", "0 -> 1", SAME),
         NotCounted("_urgency", "view.deadline_ms or 0 -> view.deadline_ms", SAME),
         NotCounted("due_because", "0 -> 1", SAME, within="age_ms = *"),
     ),
@@ -246,7 +219,6 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("*", "900000 -> 900001", SAME, within="MAX_TIMEOUT_MS = *"),
         NotCounted("_rounded_up", "length_ms <= * -> length_ms < *", SAME),
         NotCounted("*", "1000 -> 1001", SAME, within="interval_ms = *"),
-        NotCounted("*", "return '' -> return None", SAME),
     ),
     "collector/verdicts/hanging_transactions.py": (
         NotCounted("*", "*", "wording: the source of an evidence", within="COORDINATORS_LOG = *"),
@@ -393,8 +365,7 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("_is_committed_whole", "decision is not None and * -> *", TYPED),
     ),
     "collector/verdicts/checkpoint_gaps.py": (
-        # Times that are all later than 1970; what is completed has a time.
-        NotCounted("*", "0 -> 1", SAME, within="known = *"),
+        # What is completed has a time.
         NotCounted("*", "* and c.ended_ms is not None -> *", TYPED, within="done_ms = *"),
     ),
     "collector/verdicts/verdict_case.py": (
@@ -417,8 +388,6 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("_alive_ms", "0 -> 1", SAME),
     ),
     "collector/act/orders/plan.py": (
-        # Lists that are made of each other are of one length.
-        NotCounted("joined", "True -> False", SAME, within="*strict=True*"),
         NotCounted("execute", "log.exception*", "what the log says"),
         NotCounted("result_of", "case _ ->*", TYPED),
         NotCounted("result_of", "assert_never(outcome) -> pass", TYPED),
@@ -426,8 +395,6 @@ REVIEWED: Mapping[str, tuple[NotCounted, ...]] = {
         NotCounted("_plans_of_parts", "return [] -> return None", SAME),
     ),
     "collector/act/orders/bulk_selection.py": (
-        # Lists that are made of each other are of one length.
-        NotCounted("select", "True -> False", SAME, within="*strict=True*"),
         # How long a fingerprint is.
         NotCounted("fingerprint", "32 -> 33", LIMIT),
     ),

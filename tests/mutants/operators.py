@@ -107,7 +107,7 @@ class MutatedModule:
             for index, child in enumerate(value) if isinstance(value, list) else ((None, value),):
                 if not isinstance(child, ast.AST):
                     continue
-                why = reason or _not_counted(child, self._shown) or _shown_by_verdict(node, field, index)
+                why = reason or _not_counted(child, self._shown) or _of_place(node, field, index)
                 statement = _text(child) if isinstance(child, ast.stmt) else within
                 inside = function
                 # A default is part of the module's body: it is computed when the module is loaded.
@@ -232,6 +232,7 @@ def _enums_in(tree: ast.Module) -> dict[str, list[str]]:
     }
 
 
+NO_TIME = "0 where there is no time: one millisecond is as good"
 WORDING = frozenset(
     {"fact", "why", "evidence", "rests_on", "summary", "source", "text", "said", "detail", "reason", "message"}
 )
@@ -253,6 +254,8 @@ def _not_counted(node: ast.AST, shown: str) -> str:
             return "logging"
         case ast.keyword(arg=arg) if arg in WORDING:
             return f"wording: {arg}"
+        case ast.keyword(arg="strict"):
+            return "a check of our own code: lists that are made of each other are of one length"
         case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)) if name in WORDING:
             return f"wording: {name}"
         case ast.FunctionDef(name="__repr__" | "__str__"):
@@ -265,10 +268,19 @@ def _not_counted(node: ast.AST, shown: str) -> str:
 EVIDENCE = ("Evidence", "tuple[Evidence, ...]", "list[Evidence]")
 
 
-def _shown_by_verdict(parent: ast.AST, field: str, index: int | None) -> str:
-    """Return why what a verdict rests on does not count: a person reads it."""
-    is_verdict = isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "Judgement"
-    return "wording: rests_on" if is_verdict and (field, index) == ("args", 2) else ""
+def _of_place(parent: ast.AST, field: str, index: int | None) -> str:
+    """Return why a node does not count in its place: what a verdict rests on is read by a person; no time is earlier than 1970."""
+    match parent:
+        case ast.Call(func=ast.Name(id="Judgement")) if (field, index) == ("args", 2):
+            return "wording: rests_on"
+        case ast.BoolOp(op=ast.Or(), values=[*others, ast.Constant(value=0)]) if index == len(others):
+            return NO_TIME if ast.unparse(others[-1]).endswith("_ms") else ""
+        case ast.arguments() if field in ("defaults", "kw_defaults") and index is not None:
+            names = parent.args[-len(parent.defaults) :] if field == "defaults" else parent.kwonlyargs
+            default = getattr(parent, field)[index]
+            is_zero = isinstance(default, ast.Constant) and default.value == 0
+            return NO_TIME if is_zero and names[index].arg.endswith("_ms") else ""
+    return ""
 
 
 def _decides(parent: ast.AST, field: str) -> bool:
@@ -282,8 +294,8 @@ def _is_bool(node: ast.AST) -> bool:
 
 
 def _is_nothing(node: ast.AST) -> bool:
-    """Say whether a result is None or False: who asks takes one as the other."""
-    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
+    """Say whether a result is None, False or an empty text: who asks takes one as the other."""
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False or node.value == "")
 
 
 def _text(node: ast.AST) -> str:
