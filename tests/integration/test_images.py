@@ -76,7 +76,7 @@ def test_the_watcher_starts_from_its_image_and_answers(directory: Path) -> None:
         token="t" * 32,
         opens_the_page=shlex.quote(OPENS_THE_PAGE),
     )
-    assert image.run(script) == "200 [] True True\n"
+    assert image.run(script) == "200 [] True\n"
     site_packages = next((directory / "build" / "opt" / "indoubt" / "lib").glob("python*/site-packages"))
     used = subprocess.run(["du", "-sm", site_packages], capture_output=True, text=True, check=True).stdout
     assert int(used.split()[0]) <= SITE_PACKAGES_MB
