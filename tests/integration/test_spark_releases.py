@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from demo.prerequisites import ROOT
+from demo.python_packages import STORED
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.pipeline_process import make_topics, open_transactions, read_committed
 from tests.integration.spark_job import environment
@@ -45,8 +46,9 @@ def release(request: pytest.FixtureRequest) -> str:
     """Return a release that is installed in a directory of its own."""
     release: str = request.param
     if not (KEPT / release / "pyspark" / "__init__.py").exists():
-        install = [Path(sys.executable).with_name("uv"), "pip", "install", "--quiet", "--python", sys.executable]
-        given = [f"pyspark=={release}", "--target", KEPT / release]
+        # Without a cache: it would keep 2 GB of each release's build.
+        install = [Path(sys.executable).with_name("uv"), "pip", "install", "--quiet", "--no-cache", f"-C={STORED}"]
+        given = ["--python", sys.executable, f"pyspark=={release}", "--target", KEPT / release]
         subprocess.run([*install, *given], check=True, timeout=INSTALL_LIMIT_S)
     return release
 
