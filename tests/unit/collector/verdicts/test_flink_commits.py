@@ -15,7 +15,7 @@ from indoubt.collector.records.formats.flink_records import (
     FlinkStatus,
 )
 from indoubt.collector.verdicts import flink_commits, verdict_rules
-from indoubt.lifecycle.verdicts import Verdict
+from indoubt.lifecycle.verdicts import Assumption, Verdict
 from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, case
 from tests.unit.collector.verdicts.case_tables import NO_VERDICT, table
@@ -209,6 +209,18 @@ UNLISTED = [
 @table("given, rule, then", [*LISTED, *UNLISTED])
 def test_an_open_transaction(given: list[Any], rule: int, then: str) -> None:
     check(judged(given), rule, then)
+
+
+def test_what_is_left_alone_assumes_that_its_job_ends_it() -> None:
+    for name, given, rule, then in (*LISTED, *UNLISTED):
+        found = judged(given)
+        assert then != GOES_ON or (found is not None and found.assumes == (Assumption.OWNER_ENDS_IT,)), (name, rule)
+
+
+def test_a_list_out_of_reach_is_assumed_to_name_it() -> None:
+    found = judged([*HELD, OUT_OF_REACH])
+    assert found is not None
+    assert found.assumes[:2] == (Assumption.LIST_NAMES_IT, Assumption.JOB_GOES_ON_FROM_IT)
 
 
 def test_every_rule_has_a_case() -> None:
