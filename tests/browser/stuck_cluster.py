@@ -127,6 +127,7 @@ def _commit_a_batch(pipeline: ReportedPipeline) -> None:
 def _lose_a_batch(collector: CollectorProcess, connection: KafkaConnection, lifecycle_topic: str) -> None:
     """Take the id of a decided transaction: the coordinator aborts it, and its rows are lost."""
     other = ReportedPipeline(connection, lifecycle_topic, TIMEOUT_MS)
+    _report_start(other)
     handle = other.prepare(b"a row that is lost")
     other.decide(handle)
     collector.wait_for(handle.transaction, state="decided")

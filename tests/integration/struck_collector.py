@@ -1,5 +1,7 @@
 """A collector that stops for a test at one step of an order: ``python -m tests.integration.struck_collector MARK ARGUMENTS``.
 
+What it does once a minute, as to archive, it does once a second: a test waits for several rounds.
+
 The step is in the file MARK, once a test has written it; there the collector writes ``reached`` into it and waits until it is
 gone. What is done to it meanwhile is the test's.
 """
@@ -17,6 +19,7 @@ from typing import Any
 from indoubt.collector.__main__ import main
 from indoubt.collector.act.orders import service
 from indoubt.collector.act.orders.audit import OrderHistory
+from indoubt.collector.history import archiver, retention
 from indoubt.collector.history.archiver import Archiver
 from indoubt.collector.notify.notifiers.delivery import NotificationDispatcher
 from indoubt.collector.notify.store import AlertStore
@@ -76,5 +79,6 @@ def _wait(mark: Path, when: str) -> None:
 
 
 if __name__ == "__main__":
+    archiver.ROUND_S = retention.ROUND_S = 1.0
     strike_at(Path(sys.argv.pop(1)))
     main(sys.argv[1:])

@@ -24,8 +24,7 @@ from tests.integration.struck_collector import REACHED
 pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 TRANSACTIONS, DAYS = 40, 4
-LEFT_LIMIT_S = 120.0
-"""What may leave is looked for once a minute."""
+LEFT_LIMIT_S = 60.0
 STATES = (BrokerStatus.ONGOING, BrokerStatus.PREPARE_COMMIT, BrokerStatus.COMPLETE_COMMIT)
 LEFT = "rows of transaction_records older than the limits have left history"
 STEPS = (
