@@ -24,12 +24,10 @@ from tests.crash.schedule import Schedule
 from tests.crash.servers import Servers
 from tests.crash.tables import Table, TableWatch, write_properties
 from tests.crash.workload import LARGEST_MESSAGE_BYTES, Workload
+from tests.integration.pipeline_process import QUICK_JVM, QUICK_START
 
 ALL_RESTARTS = 1000
 TRIMS_LOG = {"decisions_keep_days": 0, "decisions_snapshot_interval_ms": 2_000, "sweep_interval_ms": 3_000}
-# A driver lives for seconds here, so the JVM's second compiler would cost more than it saves.
-_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-QUICK_START = f"spark.driver.extraJavaOptions={_QUICK_JVM},spark.driver.memory=1g"
 
 
 @contextlib.contextmanager
@@ -67,7 +65,7 @@ def running(schedule: Schedule, servers: Servers, directory: Path, given_up: thr
         "spark_properties": QUICK_START,
     }
     if servers.whole is not None:
-        quick = {"driver_extraJavaOptions": _QUICK_JVM, "executor_extraJavaOptions": _QUICK_JVM, "driver_memory": "1g"}
+        quick = {"driver_extraJavaOptions": QUICK_JVM, "executor_extraJavaOptions": QUICK_JVM, "driver_memory": "1g"}
         settings |= servers.whole.pipeline_settings(**quick)
     if schedule.trims_log:
         settings |= TRIMS_LOG

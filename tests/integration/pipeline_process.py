@@ -26,6 +26,9 @@ from indoubt.resource_managers.kafka.connection import KafkaConnection
 
 LIMIT_S = 180.0
 """Generous: on a busy machine a first batch takes more than a minute."""
+# A driver lives for seconds here, so the JVM's second compiler and threads that collect garbage cost more than they save.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK_START = f"spark.driver.extraJavaOptions={QUICK_JVM},spark.driver.memory=1g"
 
 
 def wait_until(what: str, holds: Callable[[], Any], limit_s: float = LIMIT_S) -> Any:
@@ -134,6 +137,7 @@ class PipelineProcess:
             "restart_delay_ms": 500,
             "restart_attempts": 5,
             "status_file": str(self.status_file),
+            "spark_properties": QUICK_START,
             **settings,
         }
 
