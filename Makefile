@@ -7,6 +7,8 @@ WORKERS ?= 3
 FLINK ?=
 # 'make demo CLUSTER=1', 'make crash CLUSTER=1': on three brokers, Spark's standalone cluster and an object store.
 CLUSTER ?=
+# 'make test-long MINUTES=60': begins no test after so long; what it skipped is named.
+MINUTES ?=
 # How many schedules of faults 'make crash' runs.
 SEEDS ?= 10
 # How many of them side by side; each waits more than it works.
@@ -35,7 +37,7 @@ test: setup-tests check   ## every check and the tests, on the real broker and i
 	@$(RUN) -m pytest tests -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not long"
 
 test-long: setup-tests    ## the tests that take an hour: ten seeds of the crash checker, every fault of the demo, large models
-	@$(RUN) -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder -m long
+	@$(RUN) -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder -m long -rs $(if $(MINUTES),--minutes $(MINUTES))
 
 unit: setup-tests     ## the fast tests: no services, no whole pages, no files that are damaged on purpose
 	@$(RUN) -m pytest tests/unit -n 2 -m "not slow"

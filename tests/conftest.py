@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,16 +23,36 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
+BEGAN_S = pytest.StashKey[float]()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let ``python -m tests.brokers`` run tests on brokers of other releases."""
+    """Let ``python -m tests.brokers`` run tests on brokers of other releases, and a run end in time."""
+    parser.addoption(
+        "--minutes", type=float, help="begin no test after so long; what was not begun is skipped and named"
+    )
     parser.addoption("--kafka-jars", type=Path, help="directory of the jars of another Kafka release")
     parser.addoption("--transaction-version", type=int, help="transaction.version at which brokers are formatted")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have every broker of this run be of that release."""
+    """Have every broker of this run be of that release, and note when the run began."""
+    config.stash[BEGAN_S] = time.monotonic()
     Broker.jars = config.getoption("--kafka-jars") or Broker.jars
     Broker.transaction_version = config.getoption("--transaction-version")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have random schedules come last: where the time is over before all is run, fewer of them are."""
+    items.sort(key=lambda item: item.path.parent.name == "crash")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begin nothing after ``--minutes``."""
+    minutes = item.config.getoption("--minutes")
+    if minutes is not None and time.monotonic() - item.config.stash[BEGAN_S] > minutes * 60:
+        pytest.skip(f"{item.nodeid}: the {minutes:g} minutes of this run were over")
 
 
 def pytest_collection_finish() -> None:
