@@ -15,7 +15,7 @@ from indoubt.collector.verdicts import verdict_rules
 from indoubt.collector.verdicts.flink_evidence import listed_as
 from indoubt.lifecycle.verdicts import Assumption, Judgement, Verdict
 from indoubt.resource_managers.mysql.xa_xid import XaXid
-from tests.unit.collector.flink_observations import checkpoint
+from tests.unit.collector.flink_observations import checkpoint, job
 from tests.unit.collector.observations import T0, branch_listed, case, database_handle, only_view
 from tests.unit.collector.verdicts import flink_given
 from tests.unit.collector.verdicts.case_tables import NO_VERDICT, table, told
@@ -148,6 +148,12 @@ def test_a_branch(given: list[Any], rule: int, then: str, is_postgres: bool) -> 
         assert "XAER_OUTSIDE" in found.rests_on[-1].fact
     if found is not None and LISTS in given:
         assert "exactly this xid" in found.evidence[0].fact
+
+
+def test_what_another_job_may_do_is_assumed_beside_mariadb_s_refusal() -> None:
+    found = judged([in_mysql(), FAILED, COMPLETED_3, LISTS, job(OTHER, started_ms=T0 + 1_000)])
+    assert found is not None
+    assert set(found.assumes) == {Assumption.NO_OTHER_GOES_ON, Assumption.JOB_GOES_ON_FROM_IT}
 
 
 @pytest.mark.parametrize("is_postgres", [True, False], ids=["postgres", "mysql"])

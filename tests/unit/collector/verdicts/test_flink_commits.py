@@ -218,10 +218,24 @@ def test_what_is_left_alone_assumes_that_its_job_ends_it(given: list[Any]) -> No
     assert found.assumes == (Assumption.OWNER_ENDS_IT,)
 
 
-def test_a_list_out_of_reach_is_assumed_to_name_it() -> None:
-    found = judged([*HELD, OUT_OF_REACH])
+BESIDE = job(OTHER, started_ms=T0 + 1_000)
+WRITES, GOES_FROM, NO_OTHER = Assumption.WRITES_HERE, Assumption.JOB_GOES_ON_FROM_IT, Assumption.NO_OTHER_GOES_ON
+NAMES, OWN, HEIR = Assumption.LIST_NAMES_IT, Assumption.ITS_OWN, Assumption.HEIR_GOES_ON
+ASSUMES = [
+    ("it counts, and another job may go on", [*SOLE, BESIDE], {WRITES, NO_OTHER}),
+    ("its end not seen, and another job may go on", [FAILED, LISTED_3, BESIDE], {GOES_FROM, WRITES, NO_OTHER}),
+    ("out of reach", [*HELD, OUT_OF_REACH], {NAMES, GOES_FROM}),
+    ("out of reach, and another job may use its prefix", [*HELD, OUT_OF_REACH, STRANGER], {NAMES, GOES_FROM, WRITES, OWN}),
+    ("after its own restore, and another job may go on", [itself(2), NONE_IN_2, BESIDE], {WRITES, OWN, NO_OTHER}),
+    ("after another job's restore", [FAILED, NONE_IN_2, FROM_2, OTHERS_2], {WRITES, OWN, HEIR}),
+]  # fmt: skip
+
+
+@table("given, assumes", ASSUMES)
+def test_what_is_likely_names_all_that_it_assumes(given: list[Any], assumes: set[Assumption]) -> None:
+    found = judged(given)
     assert found is not None
-    assert found.assumes[:2] == (Assumption.LIST_NAMES_IT, Assumption.JOB_GOES_ON_FROM_IT)
+    assert set(found.assumes) == assumes
 
 
 def test_every_rule_has_a_case() -> None:

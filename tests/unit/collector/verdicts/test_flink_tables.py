@@ -23,7 +23,8 @@ from indoubt.collector.verdicts.flink_cases import flink_case
 from indoubt.collector.verdicts.flink_known import FlinkCase
 from indoubt.lifecycle.resource_manager_kinds import ICEBERG, PAIMON
 from indoubt.lifecycle.states import TransactionState
-from indoubt.lifecycle.verdicts import Certainty, Verdict
+from indoubt.lifecycle.verdicts import Assumption, Certainty, Verdict
+from tests.unit.collector.flink_observations import job
 from tests.unit.collector.flink_recordings import CLUSTER
 from tests.unit.collector.observations import T0, case, only_view
 from tests.unit.collector.verdicts import flink_given
@@ -39,6 +40,7 @@ from tests.unit.collector.verdicts.flink_given import (
     GOES_ON,
     LIKELY_ABORT,
     LIKELY_COMMIT,
+    OTHER,
     RUNS,
     WRITTEN,
     itself,
@@ -136,6 +138,15 @@ def test_a_commit(of: Of, given: list[Any], left_out: bool, rule: int, then: str
         assert not any("commit it only" in fact for fact in facts)
     if rule == 39:
         assert of.left_out in facts
+        assert found.loses_data
+
+
+@KINDS
+def test_what_another_job_may_do_is_assumed_beside_the_end_of_its_own(of: Of) -> None:
+    beside = job(OTHER, started_ms=T0 + 1_000)
+    found = flink_commits.judge(of.case([RUNS, COMPLETED_3, AWAY, beside]))
+    assert found is not None
+    assert set(found.assumes) == {Assumption.NO_OTHER_GOES_ON, Assumption.JOB_IS_GONE}
 
 
 @pytest.mark.parametrize(("of", "rule", "then"), [(OF_ICEBERG, 39, NO_ORDER), (OF_PAIMON, 23, GOES_ON)])
