@@ -92,6 +92,7 @@ def test_what_the_store_points_to_is_committed_for_certain(site: Site) -> None:
     site.flink.hold(COMMIT)
     site.flink.submit()
     wait_until("checkpoint 3 is stored", lambda: site.stored()[-1:] == [3], CHECKPOINT_LIMIT_S)
+    wait_until("the other subtask has committed", lambda: len(site.open_of_checkpoint(3)) == 1)
     site.flink.kill()
     (id_,) = site.open_of_checkpoint(3)
     with site.watched("without") as collector:

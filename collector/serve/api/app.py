@@ -245,6 +245,9 @@ def server_config(app: ASGIApp, tls: TlsFiles | None, trusted_proxies: Sequence[
         log_level="warning",
         access_log=False,
         server_header=False,
+        # Longer than clients keep an idle connection (httpx: 5 s): where the server is the one to close it, a request that
+        # is on its way gets no answer.
+        timeout_keep_alive=30,
         proxy_headers=bool(trusted_proxies),
         forwarded_allow_ips=list(trusted_proxies),
         ssl_certfile=tls.certificate if tls is not None else None,
