@@ -14,7 +14,7 @@ from tests.crash.servers import SharedServers
 from tests.crash.verdict import Verdict
 
 # The first test also waits for earlier seeds.
-pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.last, pytest.mark.timeout(3600)]
 LIMIT_S = 3500.0
 SEEDS = range(1, SEEDS_OF_A_DEAL + 1)
 

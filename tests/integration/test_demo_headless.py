@@ -13,7 +13,7 @@ from demo.faults import Fault
 from demo.prerequisites import ROOT
 
 # The browser tests start the whole demo, too, and the crash checker knows many more faults.
-pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(720)]
+pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.last, pytest.mark.timeout(720)]
 TRAFFIC_S = 10
 ZERO = ("lost", "duplicates", "wrong_counts", "precommitted_reads", "in_doubt_at_end")
 

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.growth.__main__ import CURVES, main
 
-pytestmark = [pytest.mark.integration, pytest.mark.long]
+pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.last]
 SIZES = {
     "tasks": "1,2",
     "record_bytes": "100,1000",

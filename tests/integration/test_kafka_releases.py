@@ -10,7 +10,7 @@ import pytest
 from demo.prerequisites import ROOT
 from tests.integration.spark_job import environment
 
-pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.last, pytest.mark.timeout(900)]
 TESTS = ("test_kafka_resource_manager.py", "test_kafka_zombies.py")
 LIMIT_S = 800
 

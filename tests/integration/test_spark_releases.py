@@ -14,7 +14,7 @@ from indoubt.resource_managers.kafka.connection import KafkaConnection
 from tests.integration.pipeline_process import make_topics, open_transactions, read_committed
 from tests.integration.spark_job import environment
 
-pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.integration, pytest.mark.long, pytest.mark.last, pytest.mark.timeout(1200)]
 KEPT = ROOT / ".run" / "sparks"
 INSTALL_LIMIT_S, RUN_LIMIT_S = 600, 400
 RUNS, BATCHES, ROWS_OF_A_BATCH = 2, 2, 100

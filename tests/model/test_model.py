@@ -12,7 +12,7 @@ import pytest
 
 from docs.model.verify import MODEL, Verification, verify
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.last]
 
 COMPLETE = {
     # options: at least so many states (some below what was measured), so that a model which does nothing cannot pass
