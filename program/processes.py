@@ -47,10 +47,9 @@ class Processes:
             left.close()
 
     def answer(self) -> bool:
-        """Return whether the pages answer, and each collector, or of several that one has ended."""
+        """Return whether the pages answer, and each collector, or of several that one has ended and is tried again."""
         for name, watched in self.settings.collectors.items():
-            has_ended = self._collectors[name].exit_code is not None
-            if not has_ended and not _answers(watched.url + _HEALTH["collector"]):
+            if not self._is_tried_again(self._collectors[name]) and not _answers(watched.url + _HEALTH["collector"]):
                 return False
         return _answers(self.settings.local_url + _HEALTH["app"])
 
@@ -60,12 +59,15 @@ class Processes:
         A collector of several that fails is tried again, unless its settings are wrong: the others go on.
         """
         for part in self._parts():
-            is_one_of_several = part is not self._app and len(self._collectors) > 1
-            if part.exit_code is None or (is_one_of_several and part.exit_code != WRONG_SETTINGS):
+            if part.exit_code is None or self._is_tried_again(part):
                 continue
             print(f"indoubt watch: {part.how_it_ended()} before it answered", file=sys.stderr, flush=True)
             return WRONG_SETTINGS if part.exit_code == WRONG_SETTINGS else 1
         return None
+
+    def _is_tried_again(self, part: Part) -> bool:
+        is_one_of_several = part is not self._app and len(self._collectors) > 1
+        return is_one_of_several and part.exit_code not in (None, WRONG_SETTINGS)
 
     def keep(self) -> list[str]:
         """Start again what has ended, after its pause; return a sentence about each end."""

@@ -15,7 +15,9 @@ import pytest
 
 from demo.broker import Broker
 from demo.prerequisites import ROOT
+from indoubt.program import watch_settings
 from indoubt.program.access import user_name
+from indoubt.program.processes import WRONG_SETTINGS, Processes
 from indoubt.resource_managers.kafka.connection import KafkaConnection
 from indoubt.resource_managers.topics.decision_log import DecisionLog
 from tests.integration.kafka_fixtures import wait_until
@@ -91,24 +93,30 @@ def test_kill_9_of_the_parent_leaves_no_process_and_no_session(watch: WatchProce
     assert watch.command("transactions").returncode == 2, "what it left counts no more"
 
 
+def wrong(broker: Broker, directory: Path) -> tuple[list[str], dict[str, str]]:
+    """Return words and environment with which pages work, and no collector."""
+    ports = ["--port", "0", "--collector-port", "0"]
+    words = ["--bootstrap-servers", broker.bootstrap_servers, *ports, "--nonsense"]
+    return words, {**os.environ, "XDG_RUNTIME_DIR": str(directory), "XDG_STATE_HOME": str(directory)}
+
+
 def test_what_never_worked_is_not_tried_again(broker: Broker, tmp_path: Path) -> None:
-    words = [
-        "watch",
-        "--bootstrap-servers",
-        broker.bootstrap_servers,
-        "--port",
-        "0",
-        "--collector-port",
-        "0",
-        "--nonsense",
-    ]
-    environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    words, environment = wrong(broker, tmp_path)
     done = subprocess.run(
-        [*PROGRAM, *words], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT_S
+        [*PROGRAM, "watch", *words], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT_S
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "--nonsense; see indoubt collector --help" in done.stderr
     assert "indoubt watch: the collector ended with code 2 before it answered" in done.stderr
+
+
+def test_pages_alone_are_no_answer_where_the_collector_ended_first(broker: Broker, tmp_path: Path) -> None:
+    words, environment = wrong(broker, tmp_path)
+    settings = watch_settings.read(words, environment)
+    with Processes(settings, environment) as processes:
+        wait_until("the collector has ended", lambda: processes.never_worked() == WRONG_SETTINGS, LIMIT_S)
+        wait_until("the pages answer", lambda: answers(f"{settings.local_url}/_stcore/health"), LIMIT_S)
+        assert not processes.answer()
 
 
 def answers(url: str) -> bool:
